@@ -1,0 +1,76 @@
+# `make` lists the targets. Everything runs in .venv, which the targets build when they need it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PREFIX ?=
+PYTEST_ARGS ?=
+SHELL_FILES := install.sh .ci/run $(wildcard hooks/*)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test check format format-check lint types layers shellcheck bench soak install uninstall clean
+
+help: ## list the targets
+	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+test: $(VENV)/.test ## run the tests (builds what it needs)
+	$(BIN)/pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+check: format-check lint types layers shellcheck test ## everything: format, lint, types, layers, shell, tests
+
+format: $(VENV)/.dev ## format the code, mend what the linter can
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+format-check: $(VENV)/.dev ## is everything formatted?
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev ## ruff
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev ## import-linter: imports point down, heavy libraries have one home
+	$(BIN)/lint-imports
+
+shellcheck: ## shellcheck, where it is installed
+	@if command -v shellcheck >/dev/null; then echo shellcheck $(SHELL_FILES); shellcheck $(SHELL_FILES); \
+	else echo 'shellcheck is not installed (apt install shellcheck): shell scripts not checked'; fi
+
+bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS.md
+	$(BIN)/python -m bench
+
+soak: $(VENV)/.test ## 10,000 cases of the round-trip law
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist loadgroup -m law $(PYTEST_ARGS)
+
+install: ## install for this user, or below PREFIX=DIR
+	./install.sh $(if $(PREFIX),--prefix '$(PREFIX)')
+
+uninstall: ## remove what `make install` put there
+	./install.sh --uninstall $(if $(PREFIX),--prefix '$(PREFIX)')
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# The environment. `--group` needs pip 25.1. A half-built one never counts: the stamps are written last.
+$(BIN)/pip:
+	@command -v git >/dev/null || { echo 'git is missing: sudo apt install git' >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing: sudo apt install python3 python3-venv' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo '$(PYTHON) is older than 3.11: install a newer one and say `make test PYTHON=python3.12`' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo 'Python cannot make a virtual environment: sudo apt install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+
+$(VENV)/.pip: $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.%: pyproject.toml $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*
+	@touch $@

@@ -1,0 +1,528 @@
+"""One function for each row of the table of targets. Each sets its repositories up, measures, and returns figures.
+
+`ROWS` names them for `run.py --rows`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import measure
+import peers
+from measure import Run, Series
+from repositories import (
+    Arena,
+    BenchError,
+    Changes,
+    GitDirectory,
+    choose_changes,
+    content,
+    open_arena,
+    store_size,
+    tree_paths,
+)
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything; the defaults are what the targets are set for."""
+
+    sizes: tuple[int, ...] = (1_000, 20_000, 100_000)
+    counts: tuple[int, ...] = (0, 30, 1_000)
+    changes: int = 30
+    bulk_files: int = 2_000
+    bulk_bytes: int = 1 << 30
+    listed: int = 10_000
+    grown: int = 1_000
+    hurried: bool = False
+
+
+TINY = Scale(
+    sizes=(60,),
+    counts=(0, 6),
+    changes=6,
+    bulk_files=8,
+    bulk_bytes=1 << 16,
+    listed=25,
+    grown=24,
+    hurried=True,
+)
+"""Tries every row in seconds; its figures mean nothing and are not judged."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the report. `met` is None where nothing can be judged: not measured, or not at the target's size."""
+
+    row: str
+    work: str
+    target: str
+    measured: str
+    met: bool | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All contenders' series for one repository size and number of changes."""
+
+    size: int
+    count: int
+    series: dict[str, Series]
+
+
+@dataclass
+class Bench:
+    """What the rows work with, and what they found."""
+
+    cache: Path
+    tools: peers.Toolbox
+    scale: Scale
+    rounds: int
+    say: Callable[[str], None]
+    figures: list[Figure] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+
+    def arena(self, size: int, name: str) -> Arena:
+        return open_arena(self.cache, size, name, hurried=self.scale.hurried)
+
+    def size_near(self, wanted: int) -> int:
+        """The chosen size that is nearest to the target's."""
+        return min(self.scale.sizes, key=lambda size: abs(size - wanted))
+
+    def add(self, row: str, work: str, target: str, measured: str, met: bool, reason: str, *, judged: bool) -> None:
+        full = self.scale == Scale(sizes=self.scale.sizes)
+        note = "" if judged and full else "not the size the target is set for; "
+        self.figures.append(Figure(row, work, target, measured, met if judged and full else None, note + reason))
+
+
+def checkpoint(bench: Bench) -> None:
+    """Checkpoints of all contenders, at every size and number of changes; two targets at 100k files and 30 changes."""
+    for size in bench.scale.sizes:
+        for count in bench.scale.counts:
+            bench.say(f"checkpoint: {size} files, {count} changes")
+            bench.cells.append(_cell(bench, size, count))
+    size = bench.size_near(100_000)
+    cell = next(each for each in bench.cells if (each.size, each.count) == (size, bench.scale.changes))
+    for other, limit in ((peers.STASH_CREATE, 0.8), (peers.STASH_PUSH, 0.25)):
+        _ratio(
+            bench,
+            "checkpoint",
+            f"checkpoint, {size:,} files, {cell.count} changes ({cell.count // 3} untracked), against `{other}`",
+            cell.series[peers.OURS],
+            cell.series[other],
+            limit,
+            judged=size == 100_000,
+        )
+
+
+def _cell(bench: Bench, size: int, count: int) -> Cell:
+    changes = choose_changes(size, count)
+    still, moving = bench.arena(size, "a"), bench.arena(size, "b")
+    contenders = bench.tools.contenders
+    problems = {name: each.problem for name, each in contenders.items() if each.problem}
+    still.fresh()
+    still.dirty(changes, 1)
+    still.settle()
+    for name, each in contenders.items():  # so that every tool has a checkpoint of another state, and its caches
+        if not each.moves and name not in problems:
+            try:
+                measure.run(each.argv, still.path, still.environment)
+            except BenchError as error:
+                problems[name] = str(error)
+    still.dirty(changes, 2)
+    still.settle()
+    baseline = GitDirectory(still)
+    if any(each.moves for each in contenders.values()):
+        moving.fresh()
+        if not count:
+            problems |= {name: "nothing to put away" for name, each in contenders.items() if each.moves}
+
+    def prepare(name: str, number: int) -> None:
+        if contenders[name].moves:
+            moving.dirty(changes, 10 + number)
+            moving.settle()
+        else:
+            baseline.reset()
+
+    def timed(name: str, _number: int) -> Run:
+        arena = moving if contenders[name].moves else still
+        return measure.run(contenders[name].argv, arena.path, arena.environment)
+
+    def after(name: str, number: int) -> None:
+        if contenders[name].moves:
+            moving.git("stash", "drop", "-q")
+            _check_state(moving, moving.expected(changes, 10 + number))
+        elif not baseline.reset() and count:
+            raise BenchError("exit code 0, but nothing was saved")
+
+    runnable = [name for name in contenders if name not in problems]
+    for name in runnable:  # one round that does not count
+        prepare(name, -1)
+        try:
+            timed(name, -1)
+            after(name, -1)
+        except BenchError as error:
+            problems[name] = str(error)
+    series = measure.alternate([name for name in runnable if name not in problems], bench.rounds, prepare, timed, after)
+    baseline.reset()
+    return Cell(size, count, {name: series.get(name) or Series(problem=problems[name]) for name in contenders})
+
+
+def startup(bench: Bench) -> None:
+    """A whole checkpoint in a small repository against the bare imports."""
+    size = bench.size_near(1_000)
+    bench.say(f"startup: {size} files")
+    arena, baseline = _checkpointed(bench, size)
+    commands = {
+        peers.OURS: _ours(bench, "checkpoint", "-q", "-m", "bench"),
+        peers.IMPORTS: _imports(bench),
+    }
+    series = measure.alternate(
+        tuple(commands),
+        max(bench.rounds, 15) if bench.rounds > 1 else 1,
+        lambda _name, _number: _ignore(baseline.reset()),
+        lambda name, _number: measure.run(commands[name], arena.path, arena.environment),
+    )
+    baseline.reset()
+    _ratio(
+        bench,
+        "startup",
+        f"checkpoint, {size:,} files, {bench.scale.changes} changes, whole process, against `{peers.IMPORTS}`",
+        series[peers.OURS],
+        series[peers.IMPORTS],
+        1.15,
+        judged=size == 1_000,
+    )
+
+
+def untracked(bench: Bench) -> None:
+    """The second checkpoint beside many large untracked files of which one changed; against that one file alone."""
+    size, scale = bench.size_near(20_000), bench.scale
+    each = scale.bulk_bytes // scale.bulk_files
+    bench.say(f"untracked: {scale.bulk_files} files of {each} bytes")
+    arenas = {"with": bench.arena(size, "a"), "without": bench.arena(size, "b")}
+    names = [f"bulk/{i // 50:03d}/{i:05d}.bin" for i in range(scale.bulk_files)]
+    changed = names[len(names) // 2]
+    command = _ours(bench, "checkpoint", "-q", "-m", "bench")
+    first: dict[str, float] = {}
+    try:
+        for key, arena in arenas.items():
+            arena.fresh()
+            for i, name in enumerate(names if key == "with" else [changed]):
+                arena.write(name, random.Random(i).randbytes(each))
+            arena.settle()
+            first[key] = measure.run(command, arena.path, arena.environment).seconds
+            arena.write(changed, random.Random(-1).randbytes(each))
+            arena.settle()
+        baselines = {key: GitDirectory(arena) for key, arena in arenas.items()}
+        series = measure.alternate(
+            tuple(arenas),
+            bench.rounds,
+            lambda key, _number: _ignore(baselines[key].reset()),
+            lambda key, _number: measure.run(command, arenas[key].path, arenas[key].environment),
+        )
+    finally:
+        for arena in arenas.values():  # 2 GiB that the cache need not hold
+            shutil.rmtree(arena.path / "bulk", ignore_errors=True)
+            shutil.rmtree(arena.path / ".git", ignore_errors=True)
+    _ratio(
+        bench,
+        "untracked",
+        f"second checkpoint with {_size(scale.bulk_bytes)} in {scale.bulk_files:,} untracked files, one changed "
+        f"({size:,} files tracked), against the changed one alone",
+        series["with"],
+        series["without"],
+        1.3,
+        judged=size == 20_000,
+        more=f"; the first took {first['with']:.1f} s",
+    )
+
+
+def restore(bench: Bench) -> None:
+    """Back from a wreck: our restore, which saves the wreck first, against three git commands, which do not."""
+    size = bench.size_near(100_000)
+    bench.say(f"restore: {size} files")
+    changes = choose_changes(size, bench.scale.changes)
+    arenas = {peers.OURS: bench.arena(size, "a"), peers.RESTORE_STASH: bench.arena(size, "b")}
+    for arena in arenas.values():
+        arena.fresh()
+        arena.dirty(changes, 1)
+        arena.settle()
+    ours = arenas[peers.OURS]
+    taken = measure.run(_ours(bench, "checkpoint", "--json", "-m", "bench"), ours.path, ours.environment)
+    arenas[peers.RESTORE_STASH].git("stash", "push", "-q", "-u")
+    commands = {
+        peers.OURS: _ours(bench, "restore", "-q", str(json.loads(taken.stdout)["id"])),
+        peers.RESTORE_STASH: ("sh", "-c", "git reset -q --hard && git clean -qfd && git stash apply -q --index"),
+    }
+    status: dict[str, bytes] = {}
+
+    def prepare(name: str, number: int) -> None:
+        arenas[name].git("symbolic-ref", "HEAD", "refs/heads/main")
+        arenas[name].wreck(changes, 10 + number)
+        arenas[name].settle()
+
+    def timed(name: str, _number: int) -> Run:
+        return measure.run(commands[name], arenas[name].path, arenas[name].environment)
+
+    def after(name: str, _number: int) -> None:
+        _check_state(arenas[name], arenas[name].expected(changes, 1))
+        found = arenas[name].git("status", "--porcelain", "-z", "--untracked-files=all")
+        if status.setdefault("all", found) != found:
+            raise BenchError("the restored states differ")
+
+    for name in (peers.RESTORE_STASH, peers.OURS):
+        prepare(name, -1)
+        timed(name, -1)
+        after(name, -1)
+    series = measure.alternate(tuple(arenas), bench.rounds, prepare, timed, after)
+    _ratio(
+        bench,
+        "restore",
+        f"restore, {size:,} files, {len(changes)} changes, against `{peers.RESTORE_STASH} --index`",
+        series[peers.OURS],
+        series[peers.RESTORE_STASH],
+        0.7,
+        judged=size == 100_000,
+    )
+
+
+_MAKE_MANY = """
+import sys
+from pathlib import Path
+from git_agentos import open_workspace
+workspace = open_workspace(".")
+for number in range(int(sys.argv[1])):
+    Path(sys.argv[2]).write_text(f"version {number}\\n")
+    workspace.checkpoint(f"checkpoint {number}", task_id=f"task-{number // 100}")
+"""
+
+
+def listing(bench: Bench) -> None:
+    """The list of many checkpoints, its newest 20, and `latest`. Objects lie loose, as they were written."""
+    size, count = bench.size_near(1_000), bench.scale.listed
+    arena = bench.arena(size, "list")
+    everything = _ours(bench, "checkpoint", "list", "--json")
+    done = arena.backup.parent / "listed"
+    if not done.exists() or done.read_text() != str(count):
+        bench.say(f"list: taking {count} checkpoints (kept in the cache)")
+        arena.fresh()
+        measure.run(
+            (bench.tools.python, "-c", _MAKE_MANY, str(count), tree_paths(size)[-1]), arena.path, arena.environment
+        )
+        done.write_text(str(count))
+    bench.say(f"list: {count} checkpoints")
+    listed = len(json.loads(measure.run(everything, arena.path, arena.environment).stdout)["checkpoints"])
+    if listed != count:
+        done.unlink()
+        raise BenchError(f"the list has {listed} checkpoints, not {count}")
+    commands = {
+        "whole": everything,
+        "newest": _ours(bench, "checkpoint", "list", "--json", "-n", "20"),
+        "latest": _ours(bench, "checkpoint", "show", "latest", "--json"),
+        "version": _ours(bench, "--version"),
+        "imports": _imports(bench),
+    }
+    series = measure.alternate(
+        tuple(commands),
+        bench.rounds,
+        lambda _name, _number: None,
+        lambda name, _number: measure.run(commands[name], arena.path, arena.environment),
+    )
+    whole, judged = series["whole"], count == 10_000
+    bench.add(
+        "list",
+        f"list of {count:,} checkpoints as JSON",
+        "≤ 1.5 s",
+        f"{whole.median:.2f} s",
+        whole.median <= 1.5,
+        f"{whole.spread()}; objects loose, never packed",
+        judged=judged,
+    )
+    for key, work in (("newest", "newest 20"), ("latest", "`latest`")):
+        over = series[key].median - series["imports"].median
+        bench.add(
+            "list",
+            f"{work} of {count:,} checkpoints as JSON, over start-up (`{peers.IMPORTS}`)",
+            "≤ 0.2 s",
+            f"{over:.3f} s",
+            over <= 0.2,
+            f"{_ms(series[key])} in all; imports {_ms(series['imports'])}, `--version` {_ms(series['version'])}",
+            judged=judged,
+        )
+
+
+def growth(bench: Bench) -> None:
+    """Many checkpoints of one changed file each: how the store grows, and whether the last are as fast as the first.
+
+    Time is compared between two copies: one takes its last eight in turns with the other's 8th to 15th, so that both
+    meet the same noise.
+    """
+    size, count = bench.size_near(20_000), bench.scale.grown
+    bench.say(f"growth: {count} checkpoints, {size} files")
+    old, young = bench.arena(size, "a"), bench.arena(size, "b")
+    path = tree_paths(size)[-1]
+    command = _ours(bench, "checkpoint", "-q", "-m", "bench")
+    neighbours = 8
+    taken = {"old": 0, "young": 0}
+    arenas = {"old": old, "young": young}
+
+    def edit(key: str, _number: int = 0) -> None:
+        taken[key] += 1
+        arenas[key].write(path, content(path, taken[key]))
+
+    def take(key: str, _number: int = 0) -> Run:
+        return measure.run(command, arenas[key].path, arenas[key].environment)
+
+    old.fresh()
+    young.fresh()
+    before = store_size(old.path / ".git")
+    inorder = []
+    for _ in range(count - neighbours):
+        edit("old")
+        inorder.append(take("old").seconds)
+    for _ in range(neighbours - 1):
+        edit("young")
+        take("young")
+    series = measure.alternate(("old", "young"), neighbours, edit, take)
+    after = store_size(old.path / ".git")
+    early = statistics.median(inorder[4:15])
+    late = series["old"].median
+    apparent, disk = ((now - then) / count / 1024 for then, now in zip(before, after, strict=True))
+    judged = (size, count) == (20_000, 1_000)
+    for name, grown, note in (
+        ("bytes in files", apparent, "what the store holds, apparent sizes"),
+        ("space on disk", disk, "the same as the file system allots it, folders included (`du`)"),
+    ):
+        bench.add(
+            "growth",
+            f"{count:,} checkpoints of one changed file each, {size:,} files: growth of the store, {name}",
+            "≤ 8 KiB a checkpoint before gc",
+            f"{grown:.1f} KiB",
+            grown <= 8,
+            note,
+            judged=judged,
+        )
+    _ratio(
+        bench,
+        "growth",
+        f"time of the {count:,}th of them (median of the last 8) against the 10th (8th to 15th, taken in turns)",
+        series["old"],
+        series["young"],
+        1.2,
+        judged=judged,
+        more=f"; the 5th to 15th in the order of one run {early * 1000:.0f} ms: {late / early:.2f} {TIMES}",
+    )
+
+
+def memory(bench: Bench) -> None:
+    """Peak memory of a checkpoint, of all its processes together and of the largest."""
+    size = bench.size_near(100_000)
+    bench.say(f"memory: {size} files")
+    arena, baseline = _checkpointed(bench, size)
+    peaks: dict[str, tuple[float, float]] = {}
+    contenders = bench.tools.contenders
+    for name in (peers.OURS, peers.STASH_CREATE):
+        found = []
+        for _ in range(min(bench.rounds, 5)):
+            baseline.reset()
+            found.append(measure.peak_of_tree(contenders[name].argv, arena.path, arena.environment))
+        peaks[name] = (
+            statistics.median(largest for largest, _ in found) / 1024,
+            statistics.median(together for _, together in found) / 1024,
+        )
+    baseline.reset()
+    floor = measure.own_peak_kib() / 1024
+    for which, name in ((1, "all processes together"), (0, "largest process")):
+        ours, stash = peaks[peers.OURS][which], peaks[peers.STASH_CREATE][which]
+        limit = max(1.5 * stash, 120)
+        bench.add(
+            "memory",
+            f"peak memory of a checkpoint, {size:,} files, {bench.scale.changes} changes, {name}",
+            f"≤ 1.5 {TIMES} `{peers.STASH_CREATE}` or 120 MiB: {limit:.0f} MiB",
+            f"{ours:.0f} MiB",
+            ours <= limit,
+            f"`{peers.STASH_CREATE}` {stash:.0f} MiB"
+            + ("" if which else f"; by `wait4`, which cannot see below the harness's own {floor:.0f} MiB"),
+            judged=size == 100_000,
+        )
+
+
+ROWS: dict[str, Callable[[Bench], None]] = {
+    "checkpoint": checkpoint,
+    "startup": startup,
+    "untracked": untracked,
+    "restore": restore,
+    "list": listing,
+    "growth": growth,
+    "memory": memory,
+}
+
+
+def _checkpointed(bench: Bench, size: int) -> tuple[Arena, GitDirectory]:
+    """A dirty arena that has a checkpoint of another dirty state, and its git folder as it is now."""
+    changes: Changes = choose_changes(size, bench.scale.changes)
+    arena = bench.arena(size, "a")
+    arena.fresh()
+    arena.dirty(changes, 1)
+    arena.settle()
+    measure.run(_ours(bench, "checkpoint", "-q", "-m", "bench"), arena.path, arena.environment)
+    arena.dirty(changes, 2)
+    arena.settle()
+    return arena, GitDirectory(arena)
+
+
+def _ours(bench: Bench, *arguments: str) -> tuple[str, ...]:
+    problem = bench.tools.contenders[peers.OURS].problem
+    if problem:
+        raise BenchError(problem)
+    return (bench.tools.script, *arguments)
+
+
+def _imports(bench: Bench) -> tuple[str, ...]:
+    return (bench.tools.python, "-c", peers.IMPORTS)
+
+
+def _check_state(arena: Arena, expected: dict[str, bytes]) -> None:
+    """The worktree holds these bytes, or the contender has not done its work."""
+    for path, data in expected.items():
+        found = arena.path / path
+        if not found.is_file() or found.read_bytes() != data:
+            raise BenchError("the worktree was not brought back")
+
+
+def _ratio(
+    bench: Bench,
+    row: str,
+    work: str,
+    ours: Series,
+    other: Series,
+    limit: float,
+    *,
+    judged: bool,
+    more: str = "",
+) -> None:
+    ratio = ours.median / other.median
+    detail = f"{_ms(ours)} against {_ms(other)} ({ours.spread()}; {other.spread()}){more}"
+    bench.add(row, work, f"≤ {limit:g} {TIMES}", f"{ratio:.2f} {TIMES}", ratio <= limit, detail, judged=judged)
+
+
+def _ms(series: Series) -> str:
+    return f"{series.median * 1000:.0f} ms"
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):g} GiB" if count >= 1 << 30 else f"{count // 1024:,} KiB"
+
+
+def _ignore(_value: object) -> None:
+    """For a callback whose answer nobody needs."""

@@ -1,0 +1,5 @@
+"""`python -m git_agentos` is `git-agentos`."""
+
+from git_agentos.cli.entry import main
+
+main()

@@ -1,0 +1,278 @@
+"""Carrying out a plan in the worktree, and taking it back if a step fails.
+
+Everything that will be written is made in a scratch directory first, so a full disk or a failing filter is met before
+anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with its
+inode and times, if a later step fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+
+from git_agentos.checkpoint.plan import FileWrite, Plan
+from git_agentos.checkpoint.state import State
+from git_agentos.git import convert, trees
+from git_agentos.git.repository import Repository, Writer
+
+_STREAM_FROM = 32 << 20
+
+
+class Staged:
+    """The files of a plan, made ready beside the worktree: path -> where its new content waits."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.fsencode(folder)
+        self.files: dict[bytes, bytes] = {}
+        self._count = 0
+
+    def place(self) -> bytes:
+        """A fresh name in the scratch directory."""
+        self._count += 1
+        return os.path.join(self.folder, b"%d" % self._count)
+
+
+def stage(
+    repository: Repository, store: Writer, plan: Plan, target: State, settings: Mapping[str, list[str]], folder: str
+) -> Staged:
+    """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
+    staged = Staged(folder)
+    convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
+    through_git = _needing_conversion(repository, store, target, convertible, settings, folder)
+    for path, file in plan.write.items():
+        place = staged.place()
+        staged.files[path] = place
+        if file.entry[0] == trees.SYMLINK:
+            os.symlink(repository.blob(file.entry[1]), place)
+        elif path in through_git:
+            os.rename(through_git[path], place)
+            os.chmod(place, file.permissions)
+        else:
+            _write_blob(repository, file.raw or file.entry[1], place)
+            os.chmod(place, file.permissions)
+    return staged
+
+
+def _write_blob(repository: Repository, oid: str, place: bytes) -> None:
+    if repository.is_large(oid, _STREAM_FROM):
+        with open(place, "wb") as file:
+            repository.stream_blob(oid, file.fileno())
+        return
+    with open(place, "wb") as file:
+        file.write(repository.blob(oid))
+
+
+def _needing_conversion(
+    repository: Repository,
+    store: Writer,
+    target: State,
+    paths: list[bytes],
+    settings: Mapping[str, list[str]],
+    folder: str,
+) -> dict[bytes, bytes]:
+    """Path -> file with the converted content, for those paths that git converts in the target state.
+
+    The attributes are the target's: its `.gitattributes` files are laid out in a working tree of their own.
+    """
+    if not paths:
+        return {}
+    root = os.path.join(folder, "attributes")
+    os.mkdir(root)
+    found = _lay_out_attributes(repository, store, target, paths, root)
+    env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
+    needing = convert.needing_conversion(repository, paths, settings, tracks_attributes=found, root=root, env=env)
+    if not needing:
+        return {}
+    into = os.path.join(folder, "converted")
+    os.mkdir(into)
+    files: dict[bytes, trees.Entry] = {}
+    for path in needing:
+        entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
+        files[path] = entry
+    convert.smudge(repository, files, into, base_index=None, attributes_from=root)
+    return {path: os.path.join(os.fsencode(into), path) for path in needing}
+
+
+def _lay_out_attributes(repository: Repository, store: Writer, target: State, paths: list[bytes], root: str) -> bool:
+    """Write the target's `.gitattributes` files that may concern `paths` below `root`; whether there are any.
+
+    As for git, the worktree's file counts, and the index's where the worktree has none.
+    """
+    folders = {b""}
+    for path in paths:
+        while path := path.rpartition(b"/")[0]:
+            if path in folders:
+                break
+            folders.add(path)
+    found = False
+    for folder in folders:
+        name = folder + b"/.gitattributes" if folder else b".gitattributes"
+        entry = trees.find(store, target.visible_tree, name) or trees.find(store, target.index_tree, name)
+        if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+            continue
+        place = os.path.join(os.fsencode(root), name)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(repository.blob(target.raw.get(name, entry[1])))
+        found = True
+    return found
+
+
+class Application:
+    """A plan being applied; `take_back` undoes what was done so far, newest first."""
+
+    def __init__(self, repository: Repository, plan: Plan, staged: Staged) -> None:
+        self.root = os.fsencode(repository.location.root)
+        self.plan = plan
+        self.staged = staged
+        self._undo: list[Callable[[], None]] = []
+
+    def remember(self, step: Callable[[], None]) -> None:
+        """Add a step that takes back something done outside of the worktree's files."""
+        self._undo.append(step)
+
+    def run(self) -> None:
+        """Apply the plan to the worktree's files and directories."""
+        plan = self.plan
+        for path in plan.remove:
+            self._move_away(path)
+        for path in plan.in_the_way:
+            if path not in plan.write:
+                self._move_away(path)
+        for path in sorted(plan.remove_directories, key=len, reverse=True):
+            self._remove_tree_of_directories(path)
+        self._remove_emptied()
+        for path, file in plan.write.items():
+            self._make_parents(path)
+            self._put(path, file)
+        for path in plan.make_directories:
+            self._make_parents(path + b"/")
+        for path, bits in plan.chmod.items():
+            self._chmod(path, bits)
+
+    def take_back(self) -> None:
+        """Undo everything; the first failure ends it (the journal then leads on)."""
+        while self._undo:
+            self._undo[-1]()
+            self._undo.pop()
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def _move_away(self, path: bytes) -> None:
+        source = os.path.join(self.root, path)
+        place = self.staged.place()
+        try:
+            _rename(source, place)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        self._undo.append(lambda: _rename(place, source))
+
+    def _put(self, path: bytes, file: FileWrite) -> None:
+        target = os.path.join(self.root, path)
+        try:
+            found = os.lstat(target)
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            self._remove_tree_of_directories(path)
+            found = None
+        place = self.staged.files[path]
+        if found is None:
+            _rename(place, target)
+            self._undo.append(lambda: _rename(target, place))
+            return
+        kept = self.staged.place()
+        # A second link keeps the old content while one rename replaces it: at no moment is the path missing.
+        try:
+            os.link(target, kept, follow_symlinks=False)
+        except OSError:
+            _rename(target, kept)
+        _rename(place, target)
+        self._undo.append(lambda: _rename(kept, target))
+
+    def _make_parents(self, path: bytes) -> None:
+        missing = []
+        parent = path.rpartition(b"/")[0]
+        while parent:
+            full = os.path.join(self.root, parent)
+            if os.path.isdir(full) and not os.path.islink(full):
+                break
+            missing.append(full)
+            parent = parent.rpartition(b"/")[0]
+        for full in reversed(missing):
+            os.mkdir(full)
+            self._undo.append(_remover(full))
+
+    def _remove_emptied(self) -> None:
+        """Remove the directories that lost their last file, unless the target has them empty."""
+        parents = {path.rpartition(b"/")[0] for path in self.plan.remove} - {b""}
+        for parent in sorted(parents, key=len, reverse=True):
+            while parent and parent not in self.plan.keep_directories:
+                if not self._rmdir(parent):
+                    break
+                parent = parent.rpartition(b"/")[0]
+
+    def _remove_tree_of_directories(self, path: bytes) -> None:
+        """Remove a directory and the empty directories below it; what is not empty stays."""
+        full = os.path.join(self.root, path)
+        for top, _, _ in os.walk(full, topdown=False):
+            self._rmdir(os.path.relpath(top, self.root))
+
+    def _rmdir(self, path: bytes) -> bool:
+        full = os.path.join(self.root, path)
+        try:
+            mode = stat.S_IMODE(os.lstat(full).st_mode)
+            os.rmdir(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                return False
+            raise
+        self._undo.append(lambda: _make_directory(full, mode))
+        return True
+
+    def _chmod(self, path: bytes, bits: int) -> None:
+        full = os.path.join(self.root, path)
+        try:
+            found = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if stat.S_ISREG(found.st_mode):
+            os.chmod(full, bits)
+            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+
+
+def _remover(full: bytes) -> Callable[[], None]:
+    def remove() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(full)
+
+    return remove
+
+
+def _make_directory(full: bytes, mode: int) -> None:
+    os.mkdir(full)
+    os.chmod(full, mode)
+
+
+def _rename(source: bytes, target: bytes) -> None:
+    """Move a file or symlink; across file systems as a copy beside the target and a rename."""
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = os.path.join(os.path.dirname(target), b".agentos-" + os.urandom(6).hex().encode())
+        try:
+            shutil.copy2(source, beside, follow_symlinks=False)
+            os.rename(beside, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+        os.unlink(source)

@@ -1,0 +1,435 @@
+"""Worktree -> State: reading a complete working state, and changing nothing.
+
+What changed is git's answer (`git.scan`); the bytes are read here, or by git where a filter stands between file and
+object. A file is read until it did not change under the reading; what never holds still is said in `skipped`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from git_agentos.checkpoint import nested, operation
+from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.statcache import StatCache, now_ns, row
+from git_agentos.config import Settings, boolean
+from git_agentos.errors import GitCommandError, IncompleteCaptureError
+from git_agentos.git import convert, ignore, locks, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.objects import FileChanged
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan, Scanned
+from git_agentos.git.trees import Change, Entry
+
+_STREAM_FROM = 8 << 20
+_ATTEMPTS = 6
+TORN = "changed while it was being read; the saved bytes may be torn"
+TOO_LARGE = "larger than agentos.maxFileSize"
+UNREADABLE = "cannot be read: "
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a capture shall hold beyond the visible state.
+
+    `ignored` names ignored files to save; `everything_ignored` takes them all. `take_nested` makes a checkpoint in
+    a repository inside the worktree and returns its id; without it there is a record of its HEAD alone. `index` names an index file to look at in the
+    place of the worktree's own.
+    """
+
+    ignored: frozenset[bytes] = frozenset()
+    everything_ignored: bool = False
+    take_nested: nested.Take | None = None
+    index: str | None = None
+
+
+def capture(
+    repository: Repository,
+    writer: Writer,
+    settings: Settings,
+    started: Scan | None = None,
+    request: Request | None = None,
+) -> State:
+    """The state now. Objects go to `writer`; they are not on disk before it is flushed.
+
+    Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
+    """
+    location = repository.location
+    request = request or Request()
+    for attempt in range(_ATTEMPTS):
+        before = _index_stamp(location)
+        current = started if attempt == 0 and started is not None else Scan(location, index=request.index)
+        scanned = current.read()
+        head = refs.read_head(location)
+        settled = head.commit == scanned.head_commit and (before == _index_stamp(location) or attempt > 1)
+        if settled or attempt == _ATTEMPTS - 1:
+            break
+    if head.commit != scanned.head_commit:
+        raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
+    return _Capture(repository, writer, settings, scanned, request).state(head)
+
+
+def _index_stamp(location: Location) -> tuple[int, ...]:
+    try:
+        return row(os.stat(os.path.join(location.git_dir, "index")))
+    except FileNotFoundError:
+        return ()
+
+
+class _Capture:
+    """The working parts of one capture."""
+
+    def __init__(
+        self, repository: Repository, writer: Writer, settings: Settings, scanned: Scanned, request: Request
+    ) -> None:
+        self.repository = repository
+        self.writer = writer
+        self.settings = settings
+        self.scanned = scanned
+        self.request = request
+        self.root = os.fsencode(repository.location.root)
+        self.cache = StatCache(repository.location.state_dir)
+        self.skipped: list[Skipped] = []
+        self.permissions: dict[bytes, int] = {}
+        self.raw: dict[bytes, str] = {}
+        self.umask = _umask()
+
+    def state(self, head: refs.Head) -> State:
+        scanned = self.scanned
+        head_tree = self.repository.commit_tree(head.commit)
+        index_changes, intent_to_add = self._index_changes(head_tree)
+        stages = {
+            entry.path: {n + 1: found for n, found in enumerate(entry.stages) if found is not None}
+            for entry in scanned.unmerged
+        }
+        in_worktree, links = self._worktree_paths()
+        untracked = self._small_enough(scanned.untracked)
+        ignored = self._ignored_paths()
+        entries = self._entries([*in_worktree, *untracked, *ignored])
+        tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in in_worktree}
+        tracked.update(links)
+        for change in scanned.changed:
+            if change.unstaged == "D":
+                tracked[change.path] = None
+        for conflict in scanned.unmerged:
+            if not conflict.worktree_mode:
+                tracked[conflict.path] = None
+        others = {path: entries[path] for path in untracked if path in entries}
+        saved_ignored = {path: entries[path] for path in ignored if path in entries}
+        repositories = nested.capture(
+            self.repository, self.writer, self.settings, scanned.nested, scanned.gitlinks, self.request.take_nested
+        )
+        self.skipped += repositories.skipped
+        self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
+
+        index_tree = trees.edit(self.writer, head_tree, index_changes)
+        tree = trees.edit(self.writer, index_tree, tracked)
+        files = operation.read(self.repository.location)
+        pins, operation_trees = operation.pins(self.repository, files)
+        self.cache.save()
+        return State(
+            head=head,
+            index_tree=index_tree,
+            tree=tree,
+            untracked_tree=trees.build(self.writer, others),
+            visible_tree=trees.edit(self.writer, tree, others),
+            stages=stages,
+            intent_to_add=intent_to_add,
+            assume_unchanged=scanned.assume_unchanged,
+            skip_worktree=scanned.skip_worktree,
+            absent=scanned.absent,
+            sparse=self._sparse(),
+            empty_directories=sorted(scanned.empty_directories),
+            permissions=self.permissions,
+            umask=self.umask,
+            raw=self.raw,
+            ignored=saved_ignored,
+            operation=operation.name_of(files),
+            operation_files=operation.store(files, self.writer),
+            operation_trees=operation_trees,
+            pins=[*pins, *repositories.pins],
+            nested=repositories.records,
+            skipped=sorted(self.skipped, key=lambda item: item.path),
+            staged=sorted({c.path for c in scanned.changed if c.staged != "."} | stages.keys() | intent_to_add.keys()),
+            unstaged=sorted(
+                {c.path for c in scanned.changed if c.unstaged != "." and c.path not in intent_to_add}
+                | stages.keys()
+                | repositories.differing
+            ),
+            git_version=scanned.git_version,
+            untracked=sorted(
+                {*others, *(path + b"/" for path in repositories.records.keys() - scanned.gitlinks.keys())}
+            ),
+        )
+
+    # -- the index ------------------------------------------------------------------------------------------
+
+    def _index_changes(self, head_tree: str) -> tuple[dict[bytes, Change], dict[bytes, int]]:
+        """How the index differs from HEAD's tree, and the intent-to-add entries, which no tree holds."""
+        changes: dict[bytes, Change] = {}
+        intent: dict[bytes, int] = {}
+        for change in self.scanned.changed:
+            in_head = change.staged == "." and change.unstaged == "D" and not self._in_tree(head_tree, change.path)
+            if change.unstaged == "A" or in_head or (change.staged == "D" and change.unstaged == "D"):
+                # git shows an intent-to-add entry as added in the worktree, and, where its file is gone, as an
+                # unchanged empty blob that HEAD does not have.
+                intent[change.path] = change.worktree_mode or trees.REGULAR
+                if change.staged == "D":
+                    changes[change.path] = None
+            elif change.staged == "D":
+                changes[change.path] = None
+            elif change.staged != "." and change.index_oid is not None:
+                changes[change.path] = (change.index_mode, change.index_oid)
+        for conflict in self.scanned.unmerged:
+            changes[conflict.path] = conflict.stages[1]
+        return changes, intent
+
+    def _in_tree(self, tree: str, path: bytes) -> bool:
+        return trees.find(self.writer, tree, path) is not None
+
+    def _sparse(self) -> Sparse | None:
+        values = self.scanned.config
+        if not boolean(values, "core.sparsecheckout", default=False):
+            return None
+        patterns = None
+        path = os.path.join(self.repository.location.git_dir, "info", "sparse-checkout")
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            patterns = self.writer.write("blob", file.read())
+        return Sparse(
+            cone=boolean(values, "core.sparsecheckoutcone", default=True),
+            index=boolean(values, "index.sparse", default=False),
+            patterns=patterns,
+        )
+
+    # -- which paths ----------------------------------------------------------------------------------------
+
+    def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
+        """Tracked files to read (path -> the mode git reports), and gitlinks with the commit that is checked out."""
+        files: dict[bytes, int] = {}
+        links: dict[bytes, Change] = {}
+        for change in self.scanned.changed:
+            if change.unstaged in "MTA" and change.worktree_mode != trees.GITLINK:
+                files[change.path] = change.worktree_mode
+            elif change.unstaged in "MTA":
+                commit = nested.head_commit(self.repository.location.root, change.path) or change.index_oid
+                if commit is not None:
+                    links[change.path] = (trees.GITLINK, commit)
+        for conflict in self.scanned.unmerged:
+            if conflict.worktree_mode == trees.GITLINK:
+                commit = nested.head_commit(self.repository.location.root, conflict.path)
+                links[conflict.path] = (trees.GITLINK, commit) if commit else conflict.stages[1]
+            elif conflict.worktree_mode:
+                files[conflict.path] = conflict.worktree_mode
+        return files, links
+
+    def _small_enough(self, paths: Iterable[bytes]) -> list[bytes]:
+        limit = self.settings.max_file_size
+        kept = []
+        for path in paths:
+            if limit and path not in self.request.ignored:
+                with contextlib.suppress(OSError):
+                    found = os.lstat(os.path.join(self.root, path))
+                    if stat.S_ISREG(found.st_mode) and found.st_size > limit:
+                        self.skipped.append(Skipped(os.fsdecode(path), TOO_LARGE))
+                        continue
+            kept.append(path)
+        return kept
+
+    def _ignored_paths(self) -> list[bytes]:
+        paths: set[bytes] = set()
+        if self.settings.include_ignored:
+            paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
+        if self.request.everything_ignored:
+            paths |= set(ignore.matching(self.repository, ["*"]))
+        paths -= set(self.scanned.untracked)
+        # What an operation is about to overwrite has to be saved whatever its size.
+        return [*self._small_enough(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+
+    # -- bytes ----------------------------------------------------------------------------------------------
+
+    def _tracked_entry(self, path: bytes, entries: Mapping[bytes, Entry]) -> Change:
+        entry = entries.get(path)
+        if entry is None or self.settings.file_mode or entry[0] == trees.SYMLINK:
+            return entry
+        # core.fileMode=false: the executable bit of a tracked path is the index's, whatever the disk says.
+        mode = next((c.worktree_mode for c in self.scanned.changed if c.path == path), entry[0])
+        if mode != entry[0] and mode in (trees.REGULAR, trees.EXECUTABLE):
+            bits = self.permissions.get(path, self._usual(entry[0]))
+            self.permissions[path] = bits
+            return (mode, entry[1])
+        return entry
+
+    def _usual(self, mode: int) -> int:
+        return (0o777 if mode == trees.EXECUTABLE else 0o666) & ~self.umask
+
+    def _entries(self, paths: Sequence[bytes]) -> dict[bytes, Entry]:
+        """Mode and blob of each path that is there."""
+        converted = convert.needing_conversion(
+            self.repository, paths, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes
+        )
+        entries: dict[bytes, Entry] = {}
+        through_git: list[bytes] = []
+        for path in paths:
+            full = os.path.join(self.root, path)
+            try:
+                found = os.lstat(full)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if stat.S_ISLNK(found.st_mode):
+                entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
+            elif stat.S_ISREG(found.st_mode):
+                mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
+                if stat.S_IMODE(found.st_mode) != self._usual(mode):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                if path in converted:
+                    through_git.append(path)
+                    entries[path] = (mode, "")
+                else:
+                    entries[path] = (mode, self._plain(path, full))
+        for path, oid in self._converted(through_git).items():
+            entries[path] = (entries[path][0], oid)
+        return {path: entry for path, entry in entries.items() if entry[1]}
+
+    def _plain(self, path: bytes, full: bytes) -> str:
+        """The blob of a file's bytes as they are; empty if the file has just gone."""
+        oid = ""
+        for _ in range(_ATTEMPTS):
+            started = now_ns()
+            try:
+                # O_NONBLOCK: a file that has just become a pipe must not hang us.
+                descriptor = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except (FileNotFoundError, NotADirectoryError):
+                return ""
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    return self.writer.write("blob", os.readlink(full))
+                raise IncompleteCaptureError(
+                    f"'{os.fsdecode(path)}' cannot be read: {os.strerror(error.errno or 0).lower()}",
+                    "make it readable, or ignore it",
+                ) from error
+            try:
+                before = os.fstat(descriptor)
+                known = self.cache.get(path, before)
+                if known is not None and self.repository.exists(known):
+                    return known
+                if before.st_size > _STREAM_FROM:
+                    try:
+                        oid = self.writer.write_stream(descriptor, before.st_size)
+                    except FileChanged:
+                        continue
+                else:
+                    oid = self.writer.write("blob", _read(descriptor, before.st_size))
+                after = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if row(before) == row(after):
+                self.cache.put(path, before, oid, started)
+                return oid
+        if not oid:
+            raise IncompleteCaptureError(
+                f"'{os.fsdecode(path)}' keeps growing while it is being read", "stop what writes it, or ignore it"
+            )
+        self.skipped.append(Skipped(os.fsdecode(path), TORN))
+        return oid
+
+    def _converted(self, paths: list[bytes]) -> dict[bytes, str]:
+        """Blobs of files that git converts, with their own bytes in `raw` where a checkout would give others."""
+        result: dict[bytes, str] = {}
+        waiting = paths
+        for _ in range(_ATTEMPTS):
+            if not waiting:
+                return result
+            before = {path: self._stamp(path) for path in waiting}
+            cleaned = convert.clean(self.repository, waiting)
+            contents = {path: self._plain(path, os.path.join(self.root, path)) for path in waiting}
+            lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None}, contents)
+            changed = [path for path in waiting if before[path] != self._stamp(path)]
+            for path in waiting:
+                oid = cleaned[path]
+                if oid is None:
+                    # A required filter fails: the file's own bytes are all there is, and they are enough.
+                    oid = contents[path]
+                    self.raw[path] = contents[path]
+                elif path in lossy:
+                    self.raw[path] = contents[path]
+                else:
+                    self.raw.pop(path, None)
+                result[path] = oid
+            waiting = changed
+        self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
+        return result
+
+    def _stamp(self, path: bytes) -> tuple[int, ...]:
+        try:
+            return row(os.lstat(os.path.join(self.root, path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def _lossy(self, cleaned: Mapping[bytes, str], contents: Mapping[bytes, str]) -> set[bytes]:
+        """Those paths whose blob does not check out to the bytes that the worktree has."""
+        location = self.repository.location
+        with locks.scratch(location) as folder:
+            into = os.path.join(folder, "smudged")
+            os.mkdir(into)
+            base = (
+                self.request.index or os.path.join(location.git_dir, "index")
+                if self.scanned.tracks_attributes
+                else None
+            )
+            try:
+                convert.smudge(
+                    self.repository,
+                    {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
+                    into,
+                    base_index=base,
+                )
+            except GitCommandError:
+                pass  # a smudge filter fails: what it did not write cannot be had back through it
+            lossy = set()
+            for path in cleaned:
+                target = os.path.join(os.fsencode(into), path)
+                if not _same(target, os.path.join(self.root, path)):
+                    lossy.add(path)
+            shutil.rmtree(into, ignore_errors=True)
+        return lossy
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    try:
+        with open(one, "rb") as a, open(other, "rb") as b:
+            while True:
+                x, y = a.read(1 << 20), b.read(1 << 20)
+                if x != y:
+                    return False
+                if not x:
+                    return True
+    except OSError:
+        return False
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    parts = []
+    while chunk := os.read(descriptor, max(size + 1, 4096)):
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _umask() -> int:
+    """The process's umask, read without setting it where the kernel tells."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    value = os.umask(0o022)
+    os.umask(value)
+    return value
+
+
+def with_ignored(state: State, entries: Mapping[bytes, Entry]) -> State:
+    """`state` holding these ignored files as well."""
+    return replace(state, ignored={**state.ignored, **entries})

@@ -1,0 +1,146 @@
+"""What is wrong with a repository's set-up, and what to do about it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.config import Settings
+from git_agentos.errors import AgentosError
+from git_agentos.git import locks, process, refs
+from git_agentos.git.objects import KEEP_MARK
+from git_agentos.git.repository import Repository
+
+_OLDEST_GIT = (2, 38)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth knowing: `severity` is `error`, `warning` or `info`; `fixed` tells that it was mended."""
+
+    code: str
+    severity: str
+    message: str
+    hint: str | None
+    fixed: bool
+
+
+def examine(repository: Repository, settings: Settings, name: str, *, fix: bool) -> Iterator[Finding]:
+    """All findings; with `fix`, what can be mended without touching anybody's work is."""
+    yield from _git()
+    yield from _interrupted(repository)
+    yield from _stale(repository, fix=fix)
+    yield from _foreign_locks(repository)
+    yield from _keep_files(repository, fix=fix)
+    yield from _names_in_the_way(repository)
+    yield from _timelines(repository)
+    yield from _kept(repository)
+    if settings.max_file_size == 0:
+        yield Finding(
+            "no-size-limit", "info", "agentos.maxFileSize is 0: untracked files of any size are saved", None, False
+        )
+
+
+def _git() -> Iterator[Finding]:
+    text = process.run(["version"]).decode("ascii", "replace").strip()
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
+        yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later", False)
+
+
+def _interrupted(repository: Repository) -> Iterator[Finding]:
+    found = journal.read(repository.location)
+    if found is not None:
+        yield Finding(
+            "interrupted",
+            "error",
+            f"a {found.command} to checkpoint {found.target[:8]} was interrupted",
+            "git agentos recover finishes it; git agentos recover --abort goes back",
+            False,
+        )
+
+
+def _stale(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+    location = repository.location
+    if fix:
+        for path in [*locks.remove_stale(location), *locks.remove_scratch(location)]:
+            yield Finding("stale-lock", "warning", f"'{path}' was left by a killed command", None, True)
+        return
+    for path in locks.stale(location):
+        yield Finding(
+            "stale-lock", "warning", f"'{path}' was left by a killed command", "git agentos doctor --fix", False
+        )
+
+
+def _foreign_locks(repository: Repository) -> Iterator[Finding]:
+    for name in ("index.lock", "HEAD.lock"):
+        path = os.path.join(repository.location.git_dir, name)
+        if os.path.exists(path) and path not in set(locks.stale(repository.location)):
+            yield Finding(
+                "locked",
+                "warning",
+                f"'{path}' exists: a git process is at work, or one was killed",
+                "if no git runs here any more, remove the file",
+                False,
+            )
+
+
+def _keep_files(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+    folder = os.path.join(repository.objects_dir, "pack")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    for name in sorted(name for name in names if name.endswith(".keep")):
+        path = os.path.join(folder, name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            if os.read(descriptor, 200) != KEEP_MARK:
+                continue
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # its writer is alive
+        finally:
+            os.close(descriptor)
+        if fix:
+            os.unlink(path)
+        message = f"'{path}' was left by a killed checkpoint: git gc passes the pack over"
+        yield Finding("stale-keep", "warning", message, None if fix else "git agentos doctor --fix", fix)
+
+
+def _names_in_the_way(repository: Repository) -> Iterator[Finding]:
+    for name in ("restore", "agent", "agentos", "feat"):
+        if refs.resolve(repository.location, f"refs/heads/{name}") is not None:
+            yield Finding(
+                "branch-in-the-way",
+                "warning",
+                f"a branch named '{name}' blocks every branch '{name}/…' that git-agentos makes",
+                f"git branch -m {name} NEW-NAME",
+                False,
+            )
+
+
+def _timelines(repository: Repository) -> Iterator[Finding]:
+    for name in timeline.all_names(repository.location):
+        try:
+            newest = timeline.newest(repository, name)
+            if newest is not None:
+                format.read(repository, newest.checkpoint)
+        except AgentosError as error:
+            yield Finding("timeline", "error", f"timeline '{name}': {error.message}", error.hint, False)
+
+
+def _kept(repository: Repository) -> Iterator[Finding]:
+    folder = os.path.join(repository.location.state_dir, "kept")
+    if os.path.isdir(folder) and os.listdir(folder):
+        yield Finding(
+            "kept-repositories",
+            "info",
+            f"nested repositories that a restore moved away are kept in '{folder}'",
+            "git agentos undo brings the last ones back; remove what you do not want",
+            False,
+        )

@@ -1,0 +1,415 @@
+"""The checkpoint format, version 1: State <-> commits. This docstring is its specification.
+
+A checkpoint is a commit C that `git stash apply --index` understands:
+
+    C  tree      the worktree's state of all tracked paths
+       parent 1  H  HEAD's commit (unborn HEAD: a parentless commit of the empty tree)
+       parent 2  I  tree = the index (stage 0; an unmerged path takes stage 2), parent H
+       parent 3  U  tree = untracked, not ignored files (may be empty), no parent
+       parent 4  S  tree = what a stash cannot hold, no parent:
+                      meta.json          below
+                      stages/<n>/<path>  index stages 1-3 of unmerged paths
+                      gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
+                      gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
+                      ignored/<path>     ignored files that had to be saved
+                      raw/<path>         the worktree's own bytes where a checkout would give others
+                      nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
+                      sparse-checkout    the patterns of a sparse checkout
+
+C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and
+where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the parents
+previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in progress and
+of nested repositories.
+
+meta.json (UTF-8 JSON; paths relative to the worktree root as `os.fsdecode` gives them, so a byte that is not UTF-8 is a
+lone surrogate, escaped):
+
+    format            1
+    created_at        ISO 8601 UTC, milliseconds, Z
+    created_by, worktree, worktree_path, trigger, description, task_id, run_id, session_id, meta
+    head              {"ref": full name or null, "commit": id or null}
+    intent_to_add     {path: mode}
+    assume_unchanged  [path]
+    skip_worktree     [path, or directory with a trailing slash for everything below; "/" for all]
+    absent            those of skip_worktree that are not on disk, in the same form
+    sparse            null or {"cone": bool, "index": bool}
+    empty_directories [path]
+    permissions       {path: octal string}, where other than what umask gives
+    umask             octal string
+    operation         null or its name
+    skipped           [{"path", "reason"}]
+    staged_changes, unstaged_changes, untracked_files   [path]
+    state             SHA-1 over everything that makes the state; equal states have equal values
+    restores          for a checkpoint made by restore, undo or rollback: the id it went to; else null
+    tool, git         versions
+
+A reader refuses a higher `Agentos-Format` or `format`, and ignores keys that it does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, UsageError
+from git_agentos.git import trees
+from git_agentos.git.refs import Head
+from git_agentos.git.repository import CommitData, Repository, Writer
+from git_agentos.git.trees import Change
+
+FORMAT = 1
+TRIGGERS = (
+    "manual", "periodic", "before_risky", "milestone", "before_restore", "before_rollback", "before_merge",
+    "after_commit", "after_checkout", "pre_commit", "task_complete", "phase_complete", "pre_run", "pre_step",
+    "post_step", "before_remove", "archive",
+)  # fmt: skip
+# These record a moment even if nothing has changed since the last one.
+ALWAYS = ("manual", "milestone")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
+
+    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are text
+    (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger found
+    nothing new and this is the earlier checkpoint.
+    """
+
+    id: str
+    created_at: str
+    created_by: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    task_id: str | None
+    description: str
+    trigger: str
+    staged_changes: list[str]
+    unstaged_changes: list[str]
+    untracked_files: list[str]
+    skipped: list[Skipped]
+    stash_ref: str | None
+    operation: str | None
+    run_id: str | None
+    session_id: str | None
+    meta: dict[str, str]
+    timeline: str
+    unchanged: bool = False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who makes a checkpoint, where and why: what goes into it beside the state."""
+
+    created_by: str
+    timeline: str
+    worktree_path: str
+    trigger: str = "manual"
+    description: str = ""
+    task_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    meta: Mapping[str, str] = field(default_factory=dict)
+    restores: str | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The commits of a checkpoint."""
+
+    commit: CommitData
+    head: str
+    index: str
+    untracked: str
+    extra: str
+    meta: Mapping[str, Any]
+
+
+def check_trigger(trigger: str) -> str:
+    """A known trigger; UsageError otherwise."""
+    if trigger not in TRIGGERS:
+        raise UsageError(f"'{trigger}' is not a trigger", f"one of: {', '.join(TRIGGERS)}")
+    return trigger
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def write(writer: Writer, state: State, origin: Origin, committer: bytes, versions: Mapping[str, str]) -> Checkpoint:
+    """Write C and everything below it; the checkpoint."""
+    now = datetime.now(UTC)
+    seconds = int(now.timestamp())
+    created_at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    meta = {
+        "format": FORMAT,
+        "created_at": created_at,
+        "created_by": origin.created_by,
+        "worktree": origin.timeline,
+        "worktree_path": origin.worktree_path,
+        "trigger": origin.trigger,
+        "description": origin.description,
+        "task_id": origin.task_id,
+        "run_id": origin.run_id,
+        "session_id": origin.session_id,
+        "meta": dict(origin.meta),
+        "restores": origin.restores,
+        **_state_fields(state),
+        "state": digest(state),
+        **versions,
+    }
+    message = _message(origin, state.head.branch)
+    unborn = state.head.commit is None
+    writer.write_tree(b"")  # git fsck wants the empty tree as an object
+    head = state.head.commit or writer.write_commit(trees.EMPTY_TREE, [], b"unborn HEAD\n", committer, seconds)
+    index = writer.write_commit(
+        state.index_tree, [head], b"index" + (b" of an unborn branch" if unborn else b"") + b"\n", committer, seconds
+    )
+    untracked = writer.write_commit(state.untracked_tree, [], b"untracked files\n", committer, seconds)
+    extra = writer.write_commit(_extra_tree(writer, state, meta), [], b"what a stash cannot hold\n", committer, seconds)
+    oid = writer.write_commit(state.tree, [head, index, untracked, extra], message, committer, seconds)
+    return describe(oid, meta)
+
+
+def write_timeline_commit(
+    writer: Writer, checkpoint: str, previous: str, state: State, committer: bytes, message: bytes, seconds: int
+) -> str:
+    """Write J for a checkpoint on top of `previous`."""
+    pins = [oid for oid in dict.fromkeys(state.pins) if oid not in (previous, checkpoint)]
+    return writer.write_commit(state.visible_tree, [previous, checkpoint, *pins], message, committer, seconds)
+
+
+def _message(origin: Origin, branch: str | None) -> bytes:
+    text = origin.description.replace("\0", " ").strip() or f"{origin.trigger.replace('_', ' ')} checkpoint"
+    trailers = {
+        "Agentos-Format": str(FORMAT),
+        "Agentos-Agent": origin.created_by,
+        "Agentos-Worktree": origin.timeline,
+        "Agentos-Trigger": origin.trigger,
+        "Agentos-Task": origin.task_id,
+        "Agentos-Branch": branch,
+    }
+    lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items() if value]
+    return os.fsencode(text + "\n\n" + "\n".join(lines) + "\n")
+
+
+def _names(paths: Iterable[bytes]) -> list[str]:
+    return [os.fsdecode(path) for path in paths]
+
+
+def _state_fields(state: State) -> dict[str, Any]:
+    return {
+        "head": {"ref": state.head.ref, "commit": state.head.commit},
+        "intent_to_add": {os.fsdecode(path): f"{mode:o}" for path, mode in state.intent_to_add.items()},
+        "assume_unchanged": _names(state.assume_unchanged),
+        "skip_worktree": _names(state.skip_worktree),
+        "absent": _names(state.absent),
+        "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.index},
+        "empty_directories": _names(state.empty_directories),
+        "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
+        "umask": f"{state.umask:o}",
+        "operation": state.operation,
+        "skipped": [{"path": item.path, "reason": item.reason} for item in state.skipped],
+        "staged_changes": _names(state.staged),
+        "unstaged_changes": _names(state.unstaged),
+        "untracked_files": _names(state.untracked),
+    }
+
+
+def digest(state: State) -> str:
+    """A hash over everything that makes the state: equal for equal states only."""
+    parts = {
+        **_state_fields(state),
+        "trees": [state.index_tree, state.tree, state.untracked_tree],
+        "patterns": state.sparse.patterns if state.sparse is not None else None,
+        **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
+
+
+def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
+    """S without meta.json and trees: path -> entry."""
+    regular = trees.REGULAR
+    entries: dict[str, tuple[int, str]] = {}
+    for path, stages in state.stages.items():
+        for n, entry in stages.items():
+            entries[f"stages/{n}/{os.fsdecode(path)}"] = entry
+    entries.update({f"gitdir/{name}": (regular, oid) for name, oid in state.operation_files.items()})
+    entries.update({f"ignored/{os.fsdecode(path)}": entry for path, entry in state.ignored.items()})
+    entries.update({f"raw/{os.fsdecode(path)}": (regular, oid) for path, oid in state.raw.items()})
+    entries.update({f"nested/{os.fsdecode(path)}": (regular, oid) for path, oid in state.nested.items()})
+    if state.sparse is not None and state.sparse.patterns is not None:
+        entries["sparse-checkout"] = (regular, state.sparse.patterns)
+    return entries
+
+
+def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any]) -> str:
+    data = json.dumps(meta, sort_keys=True, indent=1).encode("ascii") + b"\n"
+    changes: dict[bytes, Change] = {os.fsencode(name): entry for name, entry in _extra_entries(state).items()}
+    changes[b"meta.json"] = (trees.REGULAR, writer.write("blob", data))
+    for name, oid in state.operation_trees.items():
+        changes[os.fsencode(f"gitdir-trees/{name}")] = (trees.DIRECTORY, oid)
+    return trees.edit(writer, trees.EMPTY_TREE, changes)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+_TRAILER = re.compile(rb"^Agentos-Format: (\S+)$", re.MULTILINE)
+
+
+def version(commit: CommitData) -> int | None:
+    """The format that a commit claims to have; None for a commit that is no checkpoint."""
+    found = _TRAILER.findall(commit.message)
+    if not found or len(commit.parents) not in (2, 4) and not len(commit.parents) > 4:
+        return None
+    return int(found[-1]) if found[-1].isdigit() else 0
+
+
+def parts(repository: Repository, oid: str) -> Parts:
+    """Open a checkpoint: its commits and its metadata.
+
+    Raises CheckpointFormatError for a commit that is no checkpoint or is newer than this tool, MissingObjectsError
+    where objects are missing.
+    """
+    commit = repository.commit(oid)
+    claimed = version(commit)
+    if claimed is None or len(commit.parents) < 4:
+        raise CheckpointFormatError(
+            f"commit {oid[:8]} is not a checkpoint", "git agentos checkpoint list shows the checkpoints"
+        )
+    if claimed > FORMAT:
+        raise CheckpointFormatError(
+            f"checkpoint {oid[:8]} has format {claimed}; this version of git-agentos reads up to {FORMAT}",
+            "install a newer git-agentos",
+        )
+    head, index, untracked, extra = commit.parents[:4]
+    meta = _meta(repository, oid, extra)
+    return Parts(commit, head, index, untracked, extra, meta)
+
+
+def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
+    entry = trees.parse(repository.read_tree(repository.commit(extra).tree)).get(b"meta.json")
+    if entry is None:
+        raise CheckpointFormatError(f"checkpoint {oid[:8]} has no meta.json")
+    try:
+        meta = json.loads(repository.blob(entry[1]))
+        found = meta["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
+    if not isinstance(found, int) or found > FORMAT:
+        raise CheckpointFormatError(
+            f"checkpoint {oid[:8]} has format {found}; this version of git-agentos reads up to {FORMAT}",
+            "install a newer git-agentos",
+        )
+    return dict(meta)
+
+
+def describe(oid: str, meta: Mapping[str, Any], *, unchanged: bool = False) -> Checkpoint:
+    """The checkpoint that `meta` tells of."""
+    try:
+        head = meta["head"]
+        ref = head["ref"]
+        staged, unstaged, untracked = meta["staged_changes"], meta["unstaged_changes"], meta["untracked_files"]
+        return Checkpoint(
+            id=oid,
+            created_at=meta["created_at"],
+            created_by=meta["created_by"],
+            branch=ref.removeprefix("refs/heads/") if ref is not None else None,
+            commit=head["commit"],
+            worktree_path=meta["worktree_path"],
+            task_id=meta["task_id"],
+            description=meta["description"],
+            trigger=meta["trigger"],
+            staged_changes=staged,
+            unstaged_changes=unstaged,
+            untracked_files=untracked,
+            skipped=[Skipped(item["path"], item["reason"]) for item in meta["skipped"]],
+            stash_ref=oid if staged or unstaged or untracked or meta["operation"] else None,
+            operation=meta["operation"],
+            run_id=meta["run_id"],
+            session_id=meta["session_id"],
+            meta=meta["meta"],
+            timeline=meta["worktree"],
+            unchanged=unchanged,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
+
+
+def read(repository: Repository, oid: str) -> Checkpoint:
+    """The checkpoint with this id."""
+    return describe(oid, parts(repository, oid).meta)
+
+
+def read_state(repository: Repository, oid: str) -> State:
+    """The complete state that a checkpoint holds. Objects are read as far as needed, not checked one by one."""
+    found = parts(repository, oid)
+    meta = found.meta
+    extra_tree = repository.commit(found.extra).tree
+    groups: dict[bytes, dict[bytes, trees.Entry]] = {}
+    top = trees.parse(repository.read_tree(extra_tree))
+    for name, (mode, child) in top.items():
+        if mode == trees.DIRECTORY and name != b"gitdir-trees":
+            groups[name] = dict(trees.walk(repository, child))
+    stages: dict[bytes, dict[int, trees.Entry]] = {}
+    for path, entry in groups.get(b"stages", {}).items():
+        n, _, name = path.partition(b"/")
+        stages.setdefault(name, {})[int(n)] = entry
+    pinned = top.get(b"gitdir-trees")
+    try:
+        sparse = meta["sparse"]
+        patterns = top.get(b"sparse-checkout")
+        untracked_tree = repository.commit(found.untracked).tree
+        state = State(
+            head=Head(meta["head"]["ref"], meta["head"]["commit"]),
+            index_tree=repository.commit(found.index).tree,
+            tree=found.commit.tree,
+            untracked_tree=untracked_tree,
+            stages=stages,
+            intent_to_add={os.fsencode(path): int(mode, 8) for path, mode in meta["intent_to_add"].items()},
+            assume_unchanged=[os.fsencode(path) for path in meta["assume_unchanged"]],
+            skip_worktree=[os.fsencode(path) for path in meta["skip_worktree"]],
+            absent=[os.fsencode(path) for path in meta["absent"]],
+            sparse=None if sparse is None else Sparse(sparse["cone"], sparse["index"], patterns and patterns[1]),
+            empty_directories=[os.fsencode(path) for path in meta["empty_directories"]],
+            permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
+            umask=int(meta["umask"], 8),
+            raw={path: oid for path, (_, oid) in groups.get(b"raw", {}).items()},
+            ignored=groups.get(b"ignored", {}),
+            operation=meta["operation"],
+            operation_files={os.fsdecode(name): oid for name, (_, oid) in groups.get(b"gitdir", {}).items()},
+            operation_trees=(
+                {}
+                if pinned is None
+                else {
+                    os.fsdecode(name): child
+                    for name, (_, child) in trees.parse(repository.read_tree(pinned[1])).items()
+                }
+            ),
+            nested={path: oid for path, (_, oid) in groups.get(b"nested", {}).items()},
+            skipped=[Skipped(item["path"], item["reason"]) for item in meta["skipped"]],
+            staged=[os.fsencode(path) for path in meta["staged_changes"]],
+            unstaged=[os.fsencode(path) for path in meta["unstaged_changes"]],
+            untracked=[os.fsencode(path) for path in meta["untracked_files"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
+    return state
+
+
+def with_visible_tree(repository: Repository, writer: Writer, state: State) -> State:
+    """`state` with the tree of C plus U, which a checkpoint does not name (its timeline commit has it)."""
+    others = {path: entry for path, entry in trees.walk(repository, state.untracked_tree)}
+    changes: dict[bytes, Change] = {**others}
+    return replace(state, visible_tree=trees.edit(writer, state.tree, changes))
+
+
+__all__ = ["ALWAYS", "TRIGGERS", "Checkpoint", "MissingObjectsError", "Origin", "Parts"]

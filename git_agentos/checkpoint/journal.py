@@ -1,0 +1,125 @@
+"""The journal of a restore: what a killed one leaves, so that `recover` can finish it or go back.
+
+It names two checkpoints, and together they hold every byte: `saved` (before) and `target` (after). So it needs no list of
+steps: recovery looks at what is there and plans anew. One JSON file, `<git dir>/agentos/journal.json`, written beside,
+fsynced and renamed before the first change, and removed after the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from git_agentos.errors import RepositoryError
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+
+_VERSION = 1
+_JOURNAL = "journal.json"
+_LAST = "last-restore.json"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A restore under way.
+
+    `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to make at
+    `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo` shall go
+    back to (that of the first attempt, where this one is a recovery's).
+    """
+
+    command: str
+    saved: str
+    target: str
+    head_ref: str | None
+    head_commit: str | None
+    create: bool
+    paths: list[str] | None
+    keep_new: bool
+    with_operation: bool
+    original: str
+
+    @property
+    def version(self) -> int:
+        return _VERSION
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last finished restore: what `undo` goes back to."""
+
+    command: str
+    saved: str
+    target: str
+
+
+def _path(location: Location, name: str) -> str:
+    return os.path.join(locks.own_folder(location.state_dir), name)
+
+
+def _write(location: Location, name: str, data: dict[str, Any]) -> None:
+    path = _path(location, name)
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="ascii") as file:
+        json.dump({"version": _VERSION, **data}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(location: Location, name: str) -> dict[str, Any] | None:
+    folder = location.state_dir
+    path = os.path.join(folder, name)
+    if os.path.islink(folder) or os.path.islink(path):
+        raise RepositoryError(f"'{path}' is a symbolic link", "remove it: git-agentos does not follow it")
+    try:
+        with open(path, encoding="ascii") as file:
+            data = json.load(file)
+        if data.pop("version") == _VERSION:
+            return dict(data)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise RepositoryError(
+            f"'{path}' is damaged", "look at git agentos checkpoint list, restore by hand, then remove the file"
+        ) from error
+    raise RepositoryError(f"'{path}' was written by another version of git-agentos", "use that version to recover")
+
+
+def write(location: Location, journal: Journal) -> None:
+    """Put the journal on disk; from here on a killed restore can be recovered."""
+    _write(location, _JOURNAL, asdict(journal))
+
+
+def read(location: Location) -> Journal | None:
+    """The journal of an interrupted restore; None where there is none."""
+    data = _read(location, _JOURNAL)
+    try:
+        return Journal(**data) if data is not None else None
+    except TypeError as error:
+        raise RepositoryError(f"'{_path(location, _JOURNAL)}' is damaged") from error
+
+
+def remove(location: Location) -> None:
+    """The restore is finished, or taken back."""
+    os.unlink(os.path.join(location.state_dir, _JOURNAL))
+
+
+def write_last(location: Location, last: Last) -> None:
+    _write(location, _LAST, asdict(last))
+
+
+def read_last(location: Location) -> Last | None:
+    """The last finished restore of this worktree; None where there was none."""
+    data = _read(location, _LAST)
+    try:
+        return Last(**data) if data is not None else None
+    except TypeError as error:
+        raise RepositoryError(f"'{_path(location, _LAST)}' is damaged") from error

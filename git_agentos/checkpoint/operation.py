@@ -1,0 +1,145 @@
+"""The operation in progress (merge, rebase, cherry-pick, revert, am, bisect): its files and its refs.
+
+git keeps it in files of the worktree's git directory and in `refs/bisect/`; they are carried as bytes, so an operation
+goes on after a restore whatever git's version wrote there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+
+from git_agentos.errors import CheckpointFormatError
+from git_agentos.git import refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+
+_FILES = (
+    "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "MERGE_AUTOSTASH", "AUTO_MERGE", "SQUASH_MSG",
+    "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD",
+)  # fmt: skip
+_DIRECTORIES = ("rebase-merge", "rebase-apply", "sequencer")
+_BISECT = "BISECT_"
+_BISECT_REFS = "refs/bisect/"
+# Which of them say what is going on, the outermost operation first.
+_SIGNS = (
+    ("am", "rebase-apply/applying"),
+    ("rebase", "rebase-merge/"),
+    ("rebase", "rebase-apply/"),
+    ("cherry-pick", "CHERRY_PICK_HEAD"),
+    ("revert", "REVERT_HEAD"),
+    ("merge", "MERGE_HEAD"),
+    ("bisect", "BISECT_LOG"),
+)
+_HEX = re.compile(rb"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
+_MOST_PINS = 2000
+
+
+def read(location: Location) -> dict[str, bytes]:
+    """Name (relative to the git directory) -> content of everything that belongs to an operation in progress."""
+    found: dict[str, bytes] = {}
+    with os.scandir(location.git_dir) as entries:
+        names = {entry.name: entry for entry in entries}
+    for name in sorted(names):
+        if name in _FILES or (name.startswith(_BISECT) and not name.endswith(".lock")):
+            with contextlib.suppress(FileNotFoundError), open(names[name].path, "rb") as file:
+                found[name] = file.read()
+        elif name in _DIRECTORIES:
+            for folder, _, files in os.walk(names[name].path):
+                for file_name in sorted(files):
+                    path = os.path.join(folder, file_name)
+                    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                        found[os.path.relpath(path, location.git_dir)] = file.read()
+    # The refs count only with the log: git leaves none behind, and reading them costs a walk.
+    if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
+        for name, oid in refs.names(location, _BISECT_REFS).items():
+            found[name] = oid.encode() + b"\n"
+    # A message left over by an aborted command is no operation, but belongs to the state all the same.
+    return found
+
+
+def name_of(files: Mapping[str, object]) -> str | None:
+    """The operation's name, None where none is in progress."""
+    for operation, sign in _SIGNS:
+        if any(name == sign or (sign.endswith("/") and name.startswith(sign)) for name in files):
+            return operation
+    if any(name.startswith("sequencer/") for name in files):
+        return "cherry-pick"
+    return None
+
+
+def on_own_branch(operation: str | None) -> bool:
+    """Whether the operation has moved HEAD off the user's branch on purpose."""
+    return operation in ("rebase", "bisect")
+
+
+def store(files: Mapping[str, bytes], writer: Writer) -> dict[str, str]:
+    """Write the files' contents as blobs: name -> oid."""
+    return {name: writer.write("blob", data) for name, data in files.items()}
+
+
+def pins(repository: Repository, files: Mapping[str, bytes]) -> tuple[list[str], dict[str, str]]:
+    """The commits that the operation needs, heads first and without those that others reach; and the trees."""
+    if not files:
+        return [], {}
+    commits: dict[str, None] = {}
+    found_trees: dict[str, str] = {}
+    order = sorted(files, key=lambda name: (len(files[name]), name))
+    for name in order:
+        if name == "MERGE_RR" or name.endswith(("message", "MSG", "patch", "author-script")):
+            continue
+        for match in _HEX.findall(files[name]):
+            if len(commits) >= _MOST_PINS:
+                break
+            found = repository.lookup(match.decode())
+            if found is None:
+                continue
+            kind, oid = found
+            if kind == "commit":
+                commits.setdefault(oid)
+            elif kind == "tree" and oid != trees.EMPTY_TREE:
+                found_trees[name.replace("/", "-")] = oid
+    return repository.independent(list(commits)), found_trees
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that no operation has: a checkpoint may come from elsewhere, and `config` or `hooks/` would run."""
+    for name in names:
+        top = name.split("/")[0]
+        known = name in _FILES or (top in _DIRECTORIES and "/" in name) or name.startswith((_BISECT, _BISECT_REFS))
+        if not known or ".." in name.split("/") or (name.startswith(_BISECT) and "/" in name):
+            raise CheckpointFormatError(f"the checkpoint names the file '{name}' in the git directory")
+
+
+def write(location: Location, wanted: Mapping[str, bytes], *, scratch: str) -> None:
+    """Make the operation in progress exactly `wanted`, file by file; `scratch` is an empty directory beside them."""
+    present = read(location)
+    for name in present.keys() - wanted.keys():
+        if name.startswith(_BISECT_REFS):
+            refs.delete(location, name)
+    for name, data in wanted.items():
+        if present.get(name) == data:
+            continue
+        if name.startswith(_BISECT_REFS):
+            old = present[name].strip().decode() if name in present else None
+            refs.update(location, name, data.strip().decode(), old)
+            continue
+        target = os.path.join(location.git_dir, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        temporary = os.path.join(scratch, "operation-file")
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, target)
+    # What goes, goes last: a directory such as rebase-merge is never seen without the files that make it whole.
+    for name in sorted(present.keys() - wanted.keys()):
+        if not name.startswith(_BISECT_REFS):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(location.git_dir, name))
+    for directory in _DIRECTORIES:
+        if not any(name.startswith(directory + "/") for name in wanted):
+            shutil.rmtree(os.path.join(location.git_dir, directory), ignore_errors=True)

@@ -1,0 +1,92 @@
+"""Cherry-picking with a net: a `before_risky` checkpoint first, and a conflict that can be continued or aborted.
+
+git does the picking, with the user's own configuration and hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from git_agentos.checkpoint import operation, take
+from git_agentos.checkpoint.format import Origin
+from git_agentos.config import Settings
+from git_agentos.errors import GitCommandError, RestoreError, UsageError
+from git_agentos.git import process, refs
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What came of it: `state` is `done`, `conflict` or `aborted`; `picked` the new commits, oldest first; `saved` the
+    checkpoint taken before; `conflicts` the paths to resolve."""
+
+    picked: list[str]
+    head: str | None
+    saved: str | None
+    conflicts: list[str]
+    state: str
+
+
+def pick(repository: Repository, settings: Settings, origin: Origin, commits: Sequence[str]) -> Pick:
+    """Apply the changes of `commits` (revisions or ranges) on top of HEAD."""
+    if not commits:
+        raise UsageError("name at least one commit to pick")
+    if any(commit.startswith("-") for commit in commits):
+        raise UsageError("a commit cannot begin with '-'")
+    working = operation.name_of(operation.read(repository.location))
+    if working not in (None, "bisect"):
+        raise RestoreError(f"a {working} is in progress", "finish or abort it first; nothing was changed")
+    for commit in commits:
+        try:
+            repository.git("rev-list", "--no-walk" if ".." not in commit else "--max-count=1", commit, "--")
+        except GitCommandError as error:
+            raise UsageError(f"'{commit}' is not a commit") from error
+    return _run(repository, settings, origin, ["cherry-pick", *commits])
+
+
+def resume(repository: Repository, settings: Settings, origin: Origin) -> Pick:
+    """`git cherry-pick --continue`, with the message as it stands."""
+    _require(repository)
+    return _run(repository, settings, origin, ["-c", "core.editor=true", "cherry-pick", "--continue"])
+
+
+def abort(repository: Repository, settings: Settings, origin: Origin) -> Pick:
+    """`git cherry-pick --abort`."""
+    _require(repository)
+    done = _run(repository, settings, origin, ["cherry-pick", "--abort"])
+    return replace(done, picked=[], state="aborted")
+
+
+def _require(repository: Repository) -> None:
+    if operation.name_of(operation.read(repository.location)) != "cherry-pick":
+        raise RestoreError("no pick is in progress")
+
+
+def _run(repository: Repository, settings: Settings, origin: Origin, args: list[str]) -> Pick:
+    location = repository.location
+    command = " ".join(arg for arg in args if not arg.startswith("-c") and "core.editor" not in arg)
+    before = refs.read_head(location).commit
+    risky = replace(origin, trigger="before_risky", description=f"before git {command}", meta={"command": command})
+    saved = take.take(repository, settings, risky).checkpoint.id
+    # The user's own command: their hooks run, their identity commits, their filters apply.
+    env = dict(os.environ, GIT_DIR=location.git_dir, GIT_WORK_TREE=location.root, GIT_EDITOR="true")
+    env["LC_ALL"] = "C"
+    child = process.spawn(args, cwd=location.root, env=env, fixed=False)
+    status, _, err = process.finish(child)
+    scanned = Scan(location).read()
+    conflicts = [os.fsdecode(entry.path) for entry in scanned.unmerged]
+    head = refs.read_head(location).commit
+    picked: list[str] = []
+    if head is not None and head != before:
+        span = f"{before}..{head}" if before is not None else head
+        if before is None or repository.is_ancestor(before, head):
+            picked = repository.git("rev-list", "--reverse", span).decode().split()
+    working = operation.name_of(operation.read(location))
+    if status == 0:
+        return Pick(picked, head, saved, [], "done")
+    if working == "cherry-pick":
+        return Pick(picked, head, saved, conflicts, "conflict")
+    raise process.failure(args, status, err)

@@ -1,0 +1,131 @@
+"""Taking a checkpoint: capture, write, append. The only place where a checkpoint is made."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from git_agentos import __version__
+from git_agentos.checkpoint import format, nested, timeline
+from git_agentos.checkpoint.capture import Request, capture
+from git_agentos.checkpoint.format import Checkpoint, Origin
+from git_agentos.checkpoint.state import State
+from git_agentos.config import Settings
+from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan
+
+
+class StorageError(AgentosError):
+    """The object store or the refs cannot be written: full, read-only, forbidden."""
+
+    kind = "storage"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A checkpoint and the state that it holds."""
+
+    checkpoint: Checkpoint
+    state: State
+
+
+def take(
+    repository: Repository,
+    settings: Settings,
+    origin: Origin,
+    *,
+    scan: Scan | None = None,
+    request: Request | None = None,
+) -> Taken:
+    """Save the complete state of the worktree; nothing in it changes.
+
+    An automatic trigger that finds what the newest checkpoint already holds makes no new one: that one is returned,
+    with `unchanged` set. Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the
+    state can be read.
+    """
+    format.check_trigger(origin.trigger)
+    wanted = replace(request or Request(), take_nested=functools.partial(take_nested, origin=origin, settings=settings))
+    try:
+        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+            state = capture(repository, writer, settings, scan, wanted)
+            return record(repository, writer, settings, state, origin)
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def record(repository: Repository, writer: Writer, settings: Settings, state: State, origin: Origin) -> Taken:
+    """Write a captured state as a checkpoint on the worktree's timeline."""
+    if origin.trigger not in format.ALWAYS:
+        earlier = _unchanged(repository, origin.timeline, state)
+        if earlier is not None:
+            # Objects of the state may be new all the same (a nested checkpoint): they are kept.
+            writer.flush()
+            return Taken(earlier, state)
+    checkpoint = format.write(writer, state, origin, settings.committer, _versions(state))
+    data = writer.pending_commit(checkpoint.id)
+    seconds = data.time
+
+    def link(previous: str) -> str:
+        return format.write_timeline_commit(
+            writer, checkpoint.id, previous, state, settings.committer, data.message, seconds
+        )
+
+    writer.flush()
+    timeline.append(repository, writer, origin.timeline, settings.committer, seconds, link)
+    return Taken(checkpoint, state)
+
+
+def _unchanged(repository: Repository, name: str, state: State) -> Checkpoint | None:
+    try:
+        newest = timeline.newest(repository, name)
+        if newest is None:
+            return None
+        meta = format.parts(repository, newest.checkpoint).meta
+    except (CheckpointFormatError, MissingObjectsError):
+        return None
+    if meta.get("state") != format.digest(state):
+        return None
+    return format.describe(newest.checkpoint, meta, unchanged=True)
+
+
+def take_nested(location: Location, *, origin: Origin, settings: Settings) -> nested.NestedCheckpoint:
+    """A checkpoint in a repository inside the worktree, in its own store and on its own timeline."""
+    repository = Repository(location)
+    started = Scan(location)
+    own = replace(
+        origin,
+        timeline=timeline.name_of(location),
+        worktree_path=location.root,
+        trigger=origin.trigger if origin.trigger not in format.ALWAYS else "periodic",
+        restores=None,
+    )
+    taken = take(repository, replace(settings, values=started.config()), own, scan=started)
+    return nested.NestedCheckpoint(
+        id=taken.checkpoint.id,
+        timeline=own.timeline,
+        tip=timeline.tip(location, own.timeline) or taken.checkpoint.id,
+        dirty=taken.state.is_dirty,
+        head=taken.state.head,
+        skipped=tuple(taken.state.skipped),
+    )
+
+
+def _versions(state: State) -> Mapping[str, str]:
+    return {"tool": f"git-agentos {__version__}", "git": state.git_version.removeprefix("git version ")}
+
+
+def storage_error(error: OSError) -> StorageError:
+    """What an OSError under a write means to the user."""
+    where = f" '{error.filename}'" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(f"no space left to write{where}", "nothing was changed; free some space and try again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StorageError(
+            f"cannot write{where}: {(error.strerror or '').lower()}", "nothing was changed; check the permissions"
+        )
+    return StorageError(f"cannot write{where}: {(error.strerror or str(error)).lower()}", "nothing was changed")

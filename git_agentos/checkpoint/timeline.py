@@ -1,0 +1,173 @@
+"""The timeline: one append-only chain of checkpoints for each worktree, `refs/agentos/timelines/<worktree id>`.
+
+It begins with a parentless commit of the empty tree; each commit J after it has the parents previous J and C (the
+checkpoint), so a first-parent walk never runs into the project's history. It advances by compare-and-swap only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from git_agentos.checkpoint import format
+from git_agentos.config import AGENT_ID
+from git_agentos.errors import CheckpointNotFound, LockedError, RepositoryError
+from git_agentos.git import locks, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer, is_hex
+
+PREFIX = "refs/agentos/timelines/"
+MAIN = "main"
+_SHORTEST = 4
+_ATTEMPTS = 1000
+_NTH = re.compile(r"@\{(\d+)\}\Z")
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of a timeline: the timeline commit and its checkpoint."""
+
+    timeline: str
+    commit: str
+    checkpoint: str
+
+
+def name_of(location: Location) -> str:
+    """The id of a worktree: `main`, or git's name for a linked worktree where that is a well-formed id.
+
+    A linked worktree that git itself calls `main` is not the main worktree; it and names that are no ids get one that
+    is made from the name.
+    """
+    if location.is_main:
+        return MAIN
+    name = location.worktree_name
+    if name != MAIN and AGENT_ID.match(name) and not name.endswith((".lock", ".")) and ".." not in name:
+        return name
+    return "wt-" + hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()[:12]
+
+
+def tip(location: Location, timeline: str) -> str | None:
+    """The newest timeline commit; None before the first checkpoint."""
+    return refs.resolve(location, PREFIX + timeline)
+
+
+def all_names(location: Location) -> list[str]:
+    """The ids of all timelines of the repository."""
+    return [name.removeprefix(PREFIX) for name in refs.names(location, PREFIX)]
+
+
+def append(
+    repository: Repository, writer: Writer, timeline: str, committer: bytes, seconds: int, make: Callable[[str], str]
+) -> str:
+    """Put a commit on top: `make(previous)` writes it. Processes of ours take turns, so none has to try often."""
+    location = repository.location
+    name = PREFIX + timeline
+    with locks.turn(location, "timeline"):
+        for _ in range(_ATTEMPTS):
+            old = refs.resolve(location, name)
+            previous = old or writer.write_commit(
+                trees.EMPTY_TREE, [], f"timeline of {timeline}\n".encode(), committer, seconds
+            )
+            new = make(previous)
+            writer.flush()
+            try:
+                refs.update(location, name, new, old)
+            except refs.RefMoved:
+                continue
+            writer.assure()
+            return new
+    raise LockedError(f"the timeline '{timeline}' moves faster than it can be appended to", "try again")
+
+
+def walk(repository: Repository, timeline: str) -> Iterator[Link]:
+    """The links of a timeline, newest first."""
+    oid = tip(repository.location, timeline)
+    while oid is not None:
+        commit = repository.commit(oid)
+        if len(commit.parents) < 2:
+            return
+        yield Link(timeline, oid, commit.parents[1])
+        oid = commit.parents[0]
+
+
+def newest(repository: Repository, timeline: str) -> Link | None:
+    return next(walk(repository, timeline), None)
+
+
+def find(repository: Repository, spec: str, timelines: list[str]) -> Link:
+    """The checkpoint that `spec` names within these timelines: `latest`, `@{N}`, or a prefix of its id.
+
+    With several timelines `latest` and `@{N}` count by time. Raises CheckpointNotFound (unknown, ambiguous, foreign),
+    CheckpointFormatError for a commit that is no checkpoint.
+    """
+    nth = _NTH.match(spec)
+    if spec == "latest" or nth is not None:
+        n = int(nth[1]) if nth is not None else 0
+        for position, link in enumerate(_merged(repository, timelines)):
+            if position == n:
+                return link
+        raise CheckpointNotFound(_too_few(timelines, n), "git agentos checkpoint makes one")
+    prefix = spec.lower()
+    if not is_hex(prefix) or not _SHORTEST <= len(prefix) <= 40:
+        raise _malformed(spec)
+    found = {
+        link.checkpoint: link
+        for name in timelines
+        for link in walk(repository, name)
+        if link.checkpoint.startswith(prefix)
+    }
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        candidates = ", ".join(sorted(oid[:12] for oid in found)[:5])
+        raise CheckpointNotFound(f"'{spec}' is ambiguous: {candidates}", "give more digits")
+    raise _unknown(repository, spec, prefix, timelines)
+
+
+def _merged(repository: Repository, timelines: list[str]) -> Iterator[Link]:
+    if len(timelines) == 1:
+        yield from walk(repository, timelines[0])
+        return
+    links = [
+        (repository.commit(link.commit).time, -n, link)
+        for name in timelines
+        for n, link in enumerate(walk(repository, name))
+    ]
+    yield from (link for _, _, link in sorted(links, key=lambda item: item[:2], reverse=True))
+
+
+def _too_few(timelines: list[str], n: int) -> str:
+    where = f"timeline '{timelines[0]}'" if len(timelines) == 1 else "these timelines"
+    return f"there is no checkpoint on {where} yet" if n == 0 else f"{where} has no checkpoint @{{{n}}}"
+
+
+def _malformed(spec: str) -> Exception:
+    from git_agentos.errors import UsageError
+
+    return UsageError(f"'{spec}' is not a checkpoint id", "give at least 4 hex digits of an id, 'latest' or '@{N}'")
+
+
+def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str]) -> Exception:
+    others = [name for name in all_names(repository.location) if name not in timelines]
+    for name in others:
+        if any(link.checkpoint.startswith(prefix) for link in walk(repository, name)):
+            return CheckpointNotFound(
+                f"checkpoint '{spec}' belongs to '{name}', not to this worktree",
+                f"if you mean that one: --agent {name}, or --all",
+            )
+    try:
+        commits = repository.expand(prefix)
+    except RepositoryError:
+        commits = []
+    for oid in commits:
+        if format.version(repository.commit(oid)) is None:
+            return format.CheckpointFormatError(
+                f"'{spec}' is a commit but not a checkpoint", "git agentos checkpoint list shows the checkpoints"
+            )
+        format.parts(repository, oid)  # one of a newer format says so
+    return CheckpointNotFound(
+        f"no checkpoint '{spec}' in this worktree", "git agentos checkpoint list shows the checkpoints"
+    )

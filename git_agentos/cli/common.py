@@ -1,0 +1,146 @@
+"""The options that every command has, and one run of a command.
+
+`@command` gives a function the common options, declared once and accepted at every level of the command
+line, before and after the subcommand's name; the function itself gets an `Invocation` in their place.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec
+
+import typer
+
+from git_agentos.cli import argv
+from git_agentos.cli.output import Output
+from git_agentos.errors import UsageError
+
+if TYPE_CHECKING:
+    from git_agentos.git.scan import Scan
+    from git_agentos.workspace import Workspace
+
+P = ParamSpec("P")
+
+
+class Invocation:
+    """One run of a command: where, as whom, how to answer; and the workspace, opened when it is asked for."""
+
+    def __init__(self, output: Output, scan: "Scan | None" = None) -> None:
+        self.output = output
+        self.agent: str | None = None
+        self.directories: list[str] = []
+        self.subcommand: str | None = None
+        self.after_dashes: list[str] = []
+        self.state_dir: str | None = None
+        self._scan = scan
+
+    @property
+    def directory(self) -> str:
+        return argv.join(self.directories)
+
+    def workspace(self) -> "Workspace":
+        """The workspace at `-C PATH`, acting as `--as ID`."""
+        from git_agentos.git.scan import Scan
+
+        if self._scan is None:
+            self._scan = Scan.start(self.directory)
+        self.state_dir = self._scan.location.state_dir
+        from git_agentos.workspace import open_workspace
+
+        workspace = open_workspace(self.directory, agent=self.agent, scan=self._scan)
+        self._scan = None
+        return workspace
+
+    def close(self) -> None:
+        """Stop a scan that was started in vain."""
+        if self._scan is not None:
+            self._scan.discard()
+            self._scan = None
+
+
+def show_help(ctx: typer.Context, value: bool) -> None:
+    """The callback of `--help`."""
+    if not value or ctx.resilient_parsing:
+        return
+    from git_agentos.cli import tree
+
+    path = ctx.command_path.split()[len(tree.PROGRAM) :]
+    invocation: Invocation = ctx.obj
+    invocation.output.print(tree.help_text(tree.find(path)))
+    raise typer.Exit
+
+
+_DIRECTORY = Annotated[
+    list[str] | None, typer.Option("-C", metavar="PATH", help="Work as if started in PATH.", show_default=False)
+]
+_AGENT = Annotated[str | None, typer.Option("--as", metavar="ID", help="Act as agent ID.", show_default=False)]
+_JSON = Annotated[bool, typer.Option("--json", help="Answer with one JSON document on stdout.")]
+_QUIET = Annotated[bool, typer.Option("-q", "--quiet", help="Print ids alone, no notes or hints.")]
+_HELP = Annotated[
+    bool, typer.Option("-h", "--help", help="Show this help.", is_eager=True, expose_value=False, callback=show_help)
+]
+_COMMON: tuple[tuple[str, object, object], ...] = (
+    ("common_directory", _DIRECTORY, None),
+    ("common_agent", _AGENT, None),
+    ("common_json", _JSON, False),
+    ("common_quiet", _QUIET, False),
+    ("common_help", _HELP, False),
+)
+COMMON_NAMES = frozenset(name for name, _, _ in _COMMON)
+
+
+def command(function: Callable[Concatenate[Invocation, P], None]) -> Callable[..., None]:
+    """Give `function` the common options; it is called with the invocation and its own options."""
+    own = list(inspect.signature(function).parameters.values())[1:]
+
+    def call(ctx: typer.Context, *args: P.args, **options: P.kwargs) -> None:
+        invocation: Invocation = ctx.obj
+        common = {name: options.pop(name, None) for name in COMMON_NAMES}
+        _merge(invocation, common)
+        invocation.subcommand = ctx.invoked_subcommand
+        function(invocation, *args, **options)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(each.replace(kind=keyword) for each in own),
+        *(inspect.Parameter(name, keyword, default=default, annotation=kind) for name, kind, default in _COMMON),
+    ]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how typer is told of them
+    call.__annotations__ = {}
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    return call
+
+
+def _merge(invocation: Invocation, common: dict[str, object]) -> None:
+    """Add what one level of the command line says; the inner level has the last word, `-C` add up."""
+    directories = common["common_directory"]
+    if isinstance(directories, list):
+        invocation.directories += directories
+    if isinstance(common["common_agent"], str):
+        invocation.agent = common["common_agent"]
+    invocation.output.json = invocation.output.json or bool(common["common_json"])
+    invocation.output.quiet = invocation.output.quiet or bool(common["common_quiet"])
+
+
+def paths_from(invocation: Invocation, paths: list[str] | None) -> list[str]:
+    """The PATH arguments, with those behind `--`."""
+    return [*(paths or ()), *invocation.after_dashes]
+
+
+def number(limit: str | None) -> int | None:
+    """The value of `-n`."""
+    if limit is None or (limit.isascii() and limit.isdigit()):
+        return None if limit is None else int(limit)
+    raise UsageError(f"-n takes a number, not '{limit}'")
+
+
+# Options that several commands share.
+Agent = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="Look in the timeline of agent ID.", show_default=False)
+]
+All = Annotated[bool, typer.Option("--all", help="Look in the timelines of all worktrees.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Limit = Annotated[
+    str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N checkpoints.", show_default=False)
+]
+Id = Annotated[str, typer.Argument(metavar="ID")]

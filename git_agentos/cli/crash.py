@@ -1,0 +1,39 @@
+"""Where the traceback of a bug is kept: the worktree's own state folder if it is known, else a temporary file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+
+from git_agentos import __version__
+
+
+def record(error: BaseException, state_dir: str | None) -> str:
+    """Write `error`'s traceback to a new file that only its owner can read, and return the file's path."""
+    lines = [f"git-agentos {__version__}, Python {sys.version}\n", f"arguments: {sys.argv[1:]!r}\n\n"]
+    data = "".join([*lines, *traceback.format_exception(error)]).encode("utf-8", "backslashreplace")
+    name = f"crash-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt"
+    # A folder that is a link could lead anywhere; the file is made anew, so no link at its name is followed.
+    if state_dir is not None and not os.path.islink(state_dir):
+        path = os.path.join(state_dir, name)
+        try:
+            os.makedirs(state_dir, exist_ok=True)
+            _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), data)
+            return path
+        except OSError:
+            pass
+    import tempfile
+
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="git-agentos-", suffix=f"-{name}")
+        _write(descriptor, data)
+        return path
+    except OSError as failure:
+        return f"(not written: {failure.strerror})"
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)

@@ -1,0 +1,71 @@
+"""What each result is as JSON; docs/json.md is its reference and tests/cli/test_documents.py holds them together.
+
+The fields of the result dataclasses are the keys of the documents, by their names: nothing is renamed but
+`from_`, which Python would not allow as it is. Paths are strings in which a byte that is not UTF-8 is the
+surrogate that `os.fsdecode` makes of it; the dump is ASCII, so these survive every pipe.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+
+from git_agentos.errors import AgentosError
+
+
+def document(kind: str, fields: object) -> dict[str, object]:
+    """The document `agentos.<kind>.v1` of a result dataclass or of a mapping of keys to values."""
+    body = plain(fields)
+    if not isinstance(body, dict):
+        raise TypeError(f"a document is made of named fields, not of {type(fields).__name__}")
+    return {"schema": f"agentos.{kind}.v1", **body}
+
+
+def error(failure: AgentosError) -> dict[str, object]:
+    """The document of an error."""
+    told = {"kind": failure.kind, "message": failure.message, "hint": failure.hint}
+    return {"schema": "agentos.error.v1", "error": told}
+
+
+def dump(body: Mapping[str, object]) -> str:
+    return json.dumps(body, ensure_ascii=True, allow_nan=False)
+
+
+def diff(result: object, *, patch: bytes | None) -> dict[str, object]:
+    """The fields of a `checkpoint-diff`: `from_` under its real name, the patch as text (None: not asked for)."""
+    fields = _fields(result)
+    fields["from"] = fields.pop("from_")
+    fields["patch"] = None if patch is None else patch.decode("utf-8", "surrogateescape")
+    return {key: fields[key] for key in ("from", "to", "files", "patch")}
+
+
+def contents(result: object, content: bytes) -> dict[str, object]:
+    """The fields of a `checkpoint-cat`: the bytes in base64."""
+    fields = _fields(result)
+    del fields["content"]
+    fields["content_base64"] = base64.b64encode(content).decode("ascii")
+    return fields
+
+
+def plain(value: object) -> object:
+    """`value` in the types that JSON has."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, bytes):
+        return os.fsdecode(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(inner) for name, inner in _fields(value).items()}
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _fields(value: object) -> dict[str, object]:
+    if not dataclasses.is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no named fields")
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}

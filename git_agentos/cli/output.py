@@ -1,0 +1,151 @@
+"""stdout and stderr: the only module that writes to either.
+
+stdout carries the result and nothing else: one JSON document under `--json`, else text for a person (ids
+alone under `-q`). stderr carries talk: errors, warnings, notes and hints, each line with its prefix as git
+prints them. Colours appear only on a terminal, and never where NO_COLOR is set or TERM is `dumb`. What
+`text` hands over is already safe for a terminal (`quote`); messages of errors are made so here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from git_agentos.cli import quote
+from git_agentos.errors import AgentosError
+
+_COLOURS = {"yellow": "33", "red": "31", "green": "32", "cyan": "36", "bold": "1"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a result is to be worded: `now` is the time that ages are counted from."""
+
+    colour: bool = False
+    terminal: bool = False
+    now: float = field(default_factory=time.time)
+
+    def paint(self, colour: str, text: str) -> str:
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[m" if self.colour else text
+
+
+@dataclass(frozen=True)
+class Text:
+    """A result in words. `result` goes to stdout (bytes as they are), the rest to stderr.
+
+    `brief` is what is left of `result` under `-q`, where notes and hints are left out too; warnings stay.
+    """
+
+    result: str | bytes = ""
+    brief: str | bytes | None = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+@dataclass
+class Output:
+    """The two streams of one command; `json` and `quiet` are set as soon as the options are read."""
+
+    stdout: TextIO | None
+    stderr: TextIO | None
+    json: bool = False
+    quiet: bool = False
+
+    @classmethod
+    def standard(cls, *, json: bool = False) -> Output:
+        return cls(sys.stdout, sys.stderr, json)
+
+    def show(self, kind: str, fields: object, wording: Callable[[Style], Text]) -> None:
+        """Print a result: as the document `agentos.<kind>.v1` made of `fields`, or in the words of `wording`."""
+        if self.json:
+            from git_agentos.cli import documents
+
+            self._write(documents.dump(documents.document(kind, fields)) + "\n")
+            return
+        text = wording(_style(self.stdout))
+        self._write(text.brief if self.quiet and text.brief is not None else text.result)
+        for warning in text.warnings:
+            self._say("warning", "yellow", warning)
+        if not self.quiet:
+            for note in text.notes:
+                self._talk(f"{note}\n")
+            for hint in text.hints:
+                self._say("hint", "yellow", hint)
+
+    def print(self, text: str) -> None:
+        """Print text that was asked for as such, the same in every mode: help, a completion script."""
+        self._write(text)
+
+    def fail(self, error: AgentosError) -> int:
+        """Tell an error, as a document on stdout or in words on stderr; returns its exit code."""
+        if self.json:
+            from git_agentos.cli import documents
+
+            try:
+                self._write(documents.dump(documents.error(error)) + "\n")
+            except AgentosError:
+                pass  # stdout cannot be written: the exit code has to speak
+            return error.exit_code
+        self._say("error", "red", quote.block(error.message))
+        for line in (error.hint or "").splitlines():
+            shown = quote.line(line)
+            if shown.startswith("usage: "):
+                self._talk(f"{shown}\n")
+            else:
+                self._say("hint", "yellow", shown)
+        return error.exit_code
+
+    def _write(self, data: str | bytes) -> None:
+        if not data or self.stdout is None:
+            return
+        try:
+            _put(self.stdout, data)
+        except BrokenPipeError:
+            # The reader has seen what it wanted. The stream must not be flushed again at exit.
+            self.stdout = None
+            _silence(1)
+        except OSError as error:
+            raise AgentosError(f"the result could not be written: {(error.strerror or str(error)).lower()}") from error
+
+    def _say(self, prefix: str, colour: str, text: str) -> None:
+        style = _style(self.stderr)
+        for line in text.split("\n"):
+            self._talk(f"{style.paint(colour, prefix + ':')} {line}\n")
+
+    def _talk(self, text: str) -> None:
+        if self.stderr is None:
+            return
+        try:
+            _put(self.stderr, text)
+        except OSError:
+            self.stderr = None  # nobody can be told
+
+
+def _put(stream: TextIO, data: str | bytes) -> None:
+    if isinstance(data, str):
+        # What the terminal's encoding cannot say is escaped rather than refused.
+        data = data.encode(stream.encoding or "utf-8", "backslashreplace")
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+def _silence(descriptor: int) -> None:
+    """Point a broken descriptor to nowhere, so that the interpreter's last flush does not complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    except OSError:
+        pass
+
+
+def _style(stream: TextIO | None) -> Style:
+    terminal = stream is not None and stream.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Style(colour=colour, terminal=terminal)

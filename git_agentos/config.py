@@ -1,0 +1,103 @@
+"""Settings: one typed accessor for each `agentos.*` key of git's configuration and each AGENTOS_* variable."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from git_agentos.errors import AgentosError, UsageError
+
+DEFAULT_MAX_FILE_SIZE = 100 << 20
+AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+ConfigValues = Mapping[str, list[str]]
+
+
+class ConfigurationError(AgentosError):
+    """A setting has a value that cannot be used."""
+
+    kind = "configuration"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the domain needs from the configuration of one worktree.
+
+    `max_file_size` is in bytes, 0 for no limit; `include_ignored` are gitignore patterns; `committer` is
+    `Name <email>` as bytes; `file_mode` is git's core.fileMode.
+    """
+
+    max_file_size: int
+    include_ignored: tuple[str, ...]
+    committer: bytes
+    file_mode: bool
+    values: ConfigValues
+
+
+def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
+    """Read the settings out of git's configuration (lower-cased key -> values)."""
+    return Settings(
+        max_file_size=_size(values, "agentos.maxfilesize", DEFAULT_MAX_FILE_SIZE),
+        include_ignored=tuple(p for value in values.get("agentos.includeignored", ()) for p in value.split("\n") if p),
+        committer=_committer(values, environment),
+        file_mode=boolean(values, "core.filemode", default=True),
+        values=values,
+    )
+
+
+def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:
+    """A boolean as git reads it; anything else is a ConfigurationError."""
+    text = values.get(key, [""])[-1].lower() if key in values else None
+    if text is None:
+        return default
+    if text in ("true", "yes", "on", "1"):
+        return True
+    if text in ("false", "no", "off", "0", ""):
+        return False
+    raise ConfigurationError(f"bad boolean value '{text}' for '{key}'")
+
+
+def _size(values: ConfigValues, key: str, default: int) -> int:
+    if key not in values:
+        return default
+    text = values[key][-1].strip().lower()
+    match = re.fullmatch(r"(\d+)([kmg]?)", text)
+    if match is None:
+        raise ConfigurationError(
+            f"bad value '{values[key][-1]}' for 'agentos.maxFileSize'", "give bytes, or a number with k, m or g"
+        )
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
+    """Who commits, by git's own precedence; `git-agentos` where nobody is configured."""
+
+    def first(variable: str, *keys: str) -> str | None:
+        if environment.get(variable):
+            return environment[variable]
+        return next((values[key][-1] for key in keys if values.get(key, [""])[-1]), None)
+
+    name = first("GIT_COMMITTER_NAME", "committer.name", "user.name") or "git-agentos"
+    email = first("GIT_COMMITTER_EMAIL", "committer.email", "user.email") or "git-agentos@localhost"
+    # git drops these characters from names, since they delimit the fields of a commit header.
+    clean = [re.sub(r"[<>\n\0]", "", part).strip() for part in (name, email)]
+    return os.fsencode(f"{clean[0] or 'git-agentos'} <{clean[1]}>")
+
+
+def agent_id(text: str, *, source: str) -> str:
+    """A well-formed agent id; a malformed one is a UsageError that names where it came from."""
+    if not AGENT_ID.match(text) or text.endswith((".lock", ".")) or ".." in text:
+        raise UsageError(
+            f"'{text}' ({source}) is not an agent id",
+            "use up to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit",
+        )
+    return text
+
+
+def identity(environment: Mapping[str, str]) -> str | None:
+    """AGENTOS_AGENT_ID, checked; None where it is unset or empty."""
+    text = environment.get("AGENTOS_AGENT_ID")
+    return agent_id(text, source="AGENTOS_AGENT_ID") if text else None

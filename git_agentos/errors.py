@@ -1,0 +1,97 @@
+"""The error tree, and what each branch means to the person who meets it.
+
+    AgentosError                 exit 1   base; `kind`, `message`, `hint`
+      UsageError                 exit 2   the command line or a value on it is malformed
+      PolicyError                exit 3   policy forbids it, or an approval is missing
+      ConflictError              exit 4   a conflict waits to be resolved
+      RepositoryError            exit 1   not a repository, bare, refused by git
+        UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
+      GitCommandError            exit 1   a git command failed
+      LockedError                exit 1   somebody holds a lock that is needed
+      CheckpointNotFound         exit 1   unknown, ambiguous or foreign id
+      CheckpointFormatError      exit 1   a commit that is no checkpoint, or of a newer format
+      MissingObjectsError        exit 1   objects of the checkpoint are not in the object store
+      IncompleteCaptureError     exit 1   the state cannot be saved completely
+      RestoreError               exit 1   a restore was refused or taken back
+        InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
+
+A message is in git's style: lower case, no full stop, the subject in single quotes; `hint` is the next
+step. Errors are raised where something is known to be wrong and caught only where one can act on them:
+the boundary is `cli.entry`.
+"""
+
+from __future__ import annotations
+
+
+class AgentosError(Exception):
+    """Base of all errors that are the user's to read; `str(error)` is the message alone."""
+
+    kind = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(AgentosError):
+    kind = "usage"
+    exit_code = 2
+
+
+class PolicyError(AgentosError):
+    kind = "policy"
+    exit_code = 3
+
+
+class ConflictError(AgentosError):
+    kind = "conflict"
+    exit_code = 4
+
+
+class RepositoryError(AgentosError):
+    kind = "repository"
+
+
+class UnsupportedRepository(RepositoryError):
+    kind = "unsupported-repository"
+
+
+class GitCommandError(AgentosError):
+    """A git command failed; `status` is its exit code, `stderr` what it said."""
+
+    kind = "git"
+
+    def __init__(self, message: str, hint: str | None = None, *, status: int = 1, stderr: str = "") -> None:
+        super().__init__(message, hint)
+        self.status = status
+        self.stderr = stderr
+
+
+class LockedError(AgentosError):
+    kind = "locked"
+
+
+class CheckpointNotFound(AgentosError):
+    kind = "checkpoint-not-found"
+
+
+class CheckpointFormatError(AgentosError):
+    kind = "checkpoint-format"
+
+
+class MissingObjectsError(AgentosError):
+    kind = "missing-objects"
+
+
+class IncompleteCaptureError(AgentosError):
+    kind = "incomplete-capture"
+
+
+class RestoreError(AgentosError):
+    kind = "restore"
+
+
+class InterruptedRestore(RestoreError):
+    kind = "interrupted"

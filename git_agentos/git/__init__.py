@@ -1,0 +1,12 @@
+"""Everything that runs git or imports pygit2; the layers above see bytes, oids and dataclasses.
+
+process     runs git, with a scrubbed environment
+location    which repository and worktree a path is in (no pygit2)
+scan        what git says changed: started early, read later (no pygit2)
+repository  the open object store: read, write, trees, diffs
+objects     writing objects durably, loose or as one pack
+trees       tree edits whose cost follows the number of changes
+refs        HEAD and refs by compare-and-swap, with locks whose owner can be proven
+index       reading and rewriting the index through git
+convert     every byte that crosses the working tree through a filter
+"""

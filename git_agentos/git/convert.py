@@ -1,0 +1,137 @@
+"""Bytes that cross the working tree through a filter: line ends, encodings, ident, clean and smudge.
+
+libgit2 runs no external filters, so git does the work: `hash-object` on the way in, `cat-file --filters` on the way
+out. Most paths are not converted at all; `Conversion.applies` finds out at the price of a look for attribute files, and
+of one `check-attr` where there are any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+
+from git_agentos.errors import GitCommandError
+from git_agentos.git.repository import Repository
+
+_ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
+_IDLE = (b"unspecified", b"unset")
+
+
+def needing_conversion(
+    repository: Repository,
+    paths: Sequence[bytes],
+    config: Mapping[str, list[str]],
+    *,
+    tracks_attributes: bool,
+    root: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> set[bytes]:
+    """Those of `paths` whose bytes may differ between worktree and object store.
+
+    `root` and `env` name another working tree and index to take the attributes from.
+    """
+    if not paths:
+        return set()
+    if _line_ends_everywhere(config):
+        return set(paths)
+    top = os.fsencode(root or repository.location.root)
+    if not (tracks_attributes or _outside_attributes(repository, config) or _attribute_files(top, paths)):
+        return set()
+    out = repository.git("check-attr", "-z", "--stdin", *_ATTRIBUTES, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
+    fields = out.split(b"\0")
+    found = set()
+    for n in range(0, len(fields) - 2, 3):
+        path, _name, value = fields[n : n + 3]
+        if value not in _IDLE:
+            found.add(path)
+    return found
+
+
+def _line_ends_everywhere(config: Mapping[str, list[str]]) -> bool:
+    return config.get("core.autocrlf", ["false"])[-1].lower() not in ("false", "no", "off", "0", "")
+
+
+def _outside_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bool:
+    """Whether attributes may come from outside of the worktree: info/attributes, the user's or the system's file."""
+    xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    files = [
+        os.path.join(repository.location.common_dir, "info", "attributes"),
+        os.path.join(xdg, "git", "attributes"),
+        "/etc/gitattributes",
+    ]
+    return "core.attributesfile" in config or any(os.path.exists(file) for file in files)
+
+
+def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
+    folders = {b""}
+    for path in paths:
+        while path := path.rpartition(b"/")[0]:
+            if path in folders:
+                break
+            folders.add(path)
+    return any(os.path.lexists(os.path.join(top, folder, b".gitattributes")) for folder in folders)
+
+
+def clean(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, str | None]:
+    """Store worktree files as git would on `add`: path -> blob oid, None where a required filter fails."""
+    if not paths:
+        return {}
+    args = ["-c", "core.fsync=loose-object", "hash-object", "-w", "--stdin-paths"]
+    try:
+        out = repository.git(*args, data=b"".join(_line(path) + b"\n" for path in paths))
+        oids = out.decode().split()
+        if len(oids) == len(paths):
+            return dict(zip(paths, oids, strict=True))
+    except GitCommandError:
+        pass
+    result: dict[bytes, str | None] = {}
+    for path in paths:
+        try:
+            result[path] = repository.git(*args, data=_line(path) + b"\n").decode().strip()
+        except GitCommandError:
+            result[path] = None
+    return result
+
+
+def _line(path: bytes) -> bytes:
+    """A path as one line of `--stdin-paths`, in git's C quoting where it would be misread."""
+    if not path.startswith(b'"') and b"\n" not in path and b"\r" not in path:
+        return path
+    quoted = b"".join(
+        b"\\%03o" % byte if byte < 0x20 or byte in b'"\\' or byte >= 0x7F else bytes([byte]) for byte in path
+    )
+    return b'"' + quoted + b'"'
+
+
+def smudge(
+    repository: Repository,
+    files: Mapping[bytes, tuple[int, str]],
+    into: str,
+    *,
+    base_index: str | None,
+    attributes_from: str | None = None,
+) -> None:
+    """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
+
+    Attributes are taken from the `.gitattributes` files in the working tree `attributes_from` (default: the worktree's
+    own), and where there is none, from `base_index`. A filter that must not fail and fails is a GitCommandError.
+    """
+    index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
+    root = attributes_from or repository.location.root
+    env = {"GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
+    try:
+        if base_index is not None and os.path.exists(base_index):
+            shutil.copy2(base_index, index)
+        rows = b"".join(
+            b"0 %b\t%b\0%o %b\t%b\0" % (b"0" * 40, path, mode, oid.encode(), path)
+            for path, (mode, oid) in files.items()
+        )
+        repository.git("update-index", "-z", "--index-info", data=rows, env=env, cwd=root)
+        names = b"\0".join(files) + b"\0"
+        repository.git("checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/", data=names, env=env, cwd=root)
+    finally:
+        for leftover in (index, index + ".lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)

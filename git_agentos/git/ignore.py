@@ -1,0 +1,46 @@
+"""Ignore rules, as git applies them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from git_agentos.git import locks, scan, trees
+from git_agentos.git.repository import Repository
+from git_agentos.git.trees import TreeStore
+
+
+def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
+    """Untracked files that match one of the gitignore `patterns`, whether ignored or not."""
+    args = ["ls-files", "--others", "--ignored", "-z", *(f"--exclude={pattern}" for pattern in patterns)]
+    out = repository.git(*args)
+    return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
+
+
+def excluded(repository: Repository, store: TreeStore, tree: str, paths: Iterable[bytes]) -> set[bytes]:
+    """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files and by the rules
+    outside of the worktree."""
+    wanted = list(paths)
+    if not wanted:
+        return set()
+    folders = {b""}
+    for path in wanted:
+        while path := path.rpartition(b"/")[0]:
+            if path in folders:
+                break
+            folders.add(path)
+    with locks.scratch(repository.location) as root:
+        for folder in folders:
+            name = folder + b"/.gitignore" if folder else b".gitignore"
+            entry = trees.find(store, tree, name)
+            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+                continue
+            target = os.path.join(os.fsencode(root), name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(repository.blob(entry[1]))
+        env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}
+        data = b"\0".join(wanted) + b"\0"
+        args = ("check-ignore", "--no-index", "-z", "--stdin")
+        out = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1))
+    return {path for path in out.split(b"\0") if path}

@@ -1,0 +1,104 @@
+"""Rewriting the index through git: entries, stages and the flags that trees cannot hold.
+
+git does every edit (`update-index`), on a copy beside the real index: split and sparse indexes, versions, untracked cache
+and extensions stay as git wants them, entries that do not change keep their stat data, and the real index is replaced
+by one rename while `index.lock` is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from git_agentos.git import trees
+from git_agentos.git.repository import Repository
+
+_NULL = b"0" * 40
+
+
+@dataclass(frozen=True)
+class IndexEdit:
+    """What to change in an index; paths are bytes."""
+
+    remove: Iterable[bytes] = ()
+    entries: Mapping[bytes, trees.Entry] = field(default_factory=dict)
+    stages: Mapping[bytes, Mapping[int, trees.Entry]] = field(default_factory=dict)
+    intent_to_add: Mapping[bytes, int] = field(default_factory=dict)  # path -> mode
+    assume_unchanged: Iterable[bytes] = ()
+    no_assume_unchanged: Iterable[bytes] = ()
+    skip_worktree: Iterable[bytes] = ()
+    no_skip_worktree: Iterable[bytes] = ()
+
+
+def copy(repository: Repository, to: str) -> None:
+    """Copy the index, with its modification time (racy entries are told by it); nothing where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(os.path.join(repository.location.git_dir, "index"), to)
+
+
+def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str) -> None:
+    """Apply an edit to the index file `index`; `scratch` is an empty directory to work in."""
+    env = {"GIT_INDEX_FILE": index}
+    plain = ("-c", "core.ignoreStat=false", "update-index", "-z")
+    rows = [b"0 %b\t%b\0" % (_NULL, path) for path in edit.remove]
+    for path, (mode, oid) in edit.entries.items():
+        rows.append(b"0 %b\t%b\0" % (_NULL, path))
+        rows.append(b"%o %b\t%b\0" % (mode, oid.encode(), path))
+    for path, stages in edit.stages.items():
+        rows.append(b"0 %b\t%b\0" % (_NULL, path))
+        rows += [b"%o %b %d\t%b\0" % (mode, oid.encode(), n, path) for n, (mode, oid) in sorted(stages.items())]
+    rows += [b"0 %b\t%b\0" % (_NULL, path) for path in edit.intent_to_add]
+    if rows:
+        # All removals first: a file that becomes a directory must leave before what is below it comes.
+        rows.sort(key=lambda row: not row.startswith(b"0 "))
+        repository.git(*plain, "--index-info", data=b"".join(rows), env=env)
+    if edit.intent_to_add:
+        _intend(repository, edit.intent_to_add, env, scratch)
+    flags = (
+        ("--no-assume-unchanged", edit.no_assume_unchanged),
+        ("--assume-unchanged", edit.assume_unchanged),
+        ("--no-skip-worktree", edit.no_skip_worktree),
+        ("--skip-worktree", edit.skip_worktree),
+    )
+    for flag, paths in flags:
+        data = b"".join(path + b"\0" for path in paths)
+        if data:
+            repository.git(*plain, flag, "--stdin", data=data, env=env)
+
+
+def _intend(repository: Repository, paths: Mapping[bytes, int], env: Mapping[str, str], scratch: str) -> None:
+    """`git add -N` in a scratch working tree: no other command sets the flag, and it wants the file to exist."""
+    for path, mode in paths.items():
+        target = os.path.join(os.fsencode(scratch), path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if mode == trees.SYMLINK:
+            os.symlink("target", target)
+        else:
+            with open(target, "wb"):
+                pass
+            os.chmod(target, 0o755 if mode == trees.EXECUTABLE else 0o644)
+    repository.git(
+        "-c", "core.fileMode=true", "-c", "core.symlinks=true", "add", "--intent-to-add", "--force", "--sparse",
+        "--pathspec-from-file=-", "--pathspec-file-nul",
+        data=b"\0".join(paths) + b"\0",
+        env={**env, "GIT_WORK_TREE": scratch},
+        cwd=scratch,
+    )  # fmt: skip
+
+
+def expand_flags(repository: Repository, index: str, flagged: Iterable[bytes]) -> set[bytes]:
+    """The entries that a list of paths and directories (`a/`, and `/` for the whole index) stands for."""
+    listed = list(flagged)
+    plain = {path for path in listed if not path.endswith(b"/")}
+    folders = [path for path in listed if path.endswith(b"/")]
+    if not folders:
+        return plain
+    out = repository.git("ls-files", "-z", env={"GIT_INDEX_FILE": index})
+    every = [path for path in out.split(b"\0") if path]
+    if b"/" in folders:
+        return set(every)
+    prefixes = tuple(folders)
+    return plain | {path for path in every if path.startswith(prefixes)}

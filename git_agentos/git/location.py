@@ -1,0 +1,109 @@
+"""Which repository and which worktree a path is in, as git itself answers it.
+
+Standard library only: it runs before pygit2 is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from git_agentos.errors import GitCommandError, RepositoryError, UnsupportedRepository
+from git_agentos.git import process
+
+_LIBGIT2_CANNOT = ("refstorage", "objectformat", "compatobjectformat")
+
+
+@dataclass(frozen=True)
+class Location:
+    """One worktree of one repository; all three paths are absolute.
+
+    `git_dir` is the worktree's own (`.git` or `.git/worktrees/<name>`), `common_dir` the one that all
+    worktrees share. They are equal in the main worktree.
+    """
+
+    root: str
+    git_dir: str
+    common_dir: str
+
+    @property
+    def state_dir(self) -> str:
+        """Where this tool keeps what belongs to this worktree alone: journal, caches, locks."""
+        return os.path.join(self.git_dir, "agentos")
+
+    @property
+    def shared_state_dir(self) -> str:
+        """Where this tool keeps what all worktrees share: its lock files."""
+        return os.path.join(self.common_dir, "agentos")
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment for a git command in this worktree, wherever that git is started."""
+        env = process.environment({"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.root})
+        env.update(extra or {})
+        return env
+
+    @property
+    def is_main(self) -> bool:
+        return self.git_dir == self.common_dir
+
+    @property
+    def worktree_name(self) -> str:
+        """git's name for a linked worktree; empty in the main one."""
+        return "" if self.is_main else os.path.basename(self.git_dir)
+
+
+def locate(path: str, *, inherit: bool = True) -> Location:
+    """The worktree that `path` is in.
+
+    GIT_DIR and GIT_WORK_TREE are honoured here, as by any git command, and nowhere after; with `inherit=False` not
+    even here.
+    Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
+    """
+    env = {**os.environ, "LC_ALL": "C"} if inherit else process.environment()
+    args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
+    args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
+    child = process.spawn(args, cwd=path, env=env, fixed=False)
+    status, out, err = process.finish(child)
+    lines = out.split(b"\n")
+    if status != 0 or len(lines) < 6:
+        raise _refusal(path, lines, err)
+    if lines[0] != b"sha1":
+        raise _unsupported(f"the object format {os.fsdecode(lines[0])} (extensions.objectFormat)")
+    # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
+    if len(lines) != 6:
+        raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
+    git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
+    return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
+
+
+def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
+    said = err.decode("utf-8", "replace").strip()
+    lowered = said.lower()
+    for extension in _LIBGIT2_CANNOT:
+        if extension in lowered:
+            return _unsupported(f"extensions.{extension}")
+    if "dubious ownership" in lowered:
+        directory = said.split("'")[1] if said.count("'") >= 2 else path
+        return RepositoryError(
+            f"git refuses the repository '{directory}': it is owned by someone else",
+            f"if you trust it: git config --global --add safe.directory '{directory}'",
+        )
+    if len(lines) > 1 and lines[1] == b"true":
+        return RepositoryError(
+            f"'{path}' is a bare repository: there is no working tree to save",
+            "run it in a worktree: git worktree add PATH",
+        )
+    if "must be run in a work tree" in lowered:
+        return RepositoryError(f"'{path}' is inside a git directory, not a working tree")
+    if "not a git repository" in lowered:
+        return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
+    first = said.splitlines()[0].removeprefix("fatal: ") if said else "git rev-parse failed"
+    return RepositoryError(f"git cannot open the repository at '{path}': {first}")
+
+
+def _unsupported(feature: str) -> UnsupportedRepository:
+    return UnsupportedRepository(
+        f"this repository uses {feature}, which libgit2 cannot serve",
+        "git-agentos works on sha1 repositories whose refs are files",
+    )

@@ -1,0 +1,334 @@
+"""Writing objects so that they are on disk when a checkpoint is reported.
+
+Few objects are written loose, many as one pack. Nothing is visible to anybody before `flush`; after it every
+object has been fsynced. git prunes what a killed writer leaves (`tmp_obj_*`, `tmp_pack_*`).
+
+Loose objects: zlib of `<type> SP <size> NUL <content>` at `objects/xx/yyyy…` (gitrepository-layout(5)). Packs and
+their version 2 indexes: gitformat-pack(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+_LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
+_BUFFER_BYTES = 16 << 20
+_CHUNK = 1 << 20
+_KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+_ATTEMPTS = 10
+KEEP_MARK = b"git-agentos: a checkpoint is being written\n"
+
+
+class FileChanged(Exception):
+    """A file grew or shrank while it was being read."""
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """The oid of an object's content."""
+    return hashlib.sha1(b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+
+
+class ObjectWriter:
+    """Collects the objects of one checkpoint and writes them together.
+
+    `exists` tells whether the store has an object already. Used as a context manager: leaving it without `flush`
+    leaves nothing visible; leaving it after `flush` drops the pack's keep file, so leave it only when a ref
+    points at what was written.
+    """
+
+    def __init__(self, objects_dir: str, exists: Callable[[str], bool]) -> None:
+        self._dir = objects_dir
+        self._exists = exists
+        self._pending: dict[str, tuple[str, bytes]] = {}
+        self._pending_bytes = 0
+        self._trees: dict[str, bytes] = {}
+        self._pack: _Pack | None = None
+        self._keep: str | None = None
+        self._keep_descriptor: int | None = None
+        self._flushed: dict[str, tuple[str, bytes]] = {}
+
+    def __enter__(self) -> ObjectWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pack is not None:
+            self._pack.abandon()
+        if self._keep is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._keep)
+        if self._keep_descriptor is not None:
+            os.close(self._keep_descriptor)
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Add an object; its oid."""
+        oid = object_id(kind, data)
+        if kind == "tree":
+            self._trees[oid] = data
+        if oid in self._pending or (self._pack is not None and oid in self._pack) or self._exists(oid):
+            return oid
+        if self._pack is not None:
+            self._pack.add(kind, oid, data)
+            return oid
+        self._pending[oid] = (kind, data)
+        self._pending_bytes += len(data)
+        if len(self._pending) > _LOOSE_LIMIT or self._pending_bytes > _BUFFER_BYTES:
+            self._open_pack()
+        return oid
+
+    def pending_tree(self, oid: str) -> bytes | None:
+        """A tree written through this writer, whether it is on disk yet or not."""
+        return self._trees.get(oid)
+
+    def write_stream(self, descriptor: int, size: int) -> str:
+        """Add a blob of `size` bytes from an open file without holding it in memory.
+
+        Raises FileChanged if the file ends early or goes on. Streams go to the pack: its entries do not need
+        the oid before the content.
+        """
+        return self._open_pack().add_stream(descriptor, size)
+
+    def _open_pack(self) -> _Pack:
+        if self._pack is None:
+            self._pack = _Pack(os.path.join(self._dir, "pack"))
+            for oid, (kind, data) in self._pending.items():
+                self._pack.add(kind, oid, data)
+            self._pending.clear()
+        return self._pack
+
+    def flush(self) -> None:
+        """Put everything collected so far on disk; afterwards it can be read, and survives a power cut."""
+        if self._pack is not None:
+            pack, self._pack = self._pack, None
+            self._keep, self._keep_descriptor = pack.finish()
+        if self._pending:
+            _write_loose(self._dir, self._pending)
+            self._flushed.update(self._pending)
+            self._pending = {}
+            self._pending_bytes = 0
+
+    def assure(self) -> None:
+        """Write again what a concurrent prune has taken since `flush`: until a ref pointed at it, it could."""
+        lost = {oid: item for oid, item in self._flushed.items() if not self._exists(oid)}
+        if lost:
+            _write_loose(self._dir, lost)
+
+
+def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> None:
+    descriptors: list[int] = []
+    try:
+        for oid, (kind, data) in objects.items():
+            header = b"%b %d\0" % (kind.encode(), len(data))
+            descriptors.append(_loose(objects_dir, oid, zlib.compress(header + data, 1)))
+        _sync(descriptors)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
+    """Write one loose object under its name; the open descriptor, not yet synced."""
+    folder = os.path.join(objects_dir, oid[:2])
+    for attempt in range(_ATTEMPTS):
+        temporary = os.path.join(folder, f"tmp_obj_{os.urandom(6).hex()}")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+        except FileNotFoundError:
+            # Not there yet, or `git gc` has just removed it for being empty.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
+            continue
+        try:
+            _write_all(descriptor, compressed)
+            os.rename(temporary, os.path.join(folder, oid[2:]))
+        except FileNotFoundError:
+            os.close(descriptor)
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        except BaseException:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        return descriptor
+    raise FileNotFoundError(f"cannot keep '{folder}': something removes it again and again")
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync(descriptors: list[int]) -> None:
+    """fsync all at once: a journalling file system then commits them together."""
+    if len(descriptors) <= 2:
+        for descriptor in descriptors:
+            os.fsync(descriptor)
+        return
+    errors: list[OSError] = []
+
+    def work(part: list[int]) -> None:
+        try:
+            for descriptor in part:
+                os.fsync(descriptor)
+        except OSError as error:
+            errors.append(error)
+
+    # The last one written first: its commit usually takes the others along.
+    backwards = descriptors[::-1]
+    threads = [threading.Thread(target=work, args=(backwards[n::8],)) for n in range(min(8, len(backwards)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+class _Pack:
+    """One pack being written."""
+
+    def __init__(self, folder: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self._folder = folder
+        self._path = os.path.join(folder, f"tmp_pack_{os.urandom(6).hex()}")
+        self._file = open(self._path, "xb+", buffering=1 << 18)
+        self._offset = 12
+        self._entries: dict[str, tuple[int, int]] = {}  # oid -> crc32, offset
+        self._file.write(struct.pack(">4sII", b"PACK", 2, 0))
+
+    def __contains__(self, oid: str) -> bool:
+        return oid in self._entries
+
+    def add(self, kind: str, oid: str, data: bytes) -> None:
+        encoded = _pack_header(_KINDS[kind], len(data)) + zlib.compress(data, 1)
+        self._file.write(encoded)
+        self._entries[oid] = (zlib.crc32(encoded), self._offset)
+        self._offset += len(encoded)
+
+    def add_stream(self, descriptor: int, size: int) -> str:
+        start = self._offset
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        deflate = zlib.compressobj(1)
+        header = _pack_header(3, size)
+        crc, written = zlib.crc32(header), len(header)
+        self._file.write(header)
+        seen = 0
+        for chunk in _chunks(descriptor):
+            seen += len(chunk)
+            if seen > size:
+                break
+            digest.update(chunk)
+            encoded = deflate.compress(chunk)
+            crc, written = zlib.crc32(encoded, crc), written + len(encoded)
+            self._file.write(encoded)
+        if seen != size:
+            self._file.seek(start)
+            self._file.truncate()
+            raise FileChanged
+        encoded = deflate.flush()
+        crc, written = zlib.crc32(encoded, crc), written + len(encoded)
+        self._file.write(encoded)
+        oid = digest.hexdigest()
+        if oid in self._entries:
+            self._file.seek(start)
+            self._file.truncate()
+        else:
+            self._entries[oid] = (crc, start)
+            self._offset += written
+        return oid
+
+    def finish(self) -> tuple[str, int]:
+        """Complete pack and index under their names; the keep file and the descriptor that locks it."""
+        digest = hashlib.sha1(usedforsecurity=False)
+        self._file.seek(8)
+        self._file.write(struct.pack(">I", len(self._entries)))
+        self._file.seek(0)
+        while chunk := self._file.read(_CHUNK):
+            digest.update(chunk)
+        self._file.write(digest.digest())
+        self._file.flush()
+        os.fchmod(self._file.fileno(), 0o444)
+        os.fsync(self._file.fileno())
+        self._file.close()
+        base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
+        index = self._path.replace("tmp_pack_", "tmp_idx_")
+        try:
+            with open(index, "xb") as file:
+                file.write(self._index(digest.digest()))
+                file.flush()
+                os.fchmod(file.fileno(), 0o444)
+                os.fsync(file.fileno())
+            keep = os.open(base + ".keep", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(keep, fcntl.LOCK_SH)
+            os.write(keep, KEEP_MARK)
+            os.rename(self._path, base + ".pack")
+            os.rename(index, base + ".idx")
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(index)
+            raise
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return base + ".keep", keep
+
+    def _index(self, pack_digest: bytes) -> bytes:
+        rows = sorted((bytes.fromhex(oid), crc, offset) for oid, (crc, offset) in self._entries.items())
+        fanout = [0] * 256
+        for oid, _, _ in rows:
+            fanout[oid[0]] += 1
+        total = 0
+        for n in range(256):
+            total += fanout[n]
+            fanout[n] = total
+        large = [offset for _, _, offset in rows if offset >= 0x80000000]
+        ranks = {offset: n for n, offset in enumerate(large)}
+        data = b"".join(
+            (
+                b"\xfftOc",
+                struct.pack(">I256I", 2, *fanout),
+                b"".join(oid for oid, _, _ in rows),
+                struct.pack(f">{len(rows)}I", *(crc for _, crc, _ in rows)),
+                struct.pack(f">{len(rows)}I", *(0x80000000 | ranks[o] if o in ranks else o for _, _, o in rows)),
+                struct.pack(f">{len(large)}Q", *large),
+                pack_digest,
+            )
+        )
+        return data + hashlib.sha1(data, usedforsecurity=False).digest()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+
+def _pack_header(kind: int, size: int) -> bytes:
+    byte = (kind << 4) | (size & 15)
+    size >>= 4
+    out = bytearray()
+    while size:
+        out.append(byte | 0x80)
+        byte = size & 0x7F
+        size >>= 7
+    out.append(byte)
+    return bytes(out)
+
+
+def _chunks(descriptor: int) -> Iterator[bytes]:
+    while chunk := os.read(descriptor, _CHUNK):
+        yield chunk

@@ -1,0 +1,150 @@
+"""Running git: one way to start it, one environment, one error.
+
+Standard library only: it is imported before pygit2 on the hot path.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from git_agentos.errors import GitCommandError, RepositoryError
+
+# A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
+# read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
+# GIT_CONFIG_* stay: they carry the user's `git -c`, and GIT_SSH etc. are about transport, not location.
+LOCATION_VARIABLES = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_NAMESPACE",
+        "GIT_PREFIX",
+        "GIT_QUARANTINE_PATH",
+        "GIT_SHALLOW_FILE",
+        "GIT_GRAFT_FILE",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_LITERAL_PATHSPECS",
+        "GIT_GLOB_PATHSPECS",
+        "GIT_NOGLOB_PATHSPECS",
+        "GIT_ICASE_PATHSPECS",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_DEFAULT_HASH",
+    }
+)
+
+# What git reports must not depend on who asks: no pager, no colours, no translated messages, and no
+# fsmonitor, which is a program of the repository's choosing that answers for the file system.
+# checkStat and trustctime are set to their strict values since a minimal comparison hides edits.
+FIXED_CONFIG = (
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.checkStat=default",
+    "-c",
+    "core.trustctime=true",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "advice.graftFileDeprecated=false",
+)
+
+
+def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a git that is told explicitly where it works, plus `extra`."""
+    source = os.environ if base is None else base
+    env = {key: value for key, value in source.items() if key not in LOCATION_VARIABLES}
+    env["LC_ALL"] = "C"
+    env["GIT_TERMINAL_PROMPT"] = "0"
+    # A pathspec that we hand to git is a path, never a pattern.
+    env["GIT_LITERAL_PATHSPECS"] = "1"
+    # Replacement objects would make a checkpoint record something that is not there without them.
+    env["GIT_NO_REPLACE_OBJECTS"] = "1"
+    if extra:
+        env.update(extra)
+    return env
+
+
+def spawn(
+    args: Sequence[str | bytes],
+    *,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    fixed: bool = True,
+) -> subprocess.Popen[bytes]:
+    """Start `git ARGS`; the caller reaps it.
+
+    `fixed=False` leaves the user's configuration as it is: for reading it, and for commands that are the
+    user's own (`pick`).
+    """
+    try:
+        return subprocess.Popen(
+            ["git", *(FIXED_CONFIG if fixed else ()), *args],
+            cwd=cwd,
+            env=environment() if env is None else env,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not os.path.isdir(cwd):
+            raise RepositoryError(f"cannot change to '{cwd}': no such directory") from error
+        raise RepositoryError("git is not on the PATH", "install git 2.38 or later") from error
+    except NotADirectoryError as error:
+        raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
+
+
+def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple[int, bytes, bytes]:
+    """Feed `data`, wait, and return exit code, stdout and stderr."""
+    out, err = process.communicate(data)
+    return process.returncode, out, err
+
+
+def run(
+    args: Sequence[str | bytes],
+    *,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    data: bytes | None = None,
+    ok: Sequence[int] = (0,),
+    fixed: bool = True,
+) -> bytes:
+    """Run `git ARGS` and return its stdout; any exit code outside `ok` is a GitCommandError."""
+    process = spawn(args, cwd=cwd, env=env, stdin=subprocess.PIPE if data is not None else None, fixed=fixed)
+    status, out, err = finish(process, data)
+    if status not in ok:
+        raise failure(args, status, err)
+    return out
+
+
+def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
+    """The error for a git command that ended with `status`, worded by what git itself said."""
+    said = err.decode("utf-8", "replace").strip()
+    name = subcommand(args)
+    first = next((line for line in said.splitlines() if line.strip()), f"exit code {status}")
+    for prefix in ("fatal: ", "error: "):
+        first = first.removeprefix(prefix)
+    return GitCommandError(f"git {name} failed: {first}", status=status, stderr=said)
+
+
+def subcommand(args: Sequence[str | bytes]) -> str:
+    """The subcommand's name in an argument list that may begin with git's own options."""
+    words = iter(args)
+    for word in words:
+        text = os.fsdecode(word)
+        if text in ("-C", "-c"):
+            next(words, None)
+        elif not text.startswith("-"):
+            return text
+    return "command"

@@ -1,0 +1,202 @@
+"""HEAD and refs in the files backend: read, and change by compare-and-swap.
+
+Written here, and not through libgit2 or `git update-ref`, for two reasons: locks must be provably ours when the process
+is killed (see `locks`), and no hook may run. The protocol is git's: make `<ref>.lock`, look at the present value, rename.
+Refs of our own have no reflog; HEAD and branches get one where git would write one (gitrepository-layout(5)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+
+from git_agentos.errors import RepositoryError
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+
+ZERO = "0" * 40
+_PATIENCE = 15.0
+
+
+class RefMoved(Exception):
+    """A ref did not have the expected value when it was to be changed; `actual` is what it had."""
+
+    def __init__(self, name: str, actual: str | None) -> None:
+        super().__init__(f"{name} is at {actual}")
+        self.name = name
+        self.actual = actual
+
+
+@dataclass(frozen=True)
+class Head:
+    """HEAD: `ref` is the full name it points at (None when detached), `commit` None while unborn."""
+
+    ref: str | None
+    commit: str | None
+
+    @property
+    def branch(self) -> str | None:
+        """The short branch name; None when detached."""
+        return self.ref.removeprefix("refs/heads/") if self.ref is not None else None
+
+
+def _directory(location: Location, name: str) -> str:
+    """The directory that holds a ref's file: the worktree's own for HEAD, pseudo refs and per-worktree refs."""
+    own = not name.startswith("refs/") or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
+    return location.git_dir if own else location.common_dir
+
+
+def _path(location: Location, name: str) -> str:
+    return os.path.join(_directory(location, name), name)
+
+
+def read_head(location: Location) -> Head:
+    """HEAD as it is now."""
+    path = os.path.join(location.git_dir, "HEAD")
+    try:
+        content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
+    except FileNotFoundError as error:
+        raise RepositoryError("HEAD is missing", "git fsck tells more") from error
+    if content.startswith(b"ref:"):
+        name = os.fsdecode(content[4:].strip())
+        return Head(name, resolve(location, name))
+    if content.startswith(b"refs/"):
+        name = os.fsdecode(content.strip())
+        return Head(name, resolve(location, name))
+    text = content.strip().decode("ascii", "replace")
+    if len(text) != 40:
+        raise RepositoryError("HEAD is damaged", "git fsck tells more")
+    return Head(None, text)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def resolve(location: Location, name: str) -> str | None:
+    """The oid that a ref leads to, through symbolic refs; None where it does not exist."""
+    for _ in range(6):
+        try:
+            content = _read(_path(location, name))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            # Packed meanwhile, or all along; a second look covers a pack-refs between the two reads.
+            packed = _packed(location).get(name)
+            if packed is not None:
+                return packed
+            try:
+                content = _read(_path(location, name))
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+        if content.startswith(b"ref:"):
+            name = os.fsdecode(content[4:].strip())
+            continue
+        text = content.strip()[:40].decode("ascii", "replace")
+        if len(text) == 40:
+            return text
+        raise RepositoryError(f"the ref '{name}' is damaged", "git fsck tells more")
+    raise RepositoryError(f"the symbolic ref '{name}' goes round in circles")
+
+
+def _packed(location: Location) -> dict[str, str]:
+    try:
+        data = _read(os.path.join(location.common_dir, "packed-refs"))
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for line in data.split(b"\n"):
+        if line and line[:1] not in b"#^":
+            oid, _, name = line.partition(b" ")
+            found[os.fsdecode(name)] = oid.decode("ascii", "replace")
+    return found
+
+
+def names(location: Location, prefix: str) -> dict[str, str]:
+    """Name -> oid of every ref below `prefix` (which ends with a slash)."""
+    found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)}
+    top = _path(location, prefix)
+    for folder, _, files in os.walk(top):
+        for file in files:
+            if not file.endswith(".lock"):
+                name = prefix + os.path.relpath(os.path.join(folder, file), top)
+                oid = resolve(location, name)
+                if oid is not None:
+                    found[name] = oid
+    return dict(sorted(found.items()))
+
+
+def update(location: Location, name: str, new: str, old: str | None, *, reason: str = "", who: str = "") -> None:
+    """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
+
+    With `reason` and `who` (`Name <email>`) a reflog line is added.
+    """
+    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    try:
+        actual = resolve(location, name)
+        if actual != old:
+            raise RefMoved(name, actual)
+        os.write(held.descriptor, new.encode() + b"\n")
+        target = _path(location, name)
+        if os.path.isdir(target) and not os.path.islink(target):
+            _remove_empty(target)
+    except BaseException:
+        locks.release(held)
+        raise
+    locks.commit(held, target)
+    if reason:
+        log(location, name, old, new, reason, who)
+
+
+def _remove_empty(folder: str) -> None:
+    """git leaves empty directories where refs were; a ref of that name may take the place."""
+    for top, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(top)
+
+
+def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
+    """Point HEAD at a branch (born or not), or at a commit."""
+    before = read_head(location)
+    held = locks.acquire(location, os.path.join(location.git_dir, "HEAD"), patience=_PATIENCE)
+    try:
+        if head.ref is not None:
+            os.write(held.descriptor, b"ref: " + os.fsencode(head.ref) + b"\n")
+        elif head.commit is not None:
+            os.write(held.descriptor, head.commit.encode() + b"\n")
+        else:
+            raise ValueError("a detached HEAD needs a commit")
+    except BaseException:
+        locks.release(held)
+        raise
+    locks.commit(held, os.path.join(location.git_dir, "HEAD"))
+    log(location, "HEAD", before.commit, head.commit, reason, who)
+
+
+def delete(location: Location, name: str) -> None:
+    """Remove a per-worktree ref (they are not packed by us; git packs none of `refs/bisect`)."""
+    if name in _packed(location):
+        raise RepositoryError(f"the ref '{name}' is packed and cannot be removed file by file")
+    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_path(location, name))
+    finally:
+        locks.release(held)
+
+
+def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:
+    """Append to a reflog, as git does: HEAD and branches, if the log exists or the repository is not bare."""
+    path = os.path.join(_directory(location, name), "logs", name)
+    if old is None and new is None:
+        return
+    stamp = f"{who} {int(time.time())} +0000"
+    line = f"{old or ZERO} {new or ZERO} {stamp}\t{reason}\n"
+    with contextlib.suppress(OSError):  # a log is told, never depended on
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(descriptor, os.fsencode(line))
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,221 @@
+"""The open repository: objects through libgit2, everything else through git.
+
+Oids are hex strings above this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pygit2
+
+from git_agentos.errors import MissingObjectsError, RepositoryError, UnsupportedRepository
+from git_agentos.git import process, trees
+from git_agentos.git.location import Location
+from git_agentos.git.objects import ObjectWriter
+
+_KINDS = {
+    int(pygit2.enums.ObjectType.COMMIT): "commit",
+    int(pygit2.enums.ObjectType.TREE): "tree",
+    int(pygit2.enums.ObjectType.BLOB): "blob",
+    int(pygit2.enums.ObjectType.TAG): "tag",
+}
+
+
+@dataclass(frozen=True)
+class CommitData:
+    """A commit's parts; `message` is bytes."""
+
+    oid: str
+    tree: str
+    parents: tuple[str, ...]
+    message: bytes
+    time: int  # seconds since the epoch, of the committer
+
+
+class Repository:
+    """One worktree's view of a repository."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        # git has decided already (safe.directory) whether this repository may be opened by this user.
+        pygit2.settings.owner_validation = False
+        pygit2.settings.set_extensions(
+            ["worktreeconfig", "partialclone", "preciousobjects", "relativeworktrees", "noop"]
+        )
+        try:
+            self._git = pygit2.Repository(location.git_dir)
+        except (pygit2.GitError, KeyError) as error:
+            raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
+        self.objects_dir = os.path.join(location.common_dir, "objects")
+
+    # -- git ------------------------------------------------------------------------------------------------
+
+    def git(
+        self,
+        *args: str | bytes,
+        data: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        ok: Sequence[int] = (0,),
+    ) -> bytes:
+        """Run a git command in this worktree; its stdout."""
+        return process.run(args, cwd=cwd or self.location.root, env=self.location.environment(env), data=data, ok=ok)
+
+    # -- objects --------------------------------------------------------------------------------------------
+
+    def exists(self, oid: str) -> bool:
+        """Whether the object is in the store (alternates included), without asking a promisor remote."""
+        if oid == trees.EMPTY_TREE:
+            # libgit2 has it built in, but git fsck wants it as an object.
+            return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
+        return oid in self._git
+
+    def read(self, oid: str) -> tuple[str, bytes]:
+        """Kind and content of an object; MissingObjectsError if it is not there."""
+        try:
+            kind, data = self._git.read(oid)
+        except (KeyError, ValueError) as error:
+            return self._read_from_promisor(oid, error)
+        except pygit2.GitError as error:
+            raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck tells more") from error
+        return _KINDS[int(kind)], data
+
+    def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:
+        # In a partial clone git fetches what is missing; elsewhere it says that it is missing.
+        out = self.git("cat-file", "--batch", data=oid.encode() + b"\n", ok=(0, 128))
+        header, _, rest = out.partition(b"\n")
+        words = header.split(b" ")
+        if len(words) != 3:
+            raise MissingObjectsError(f"object {oid} is missing from the object store") from cause
+        return words[1].decode(), rest[: int(words[2])]
+
+    def blob(self, oid: str) -> bytes:
+        return self.read(oid)[1]
+
+    def is_large(self, oid: str, limit: int) -> bool:
+        """Whether a blob is larger than `limit` bytes; the header alone is read."""
+        try:
+            _, size = self._git.odb.read_header(oid)
+        except (KeyError, ValueError, pygit2.GitError):
+            return int(self.git("cat-file", "-s", oid)) > limit
+        return int(size) > limit
+
+    def stream_blob(self, oid: str, descriptor: int) -> None:
+        """Write a blob's content to an open file without holding it in memory."""
+        args = ["cat-file", "blob", oid]
+        child = process.spawn(args, env=self.location.environment(), stdout=descriptor)
+        status, _, err = process.finish(child)
+        if status != 0:
+            raise process.failure(args, status, err)
+
+    def read_tree(self, oid: str) -> bytes:
+        """A tree's raw content."""
+        if oid == trees.EMPTY_TREE:
+            return b""
+        kind, data = self.read(oid)
+        if kind != "tree":
+            raise RepositoryError(f"object {oid} is a {kind}, not a tree")
+        return data
+
+    def commit(self, oid: str) -> CommitData:
+        """A commit's parts; MissingObjectsError if it is not there, RepositoryError if it is no commit."""
+        kind, data = self.read(oid)
+        if kind != "commit":
+            raise RepositoryError(f"object {oid} is a {kind}, not a commit")
+        return parse_commit(oid, data)
+
+    def commit_tree(self, oid: str | None) -> str:
+        """The tree of a commit, the empty tree for no commit."""
+        return trees.EMPTY_TREE if oid is None else self.commit(oid).tree
+
+    def expand(self, prefix: str) -> list[str]:
+        """The oids of all commits that begin with a hex prefix."""
+        out = self.git("rev-parse", f"--disambiguate={prefix}", ok=(0, 128))
+        return [oid for oid in out.decode().split() if self.read(oid)[0] == "commit"]
+
+    def lookup(self, prefix: str) -> tuple[str, str] | None:
+        """Kind and full oid of the object that a hex prefix names; None for none or for several."""
+        try:
+            found = self._git.get(prefix)
+        except (ValueError, KeyError, pygit2.GitError):
+            return None
+        return (_KINDS[int(found.type)], str(found.id)) if found is not None else None
+
+    def independent(self, commits: Sequence[str]) -> list[str]:
+        """`commits` without those that an earlier one in the list reaches."""
+        kept: list[str] = []
+        for oid in commits:
+            if not any(other == oid or self._git.descendant_of(other, oid) for other in kept):
+                kept.append(oid)
+        return kept
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether `newer` is `older` or descends from it."""
+        return older == newer or bool(self._git.descendant_of(newer, older))
+
+    def writer(self) -> Writer:
+        """A writer for the objects of one checkpoint; it reads trees through to the store."""
+        return Writer(self)
+
+    def __repr__(self) -> str:
+        return f"Repository({self.location.root!r})"
+
+
+class Writer(ObjectWriter):
+    """An ObjectWriter that is also a TreeStore."""
+
+    def __init__(self, repository: Repository) -> None:
+        super().__init__(repository.objects_dir, repository.exists)
+        self._repository = repository
+        self._commits: dict[str, bytes] = {}
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def read_tree(self, oid: str) -> bytes:
+        pending = self.pending_tree(oid)
+        return self._repository.read_tree(oid) if pending is None else pending
+
+    def pending_commit(self, oid: str) -> CommitData:
+        """A commit written through this writer."""
+        return parse_commit(oid, self._commits[oid])
+
+    def write_tree(self, data: bytes) -> str:
+        return self.write("tree", data)
+
+    def write_blob(self, data: bytes) -> str:
+        return self.write("blob", data)
+
+    def write_commit(self, tree: str, parents: Sequence[str], message: bytes, who: bytes, seconds: int) -> str:
+        """Write a commit whose author and committer are `who` (`Name <email>`) at `seconds`, UTC."""
+        lines = [b"tree " + tree.encode()]
+        lines += [b"parent " + parent.encode() for parent in parents]
+        stamp = b"%b %d +0000" % (who, seconds)
+        lines += [b"author " + stamp, b"committer " + stamp, b"", message]
+        data = b"\n".join(lines)
+        oid = self.write("commit", data)
+        self._commits[oid] = data
+        return oid
+
+
+def parse_commit(oid: str, data: bytes) -> CommitData:
+    """Parse a raw commit (gitformat: header lines, an empty line, the message)."""
+    head, _, message = data.partition(b"\n\n")
+    tree, parents, seconds = "", [], 0
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        if key == b"tree":
+            tree = value.decode()
+        elif key == b"parent":
+            parents.append(value.decode())
+        elif key == b"committer":
+            words = value.rsplit(b" ", 2)
+            seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
+    return CommitData(oid, tree, tuple(parents), message, seconds)
+
+
+def is_hex(text: str) -> bool:
+    return all(character in "0123456789abcdef" for character in text)

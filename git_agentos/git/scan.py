@@ -1,0 +1,415 @@
+"""What git says about a worktree: which tracked paths changed, what is untracked, which flags are set.
+
+`Scan.start` spawns the git processes and returns at once; `Scan.read` waits for them and parses. The hot
+path starts a scan before it imports anything heavy, so git looks at the file system in its own processes
+while Python loads pygit2. Standard library only.
+
+Four processes run side by side: `status -uno` (stats the index entries, in threads), `ls-files --others
+--directory` (walks the directories, and, unlike `status`, also names empty ones), `ls-files -v` (the flags that make
+`status` blind) and `config --list`. None of them takes a lock or writes the index.
+
+Formats: git-status(1) "Porcelain Format Version 2" with -z; git-ls-files(1) -z and -v.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from git_agentos.git import locks, process
+from git_agentos.git.location import Location, locate
+
+_STATUS = (
+    "--no-optional-locks",
+    "status",
+    "--porcelain=v2",
+    "-z",
+    "--untracked-files=no",
+    "--no-renames",
+    "--ignore-submodules=none",
+    "--branch",
+    "--no-ahead-behind",
+)
+_OTHERS = ("ls-files", "--others", "-z", "--exclude-standard")
+_FLAGS = ("ls-files", "-v", "-z", "--sparse")
+_CONFIG = ("config", "--null", "--list")
+
+# Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
+_GITLINK_MODE = b"\x00\x00\xe0\x00"
+_MAX_PATHSPECS = 200
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A tracked path that differs: HEAD to index (`staged`) or index to worktree (`unstaged`).
+
+    `staged` and `unstaged` are git's letters, `.` for no difference. Modes are git's octal values as ints, 0
+    where the path is absent; oids are hex, None where absent.
+    """
+
+    path: bytes
+    staged: str
+    unstaged: str
+    head_mode: int
+    index_mode: int
+    worktree_mode: int
+    index_oid: str | None
+
+
+@dataclass(frozen=True)
+class Unmerged:
+    """A path in conflict: `stages[n]` is the (mode, oid) of stage n + 1, None where that stage is absent."""
+
+    path: bytes
+    stages: tuple[tuple[int, str] | None, ...]
+    worktree_mode: int
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash.
+
+    `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
+
+    `skip_worktree` holds paths, and directories with a trailing slash where everything below has the flag; `absent`
+    those of them that are not on disk.
+    """
+
+    head_commit: str | None
+    changed: list[Changed]
+    unmerged: list[Unmerged]
+    untracked: list[bytes]
+    nested: list[bytes]
+    empty_directories: list[bytes]
+    unreadable: list[bytes]
+    assume_unchanged: list[bytes]
+    skip_worktree: list[bytes]
+    absent: list[bytes]
+    gitlinks: dict[bytes, str]
+    tracks_attributes: bool
+    config: dict[str, list[str]] = field(repr=False)
+    git_version: str = ""
+
+
+class _Child:
+    """A git process whose output goes to memory files, so that it never waits for us to read a pipe."""
+
+    def __init__(self, args: Sequence[str | bytes], location: Location, index: str | None, fixed: bool = True) -> None:
+        self.args = args
+        self.out = _memory_file()
+        self.err = _memory_file()
+        env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+        self.process = process.spawn(args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, fixed=fixed)
+
+    def result(self) -> tuple[bytes, bytes]:
+        """stdout and stderr; a failed command is a GitCommandError."""
+        status = self.process.wait()
+        out, err = _contents(self.out), _contents(self.err)
+        if status != 0:
+            raise process.failure(self.args, status, err)
+        return out, err
+
+    def discard(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for descriptor in (self.out, self.err):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _memory_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("git-agentos")
+    import tempfile  # only where the kernel has no memory files
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _contents(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
+class Scan:
+    """A scan under way in one worktree."""
+
+    def __init__(self, location: Location, *, index: str | None = None) -> None:
+        """Start scanning; with `index`, against that index file, whose stat data is refreshed on the way."""
+        self.location = location
+        self.index = index
+        self._config = _Child(_CONFIG, location, None, fixed=False)
+        self._status = _Child(_STATUS if index is None else _STATUS[1:], location, index)
+        self._others = _Child((*_OTHERS, "--directory"), location, index)
+        self._flags = _Child(_FLAGS, location, index)
+        self._version = _Child(("version",), location, None)
+        self._config_values: dict[str, list[str]] | None = None
+
+    @classmethod
+    def start(cls, path: str) -> Scan:
+        """Start scanning the worktree that `path` is in; raises RepositoryError where there is none."""
+        return cls(locate(path))
+
+    def config(self) -> dict[str, list[str]]:
+        """The worktree's configuration; waits for that one process only."""
+        if self._config_values is None:
+            self._config_values = parse_config(self._config.result()[0])
+        return self._config_values
+
+    def discard(self) -> None:
+        """Stop the processes of a scan that nobody will read."""
+        children = [self._status, self._others, self._flags, self._version]
+        if self._config_values is None:
+            children.append(self._config)
+        for child in children:
+            child.discard()
+
+    def read(self) -> Scanned:
+        """Wait for git and parse what it said."""
+        config = self.config()
+        flags, _ = self._flags.result()
+        assume_unchanged, skipped, every = _parse_flags(flags)
+        sparse = config.get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        blind = assume_unchanged if sparse else assume_unchanged + [p for p in skipped if not p.endswith(b"/")]
+        if blind:
+            # `status` does not look at these paths: ask again with an index that has no such flags.
+            self._status.discard()
+            status = _status_without_flags(self.location, self.index, blind)
+        else:
+            status, _ = self._status.result()
+        head_commit, changed, unmerged = _parse_status(status)
+        collapsed = _collapse(skipped, every) if skipped else []
+        absent = collapsed
+        if skipped and not sparse:
+            hidden = set(skipped)
+            absent = [change.path for change in changed if change.unstaged == "D" and change.path in hidden]
+            changed = [c for c in map(lambda c: _absent_by_flag(c, hidden), changed) if c is not None]
+        others, complaints = self._others.result()
+        untracked, nested, empty = _expand(self.location, self.index, others)
+        return Scanned(
+            head_commit=head_commit,
+            changed=changed,
+            unmerged=unmerged,
+            untracked=untracked,
+            nested=nested,
+            empty_directories=empty,
+            unreadable=_unreadable(complaints),
+            assume_unchanged=assume_unchanged,
+            skip_worktree=collapsed,
+            absent=absent,
+            gitlinks=_gitlinks(self.location, self.index),
+            tracks_attributes=b".gitattributes\0" in flags,
+            config=config,
+            git_version=self._version.result()[0].decode("ascii", "replace").strip(),
+        )
+
+
+def parse_config(out: bytes) -> dict[str, list[str]]:
+    """`git config --null --list` as lower-cased key -> values, the last one in force."""
+    values: dict[str, list[str]] = {}
+    for record in out.split(b"\0"):
+        if record:
+            key, newline, value = record.partition(b"\n")
+            # A key without a value is git's spelling of true.
+            values.setdefault(os.fsdecode(key), []).append(os.fsdecode(value) if newline else "true")
+    return values
+
+
+def read_config(location: Location) -> dict[str, list[str]]:
+    """The configuration as this worktree sees it."""
+    return parse_config(process.run(_CONFIG, cwd=location.root, env=location.environment(), fixed=False))
+
+
+def own(path: bytes) -> bool:
+    """Whether an untracked path is this tool's own folder or below it."""
+    return path == b".agentos" or path.startswith(b".agentos/")
+
+
+def _parse_status(out: bytes) -> tuple[str | None, list[Changed], list[Unmerged]]:
+    head_commit = None
+    changed: list[Changed] = []
+    unmerged: list[Unmerged] = []
+    for record in out.split(b"\0"):
+        kind = record[:2]
+        if kind == b"1 ":
+            xy, _sub, head, index, worktree, _head_oid, index_oid, path = record[2:].split(b" ", 7)
+            modes = (int(head, 8), int(index, 8), int(worktree, 8))
+            oid = index_oid.decode() if modes[1] else None
+            changed.append(Changed(path, chr(xy[0]), chr(xy[1]), *modes, oid))
+        elif kind == b"u ":
+            _xy, _sub, m1, m2, m3, worktree, h1, h2, h3, path = record[2:].split(b" ", 9)
+            stages = tuple(
+                (int(mode, 8), oid.decode()) if int(mode, 8) else None for mode, oid in ((m1, h1), (m2, h2), (m3, h3))
+            )
+            unmerged.append(Unmerged(path, stages, int(worktree, 8)))
+        elif record.startswith(b"# branch.oid ") and not record.endswith(b"(initial)"):
+            head_commit = record[13:].decode()
+    return head_commit, changed, unmerged
+
+
+def _parse_flags(out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """assume-unchanged paths, skip-worktree paths (directories of a sparse index with a slash), and all paths
+    if any is skip-worktree."""
+    records = out.split(b"\0")
+    odd = [record for record in records if not record.startswith(b"H ")]
+    assumed = sorted({record[2:] for record in odd if record[:1].islower()})
+    skipped = [record[2:] for record in odd if record[:1] in (b"S", b"s")]
+    return assumed, skipped, [record[2:] for record in records if record] if skipped else []
+
+
+def _collapse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
+    """`skipped`, with each directory whose entries all have the flag named once, with a trailing slash."""
+    kept: set[bytes] = {b""}
+    flagged = set(skipped)
+    for path in every:
+        if path not in flagged:
+            while path := path.rpartition(b"/")[0]:
+                if path in kept:
+                    break
+                kept.add(path)
+    if not any(path not in flagged for path in every):
+        return [b"/"]
+    collapsed: dict[bytes, None] = {}
+    for path in skipped:
+        parts = path.rstrip(b"/").split(b"/")
+        prefix = b""
+        for part in parts[:-1]:
+            prefix = prefix + b"/" + part if prefix else part
+            if prefix not in kept:
+                collapsed[prefix + b"/"] = None
+                break
+        else:
+            collapsed[path] = None
+    return list(collapsed)
+
+
+def _absent_by_flag(change: Changed, hidden: set[bytes]) -> Changed | None:
+    """A skip-worktree path that is not on disk is not deleted: it was never meant to be there."""
+    if change.unstaged != "D" or change.path not in hidden:
+        return change
+    if change.staged == ".":
+        return None
+    return Changed(
+        change.path, change.staged, ".", change.head_mode, change.index_mode, change.index_mode, change.index_oid
+    )
+
+
+def _status_without_flags(location: Location, source: str | None, blind: list[bytes]) -> bytes:
+    with locks.scratch(location) as folder:
+        # The copy keeps its modification time: git compares it with the entries' to know which of them it must
+        # not trust (racy-git).
+        index = os.path.join(folder, "index")
+        shutil.copy2(source or os.path.join(location.git_dir, "index"), index)
+        env = location.environment({"GIT_INDEX_FILE": index})
+        data = b"\0".join(blind) + b"\0"
+        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
+            args = ["-c", "core.ignoreStat=false", "update-index", "-z", flag, "--stdin"]
+            process.run(args, cwd=location.root, env=env, data=data)
+        return process.run(["-c", "core.ignoreStat=false", *_STATUS], cwd=location.root, env=env)
+
+
+def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Untracked files, nested repositories and empty directories from `ls-files --others --directory`."""
+    files: list[bytes] = []
+    nested: list[bytes] = []
+    empty: list[bytes] = []
+    populated: list[bytes] = []
+    root = os.fsencode(location.root)
+    for path in out.split(b"\0"):
+        if not path or own(path):
+            continue
+        if not path.endswith(b"/"):
+            files.append(path)
+        elif is_repository(os.path.join(root, path)):
+            nested.append(path[:-1])
+        elif _find_empty(root, path[:-1], empty):
+            populated.append(path)
+    if populated:
+        few = len(populated) <= _MAX_PATHSPECS
+        args: list[str | bytes] = [*_OTHERS, "--", *populated] if few else [*_OTHERS]
+        top = set(files)
+        env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+        for path in process.run(args, cwd=location.root, env=env).split(b"\0"):
+            if not path or own(path) or path in top:
+                continue
+            if path.endswith(b"/"):
+                if path[:-1] not in nested:
+                    nested.append(path[:-1])
+            else:
+                files.append(path)
+    return files, nested, empty
+
+
+def _find_empty(root: bytes, directory: bytes, empty: list[bytes]) -> bool:
+    """Append the empty directories at and below `directory`; say whether there is anything else in it."""
+    try:
+        entries = list(os.scandir(os.path.join(root, directory)))
+    except OSError:
+        return True
+    if not entries:
+        empty.append(directory)
+        return False
+    populated = False
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            inner = os.path.join(directory, entry.name)
+            if entry.name == b".git" or is_repository(os.path.join(root, inner)) or _find_empty(root, inner, empty):
+                populated = True
+        else:
+            populated = True
+    return populated
+
+
+def is_repository(directory: bytes) -> bool:
+    """Whether a directory is the top of a repository of its own, as git decides it: a `.git` directory with a
+    HEAD in it, or a `.git` file that points at a git directory."""
+    dot_git = os.path.join(directory, b".git")
+    if os.path.isdir(dot_git):
+        return os.path.lexists(os.path.join(dot_git, b"HEAD"))
+    try:
+        with open(dot_git, "rb") as file:
+            return file.read(8) == b"gitdir: "
+    except OSError:
+        return False
+
+
+def _unreadable(complaints: bytes) -> list[bytes]:
+    """Directories that git could not look into, from its warnings."""
+    found = []
+    for line in complaints.splitlines():
+        if b"could not open directory '" in line:
+            found.append(line.partition(b"could not open directory '")[2].rpartition(b"':")[0].rstrip(b"/"))
+    return found
+
+
+def _gitlinks(location: Location, index: str | None) -> dict[bytes, str]:
+    """Path -> commit of every gitlink in the index."""
+    if not _may_have_gitlinks(location.git_dir, index):
+        return {}
+    links = {}
+    env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+    out = process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env)
+    for record in out.split(b"\0"):
+        if record.startswith(b"160000 "):
+            entry, _, path = record.partition(b"\t")
+            links[path] = entry.split(b" ")[1].decode()
+    return links
+
+
+def _may_have_gitlinks(git_dir: str, index: str | None) -> bool:
+    """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
+    files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
+    for path in [*files, index or os.path.join(git_dir, "index")]:
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                continue
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                if data.find(_GITLINK_MODE) >= 0:
+                    return True
+    return False

@@ -1,0 +1,174 @@
+"""Tree objects as bytes: parse, edit, list.
+
+libgit2's TreeBuilder takes names as UTF-8 text only, and git's names are bytes, so trees are parsed and
+written here. The format (git's `tree.c`): entries `<octal mode> SP <name> NUL <20 byte oid>`, sorted by name
+as bytes, where a directory's name counts as if it ended with a slash.
+
+An edit reads and writes only the trees on the way to a changed path: its cost follows the number of changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+DIRECTORY = 0o040000
+REGULAR = 0o100644
+EXECUTABLE = 0o100755
+SYMLINK = 0o120000
+GITLINK = 0o160000
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+Entry = tuple[int, str]  # mode, hex oid
+Change = Entry | None  # None removes the path
+
+
+class TreeStore(Protocol):
+    """Where trees come from and go to."""
+
+    def read_tree(self, oid: str) -> bytes: ...
+    def write_tree(self, data: bytes) -> str: ...
+
+
+def parse(data: bytes) -> dict[bytes, Entry]:
+    """The entries of a raw tree, in its order."""
+    entries: dict[bytes, Entry] = {}
+    position, end = 0, len(data)
+    while position < end:
+        space = data.index(b" ", position)
+        nul = data.index(b"\0", space)
+        mode = int(data[position:space], 8)
+        entries[data[space + 1 : nul]] = (mode, data[nul + 1 : nul + 21].hex())
+        position = nul + 21
+    return entries
+
+
+def serialise(entries: Mapping[bytes, Entry]) -> bytes:
+    """The raw tree of `entries`, sorted as git sorts."""
+
+    def order(item: tuple[bytes, Entry]) -> bytes:
+        return item[0] + b"/" if item[1][0] == DIRECTORY else item[0]
+
+    return b"".join(
+        b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, (mode, oid) in sorted(entries.items(), key=order)
+    )
+
+
+class _Node:
+    """The changes at and below one name."""
+
+    __slots__ = ("below", "change", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.change: Change = None
+        self.below: dict[bytes, _Node] = {}
+
+
+def edit(store: TreeStore, base: str, changes: Mapping[bytes, Change]) -> str:
+    """The oid of `base` with `changes` applied; directories that become empty vanish.
+
+    A path may turn from file to directory or back: setting `a` replaces everything below it, and setting `a/b`
+    replaces a file `a`. A gitlink or file at `a` stays if the only changes below it are removals.
+    """
+    if not changes:
+        return base
+    top: dict[bytes, _Node] = {}
+    for path, change in changes.items():
+        level = top
+        *parents, name = path.split(b"/")
+        for part in parents:
+            level = level.setdefault(part, _Node()).below
+        node = level.setdefault(name, _Node())
+        node.is_set, node.change = True, change
+    return _edit(store, base, top) or store.write_tree(b"")
+
+
+def _edit(store: TreeStore, base: str | None, changes: dict[bytes, _Node]) -> str | None:
+    entries = parse(store.read_tree(base)) if base is not None and base != EMPTY_TREE else {}
+    before = dict(entries)
+    for name, node in changes.items():
+        if node.is_set and node.change is not None:
+            entries[name] = node.change
+            continue
+        old = entries.get(name)
+        if node.below:
+            subtree = old[1] if old is not None and old[0] == DIRECTORY else None
+            edited = _edit(store, subtree, node.below)
+            if edited is not None:
+                entries[name] = (DIRECTORY, edited)
+            elif subtree is not None or node.is_set:
+                entries.pop(name, None)
+        elif old is not None and old[0] != DIRECTORY:
+            del entries[name]
+    if not entries:
+        return None
+    if entries == before and base is not None:
+        return base
+    return store.write_tree(serialise(entries))
+
+
+def walk(store: TreeStore, oid: str, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+    """Every path that is not a directory, with its entry, in tree order."""
+    if oid == EMPTY_TREE:
+        return
+    for name, (mode, child) in parse(store.read_tree(oid)).items():
+        if mode == DIRECTORY:
+            yield from walk(store, child, prefix + name + b"/")
+        else:
+            yield prefix + name, (mode, child)
+
+
+def find(store: TreeStore, oid: str, path: bytes) -> Entry | None:
+    """The entry at `path`, a directory included."""
+    entry: Entry = (DIRECTORY, oid)
+    for part in path.split(b"/"):
+        if entry[0] != DIRECTORY or entry[1] == EMPTY_TREE:
+            return None
+        found = parse(store.read_tree(entry[1])).get(part)
+        if found is None:
+            return None
+        entry = found
+    return entry
+
+
+def diff(store: TreeStore, old: str, new: str) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    """Path -> (old entry, new entry) of everything that differs, files, symlinks and gitlinks alone.
+
+    Subtrees with equal oids are not read.
+    """
+    found: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    _diff(store, old, new, b"", found)
+    return found
+
+
+def _diff(
+    store: TreeStore,
+    old: str | None,
+    new: str | None,
+    prefix: bytes,
+    found: dict[bytes, tuple[Entry | None, Entry | None]],
+) -> None:
+    if old == new:
+        return
+    before = parse(store.read_tree(old)) if old is not None and old != EMPTY_TREE else {}
+    after = parse(store.read_tree(new)) if new is not None and new != EMPTY_TREE else {}
+    for name in before.keys() | after.keys():
+        a, b = before.get(name), after.get(name)
+        if a == b:
+            continue
+        path = prefix + name
+        a_tree = a[1] if a is not None and a[0] == DIRECTORY else None
+        b_tree = b[1] if b is not None and b[0] == DIRECTORY else None
+        a_leaf = a if a_tree is None else None
+        b_leaf = b if b_tree is None else None
+        if a_leaf is not None or b_leaf is not None:
+            found[path] = (a_leaf, b_leaf)
+        if a_tree is not None or b_tree is not None:
+            _diff(store, a_tree, b_tree, path + b"/", found)
+
+
+def build(store: TreeStore, files: Mapping[bytes, Entry]) -> str:
+    """The tree of exactly these files."""
+    return edit(store, EMPTY_TREE, files) if files else store.write_tree(b"")

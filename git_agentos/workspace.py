@@ -1,0 +1,495 @@
+"""The public API: one worktree, and what can be done with its states.
+
+    workspace = open_workspace(".")
+    saved = workspace.checkpoint("before the experiment")
+    workspace.restore(saved.id)
+    workspace.undo()
+
+Methods return frozen dataclasses and raise subclasses of `git_agentos.errors.AgentosError`; nothing prints. Paths of
+files are text relative to the worktree root (`os.fsdecode`); ids are full hex strings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from git_agentos import config
+from git_agentos.checkpoint import capture, doctor, format, journal, pick, take, timeline
+from git_agentos.checkpoint import restore as transaction
+from git_agentos.checkpoint.doctor import Finding
+from git_agentos.checkpoint.format import Checkpoint, Origin
+from git_agentos.checkpoint.pick import Pick
+from git_agentos.checkpoint.restore import Options, Recovery, Restoration
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.timeline import Link
+from git_agentos.errors import CheckpointNotFound, RepositoryError, UsageError
+from git_agentos.git import convert, locks, process, refs, trees
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One path that differs: `status` is git's letter (A, M, D, T)."""
+
+    path: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The difference of two states of the visible worktree; `to` is None for the state now. `patch` is git's."""
+
+    from_: str
+    to: str | None
+    files: tuple[FileChange, ...]
+    patch: bytes
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """One file of a checkpoint, with the bytes that it had in the worktree; `mode` is git's, in octal."""
+
+    checkpoint: str
+    path: str
+    mode: str
+    size: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A restore that was killed: `phase` is `journalled`."""
+
+    kind: str
+    checkpoint: str
+    saved: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one stands; counts are numbers of paths."""
+
+    agent: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    dirty: bool
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+    operation: str | None
+    last_checkpoint: Checkpoint | None
+    pending_approvals: list[str]
+    interrupted: Interrupted | None
+
+
+class Workspace:
+    """One worktree of one repository, and who acts in it."""
+
+    def __init__(self, scan: Scan, start: str, agent: str | None) -> None:
+        self._scan: Scan | None = scan
+        self._start = start
+        self._location = scan.location
+        self._refuse_planted()
+        self._settings = config.settings(scan.config(), os.environ)
+        self._repository = Repository(scan.location)
+        self._timeline = timeline.name_of(scan.location)
+        if agent is not None:
+            self._agent = config.agent_id(agent, source="agent")
+        else:
+            self._agent = config.identity(os.environ) or self._timeline
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the worktree's top."""
+        return self._location.root
+
+    @property
+    def agent(self) -> str:
+        """Who acts: the id that checkpoints are made by."""
+        return self._agent
+
+    @property
+    def timeline(self) -> str:
+        """The worktree's id, which names its timeline."""
+        return self._timeline
+
+    # -- saving ---------------------------------------------------------------------------------------------
+
+    def checkpoint(
+        self,
+        description: str = "",
+        *,
+        trigger: str = "manual",
+        task_id: str | None = None,
+        meta: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Checkpoint:
+        """Save the complete working state; nothing in it changes.
+
+        An automatic `trigger` (any but `manual` and `milestone`) that finds nothing new returns the newest checkpoint,
+        with `unchanged` set.
+        """
+        origin = Origin(
+            created_by=self._agent,
+            timeline=self._timeline,
+            worktree_path=self.root,
+            trigger=trigger,
+            description=description,
+            task_id=task_id,
+            run_id=run_id,
+            session_id=session_id,
+            meta=dict(meta or {}),
+        )
+        return take.take(self._repository, self._settings, origin, scan=self._started()).checkpoint
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def checkpoints(
+        self,
+        *,
+        limit: int | None = None,
+        since: str | None = None,
+        task_id: str | None = None,
+        trigger: str | None = None,
+        agent: str | None = None,
+        all_timelines: bool = False,
+    ) -> list[Checkpoint]:
+        """Checkpoints, newest first: this worktree's; with `agent` those that it made or whose worktree is its; or all.
+
+        `since` is a time as git reads it (`2 hours ago`, ISO 8601).
+        """
+        after = self._moment(since)
+        if trigger is not None:
+            format.check_trigger(trigger)
+        found: list[Checkpoint] = []
+        if limit is not None and limit < 0:
+            raise UsageError("the number of checkpoints cannot be negative")
+        for item in self._walk(agent, all_timelines):
+            if limit is not None and len(found) >= limit:
+                break
+            if after is not None and _time(item) < after:
+                continue
+            if (task_id is None or item.task_id == task_id) and (trigger is None or item.trigger == trigger):
+                found.append(item)
+        return found
+
+    def find(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> Checkpoint:
+        """The checkpoint that `spec` names: `latest`, `@{N}`, or at least 4 digits of its id."""
+        return format.read(self._repository, self._link(spec, agent, all_timelines).checkpoint)
+
+    def search(
+        self, text: str, *, limit: int | None = None, agent: str | None = None, all_timelines: bool = False
+    ) -> list[Checkpoint]:
+        """Checkpoints in whose description, task, metadata or changed paths `text` occurs (case does not matter)."""
+        wanted = text.casefold()
+        found: list[Checkpoint] = []
+        for item in self._walk(agent, all_timelines):
+            if limit is not None and len(found) >= limit:
+                break
+            if any(wanted in part.casefold() for part in self._words(item)):
+                found.append(item)
+        return found
+
+    def diff(
+        self,
+        older: str,
+        newer: str | None = None,
+        paths: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        all_timelines: bool = False,
+    ) -> Diff:
+        """What changed in the visible worktree from checkpoint `older` to `newer`, or to now."""
+        first = self._link(older, agent, all_timelines)
+        old_tree = self._repository.commit(first.commit).tree
+        second: str | None = None
+        inner = [os.fsdecode(path) for path in self._inside(paths)]
+        if newer is not None:
+            link = self._link(newer, agent, all_timelines)
+            second, new_tree = link.checkpoint, self._repository.commit(link.commit).tree
+            return self._compare(first.checkpoint, second, old_tree, new_tree, inner)
+        with self._repository.writer() as writer:
+            state = capture.capture(self._repository, writer, self._settings, self._started())
+            writer.flush()
+            return self._compare(first.checkpoint, None, old_tree, state.visible_tree, inner)
+
+    def _compare(self, older: str, newer: str | None, old_tree: str, new_tree: str, paths: list[str]) -> Diff:
+        limit = ["--", *paths] if paths else []
+        names = self._repository.git(
+            "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit
+        )
+        fields = names.split(b"\0")
+        files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
+        patch = self._repository.git(
+            "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit
+        )
+        return Diff(older, newer, files, patch)
+
+    def read_file(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> FileContent:
+        """The file that `ID:PATH` names, with the bytes that it had in the worktree."""
+        name, colon, path = spec.partition(":")
+        if not colon or not path:
+            raise UsageError(f"'{spec}' does not name a file", "give ID:PATH")
+        link = self._link(name, agent, all_timelines)
+        state = format.read_state(self._repository, link.checkpoint)
+        wanted = os.fsencode(path)
+        tree = self._repository.commit(link.commit).tree
+        entry = trees.find(self._repository, tree, wanted) or state.ignored.get(wanted)
+        if entry is None or entry[0] in (trees.DIRECTORY, trees.GITLINK):
+            what = "a directory" if entry is not None else "not"
+            raise CheckpointNotFound(
+                f"'{path}' is {what} in checkpoint {link.checkpoint[:8]}",
+                f"git agentos checkpoint show {link.checkpoint[:8]} lists what changed in it",
+            )
+        content = self._content(state, wanted, entry)
+        return FileContent(link.checkpoint, path, f"{entry[0]:06o}", len(content), content)
+
+    def _content(self, state: State, path: bytes, entry: trees.Entry) -> bytes:
+        if path in state.raw:
+            return self._repository.blob(state.raw[path])
+        if entry[0] != trees.SYMLINK and convert.needing_conversion(
+            self._repository, [path], self._settings.values, tracks_attributes=True
+        ):
+            with locks.scratch(self._location) as folder:
+                into = os.path.join(folder, "file")
+                os.mkdir(into)
+                base = os.path.join(self._location.git_dir, "index")
+                convert.smudge(self._repository, {path: entry}, into, base_index=base)
+                with open(os.path.join(os.fsencode(into), path), "rb") as file:
+                    return file.read()
+        return self._repository.blob(entry[1])
+
+    # -- going back -----------------------------------------------------------------------------------------
+
+    def restore(
+        self,
+        spec: str,
+        paths: Sequence[str] = (),
+        *,
+        branch: str | None = None,
+        no_branch: bool = False,
+        keep_new: bool = False,
+        dry_run: bool = False,
+        agent: str | None = None,
+        all_timelines: bool = False,
+    ) -> Restoration:
+        """Bring the state of a checkpoint back, on a new branch; `no_branch` and `paths` leave HEAD where it is.
+
+        The state before is saved and named in the result; `undo` goes back to it.
+        """
+        if branch is not None:
+            if no_branch or paths:
+                raise UsageError("--branch goes neither with --no-branch nor with paths")
+            self._check_branch(branch)
+        checkpoint = self._link(spec, agent, all_timelines).checkpoint
+        options = Options(
+            paths=self._inside(paths) if paths else None,
+            branch=branch,
+            no_branch=no_branch,
+            keep_new=keep_new,
+            dry_run=dry_run,
+        )
+        self._discard()
+        return transaction.restore(self._repository, self._settings, self._origin(), checkpoint, options)
+
+    def undo(self, *, dry_run: bool = False) -> Restoration:
+        """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
+        self._discard()
+        return transaction.undo(self._repository, self._settings, self._origin(), dry_run=dry_run)
+
+    def recover(self, *, abort: bool = False) -> Recovery:
+        """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
+        self._discard()
+        return transaction.recover(self._repository, self._settings, self._origin(), abort=abort)
+
+    def pick(self, commits: Sequence[str]) -> Pick:
+        """Cherry-pick commits after a `before_risky` checkpoint; a conflict is told in the result."""
+        self._discard()
+        self._refuse_interrupted()
+        return pick.pick(self._repository, self._settings, self._origin(), commits)
+
+    def pick_continue(self) -> Pick:
+        """Go on after conflicts were resolved and added."""
+        self._discard()
+        self._refuse_interrupted()
+        return pick.resume(self._repository, self._settings, self._origin())
+
+    def pick_abort(self) -> Pick:
+        """Take an unfinished pick back."""
+        self._discard()
+        self._refuse_interrupted()
+        return pick.abort(self._repository, self._settings, self._origin())
+
+    # -- how it stands --------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """Agent, branch, what is dirty, the last checkpoint, what is interrupted."""
+        started = self._started() or Scan(self._location)
+        scanned = started.read()
+        head = refs.read_head(self._location)
+        from git_agentos.checkpoint import operation
+
+        newest = timeline.newest(self._repository, self._timeline)
+        found = journal.read(self._location)
+        staged = sum(1 for change in scanned.changed if change.staged != ".")
+        unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")
+        untracked = len(scanned.untracked) + len(scanned.nested)
+        working = operation.name_of(operation.read(self._location))
+        return Status(
+            agent=self._agent,
+            branch=head.branch,
+            commit=head.commit,
+            worktree_path=self.root,
+            dirty=bool(staged or unstaged or untracked or scanned.unmerged or working),
+            staged=staged,
+            unstaged=unstaged,
+            untracked=untracked,
+            conflicted=len(scanned.unmerged),
+            operation=working,
+            last_checkpoint=format.read(self._repository, newest.checkpoint) if newest is not None else None,
+            pending_approvals=[],
+            interrupted=(
+                Interrupted(found.command, found.target, found.saved, "journalled") if found is not None else None
+            ),
+        )
+
+    def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
+        """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
+        self._discard()
+        return tuple(doctor.examine(self._repository, self._settings, self._timeline, fix=fix))
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _started(self) -> Scan | None:
+        """The scan that was started at opening, once: later calls look anew."""
+        scan, self._scan = self._scan, None
+        return scan
+
+    def _discard(self) -> None:
+        scan = self._started()
+        if scan is not None:
+            scan.discard()
+
+    def _refuse_planted(self) -> None:
+        """A `.agentos` that is no directory may have come with a hostile repository."""
+        path = os.path.join(self.root, ".agentos")
+        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
+            raise RepositoryError(
+                f"'{path}' is not a directory", "git-agentos does not follow it: remove it, it is no file of this tool"
+            )
+        for folder in {self._location.state_dir, self._location.shared_state_dir}:
+            if os.path.lexists(folder):
+                locks.own_folder(folder)
+
+    def _refuse_interrupted(self) -> None:
+        transaction.refuse_interrupted(self._location)
+
+    def _origin(self) -> Origin:
+        return Origin(created_by=self._agent, timeline=self._timeline, worktree_path=self.root)
+
+    def _timelines(self, agent: str | None, every: bool) -> list[str]:
+        if every:
+            return timeline.all_names(self._location)
+        return [self._timeline] if agent is None else [agent]
+
+    def _link(self, spec: str, agent: str | None, every: bool) -> Link:
+        names = self._timelines(agent, every)
+        if agent is not None and agent not in timeline.all_names(self._location):
+            raise CheckpointNotFound(f"there is no agent or worktree '{agent}' with checkpoints here")
+        return timeline.find(self._repository, spec, names)
+
+    def _walk(self, agent: str | None, every: bool) -> Iterator[Checkpoint]:
+        if agent is None and not every:
+            for link in timeline.walk(self._repository, self._timeline):
+                yield format.read(self._repository, link.checkpoint)
+            return
+        items = [
+            (item.created_at, -n, item)
+            for name in timeline.all_names(self._location)
+            for n, item in enumerate(
+                format.read(self._repository, link.checkpoint) for link in timeline.walk(self._repository, name)
+            )
+            if every or agent in (item.created_by, item.timeline)
+        ]
+        yield from (item for _, _, item in sorted(items, key=lambda row: row[:2], reverse=True))
+
+    def _words(self, item: Checkpoint) -> Iterator[str]:
+        yield item.description
+        yield item.task_id or ""
+        for key, value in item.meta.items():
+            yield key
+            yield value
+            yield f"{key}={value}"
+        yield from item.staged_changes
+        yield from item.unstaged_changes
+        yield from item.untracked_files
+
+    def _moment(self, since: str | None) -> datetime | None:
+        if since is None:
+            return None
+        iso = re.fullmatch(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", since.strip())
+        if iso is not None:
+            try:
+                found = datetime.fromisoformat(since.strip())
+            except ValueError as error:
+                raise UsageError(f"'{since}' is not a time") from error
+            return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        out = process.run(["rev-parse", f"--since={since}"], cwd=self.root, env=self._location.environment())
+        seconds = out.strip().removeprefix(b"--max-age=")
+        # git's approxidate answers with the present moment for what it does not understand.
+        if not seconds.isdigit() or (int(seconds) >= int(datetime.now(UTC).timestamp()) - 1 and "now" not in since):
+            raise UsageError(f"'{since}' is not a time", "for example '2 hours ago', or 2026-11-21T14:00:00Z")
+        return datetime.fromtimestamp(int(seconds), UTC)
+
+    def _inside(self, paths: Sequence[str]) -> list[bytes]:
+        """Paths as the user gave them, relative to where they stand, as bytes relative to the root."""
+        result = []
+        for path in paths:
+            full = os.path.normpath(os.path.join(self._start, path))
+            # The directory is resolved, the last part is not: it may be a symlink that is meant itself.
+            parent = os.path.realpath(os.path.dirname(full))
+            full = full if full == self.root else os.path.join(parent, os.path.basename(full))
+            if os.path.realpath(full) == self.root:
+                full = self.root
+            relative = os.path.relpath(full, self.root)
+            if relative == ".." or relative.startswith("../"):
+                raise UsageError(f"'{path}' is outside of the worktree '{self.root}'")
+            result.append(b"" if relative == "." else os.fsencode(relative))
+        return result
+
+    def _check_branch(self, name: str) -> None:
+        args = ["check-ref-format", "--branch", name]
+        status, _, _ = process.finish(process.spawn(args, env=self._location.environment()))
+        if status != 0 or name.startswith("-"):
+            raise UsageError(f"'{name}' is not a valid branch name")
+
+
+def open_workspace(
+    path: str | os.PathLike[str] = ".", *, agent: str | None = None, scan: Scan | None = None
+) -> Workspace:
+    """The workspace of the worktree that `path` is in.
+
+    `agent` says who acts; without it AGENTOS_AGENT_ID, else the worktree's own id. `scan` is one that was started for this
+    path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.
+    """
+    start = os.path.realpath(os.fspath(path))
+    return Workspace(scan or Scan.start(os.fspath(path)), start, agent)
+
+
+def _time(item: Checkpoint) -> datetime:
+    return datetime.fromisoformat(item.created_at)
+
+
+__all__ = [
+    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Pick", "Recovery", "Restoration", "Skipped",
+    "Status", "Workspace", "open_workspace",
+]  # fmt: skip

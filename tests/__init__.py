@@ -1,0 +1,1 @@
+"""Tests of git-agentos; the folders mirror what they prove."""

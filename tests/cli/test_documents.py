@@ -1,0 +1,235 @@
+"""Every JSON kind against docs/json.md, whose tables are the schema: the same keys, each of its type.
+
+Checked are the examples in the document, what real commands print, and results made by hand for what a real command
+does not easily come by.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from git_agentos import errors
+from git_agentos.cli import documents
+from git_agentos.errors import AgentosError
+from tests.cli.conftest import Cli
+from tests.support.repo import Repo
+
+REFERENCE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text()
+
+_SECTION = re.compile(r"^(?P<level>##+) (?P<name>.+)\n(?P<body>(?:(?!^##).*\n?)*)", re.MULTILINE)
+_PATTERNS = {
+    "id": re.compile(r"[0-9a-f]{40}"),
+    "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
+    "path": re.compile(r"(?!/)[^\0]+"),
+    "absolute path": re.compile(r"/[^\0]*"),
+    "text": re.compile(r"[^\0]*", re.DOTALL),
+}
+
+Schema = dict[str, str]
+
+
+def sections() -> dict[str, tuple[bool, str]]:
+    """Name -> (whether it is a kind, text) of each section."""
+    return {found["name"]: (found["level"] == "##", found["body"]) for found in _SECTION.finditer(REFERENCE)}
+
+
+def schema_of(name: str) -> Schema:
+    """Key -> type, from the table of a section."""
+    rows = re.findall(r"^\| (\w+) \| ([^|]+) \| [^|]+ \|$", sections()[name][1], re.MULTILINE)
+    return {key: kind.strip() for key, kind in rows if key != "key"}
+
+
+KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
+
+
+def check(value: Any, kind: str, where: str) -> None:
+    """Assert that `value` is of a type as docs/json.md writes it."""
+    if kind.endswith(" or null"):
+        if value is not None:
+            check(value, kind.removesuffix(" or null"), where)
+    elif kind.startswith("list of "):
+        assert isinstance(value, list), where
+        for index, each in enumerate(value):
+            check(each, kind.removeprefix("list of "), f"{where}[{index}]")
+    elif kind.startswith("one of "):
+        assert value in kind.removeprefix("one of ").split(", "), where
+    elif kind == "object of text":
+        assert isinstance(value, dict), where
+        assert all(isinstance(key, str) and isinstance(each, str) for key, each in value.items()), where
+    elif kind == "boolean":
+        assert isinstance(value, bool), where
+    elif kind == "integer":
+        assert isinstance(value, int), where
+        assert not isinstance(value, bool), where
+    elif kind in _PATTERNS:
+        assert isinstance(value, str), where
+        assert _PATTERNS[kind].fullmatch(value), f"{where}: {value!r} is no {kind}"
+    else:
+        check_fields(value, kind, where)
+
+
+def check_fields(value: Any, section: str, where: str) -> None:
+    schema = schema_of(section)
+    assert isinstance(value, dict), where
+    assert list(value) == list(schema), f"{where}: the keys, in the order of the reference"
+    for key, kind in schema.items():
+        check(value[key], kind, f"{where}.{key}")
+
+
+def check_document(document: Any) -> str:
+    """Assert that a document follows its schema; its kind."""
+    found = re.fullmatch(r"agentos\.([a-z-]+)\.v1", document["schema"])
+    assert found is not None
+    assert next(iter(document)) == "schema"
+    check_fields({key: value for key, value in document.items() if key != "schema"}, found[1], found[1])
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_examples_follow_the_reference(kind: str) -> None:
+    examples = re.findall(r"^```json\n(.+)\n```$", sections()[kind][1], re.MULTILINE)
+    assert examples
+    for example in examples:
+        assert check_document(json.loads(example)) == kind
+
+
+def test_the_reference_has_every_kind() -> None:
+    assert sorted(KINDS) == sorted(
+        "checkpoint checkpoint-list checkpoint-diff checkpoint-cat restore undo recover pick status doctor version "
+        "error".split()
+    )
+
+
+def test_the_reference_has_every_error() -> None:
+    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \| [^|]+ \|$", sections()["failure"][1], re.MULTILINE)
+
+    def below(kind: type[AgentosError]) -> list[type[AgentosError]]:
+        return [kind, *(inner for each in kind.__subclasses__() for inner in below(each))]
+
+    tree = {
+        (each.kind, str(each.exit_code)) for each in below(errors.AgentosError) if each.__module__ == errors.__name__
+    }
+    assert set(rows) == tree | {("system", "1"), ("bug", "70"), ("cancelled", "130")}
+
+
+@pytest.fixture
+def worked(repo: Repo) -> Repo:
+    """A repository with a staged, an unstaged and an untracked change, and a name that is not UTF-8."""
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    repo.write("notes.txt", "changed\n")
+    repo.write(b"bad\xff\n\x1b[31m", "odd\n")
+    return repo
+
+
+def test_what_commands_print(cli: Cli, worked: Repo) -> None:
+    def ask(*argv: str, code: int = 0) -> Any:
+        answer = cli("-C", str(worked.path), "--json", *argv)
+        assert answer.code == code, answer
+        return answer.json
+
+    seen = set()
+
+    def kind(document: Any) -> str:
+        found = check_document(document)
+        seen.add(found)
+        return found
+
+    odd = os.fsdecode(b"bad\xff\n\x1b[31m")
+    assert kind(ask("status")) == "status"
+    taken = ask("checkpoint", "-m", "first", "--task", "t", "--meta", "k=v", "--run", "r", "--session", "s")
+    assert kind(taken) == "checkpoint"
+    assert odd in taken["untracked_files"]
+    assert taken["meta"] == {"k": "v"}
+    assert (taken["task_id"], taken["run_id"], taken["session_id"]) == ("t", "r", "s")
+    again = ask("checkpoint", "--trigger", "periodic")
+    assert kind(again) == "checkpoint"
+    assert (again["id"], again["unchanged"]) == (taken["id"], True)
+    assert kind(ask("checkpoint", "show", "latest")) == "checkpoint"
+    listed = ask("checkpoint", "list")
+    assert kind(listed) == "checkpoint-list"
+    assert [each["id"] for each in listed["checkpoints"]] == [taken["id"]]
+    assert kind(ask("checkpoint", "search", "first")) == "checkpoint-list"
+    content = ask("checkpoint", "cat", f"latest:{odd}")
+    assert kind(content) == "checkpoint-cat"
+    assert (content["path"], base64.b64decode(content["content_base64"]), content["size"]) == (odd, b"odd\n", 4)
+    worked.write("notes.txt", b"again \xff\n")
+    compared = ask("checkpoint", "diff", "latest", "--", "notes.txt")
+    assert kind(compared) == "checkpoint-diff"
+    assert compared["files"] == [{"path": "notes.txt", "status": "M"}]
+    assert b"+again \xff\n" in os.fsencode(compared["patch"])
+    assert kind(counted := ask("checkpoint", "diff", "latest", "--stat")) == "checkpoint-diff"
+    assert counted["patch"] is None
+    planned = ask("restore", "latest", "--dry-run")
+    assert kind(planned) == "restore"
+    assert (planned["saved"], planned["dry_run"]) == (None, True)
+    done = ask("restore", "latest")
+    assert kind(done) == "restore"
+    assert (done["checkpoint"], done["changed"], done["dry_run"]) == (taken["id"], ["notes.txt"], False)
+    assert kind(ask("undo")) == "undo"
+    assert worked.read("notes.txt") == b"again \xff\n"
+    assert kind(ask("recover")) == "recover"
+    assert kind(ask("status")) == "status"
+    found = cli("-C", str(worked.path), "--json", "doctor")
+    assert kind(found.json) == "doctor"
+    assert kind(ask("--version")) == "version"
+    assert kind(ask("restore", "beef", code=1)) == "error"
+    assert seen == set(KINDS) - {"pick"}
+
+
+def test_pick(cli: Cli, repo: Repo) -> None:
+    repo.git("checkout", "-q", "-b", "side")
+    repo.write("side.txt", "side\n")
+    repo.commit("side")
+    repo.git("checkout", "-q", "main")
+    document = cli("-C", str(repo.path), "pick", "side", "--json").json
+    assert check_document(document) == "pick"
+    assert (document["state"], document["picked"], document["conflicts"]) == ("done", [repo.oid("side")], [])
+
+
+def test_before_the_first_commit(cli: Cli, empty_repo: Repo) -> None:
+    empty_repo.write("a", "a")
+    document = cli("-C", str(empty_repo.path), "checkpoint", "--json").json
+    check_document(document)
+    assert (document["branch"], document["commit"]) == ("main", None)
+    check_document(cli("-C", str(empty_repo.path), "status", "--json").json)
+
+
+def test_the_result_classes_are_the_reference() -> None:
+    from git_agentos import workspace
+
+    for name, section in (
+        ("Checkpoint", "checkpoint"),
+        ("Restoration", "restore"),
+        ("Restoration", "undo"),
+        ("Recovery", "recover"),
+        ("Pick", "pick"),
+        ("Status", "status"),
+        ("Finding", "finding"),
+        ("FileChange", "file change"),
+        ("Skipped", "skipped path"),
+    ):
+        assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
+
+
+def test_the_dump_is_ascii_on_one_line_and_lossless() -> None:
+    name = os.fsdecode(bytes(range(1, 256)))
+    dumped = documents.dump(documents.document("x", {"name": name}))
+    assert dumped.isascii()
+    assert "\n" not in dumped
+    assert os.fsencode(json.loads(dumped)["name"]) == bytes(range(1, 256))
+
+
+def test_what_has_no_json_is_refused() -> None:
+    with pytest.raises(TypeError):
+        documents.document("x", {"value": object()})
+    with pytest.raises(TypeError):
+        documents.document("x", [1])

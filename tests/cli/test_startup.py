@@ -1,0 +1,72 @@
+"""What is loaded when: the start of a process is most of what a small checkpoint costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.repo import Repo
+
+HEAVY = ("typer", "pygit2", "pydantic", "rich", "click", "json", "sqlite3", "asyncio")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that `code` has loaded in a process of its own."""
+    watch = f"import sys\n{code}\nsys.stderr.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def command(*argv: str) -> str:
+    return f"from git_agentos.cli.entry import run\nassert run({argv!r}) == 0"
+
+
+def test_the_entry_itself_is_light() -> None:
+    assert loaded_by("import git_agentos.cli.entry").isdisjoint(HEAVY)
+
+
+def test_the_argument_parser_loads_neither_pydantic_nor_rich(repo: Repo) -> None:
+    """typer sends every word through pydantic (0.29) unless told otherwise: `app._take_words_as_they_are`."""
+    where = str(repo.path)
+    for argv in (
+        ("-C", where, "checkpoint", "-m", "text", "--meta", "a=b"),
+        ("-C", where, "checkpoint", "list", "-n", "1"),
+        ("--help",),
+    ):
+        assert loaded_by(command(*argv)).isdisjoint({"pydantic", "rich", "click", "asyncio"})
+
+
+def test_a_command_loads_its_own_module_alone(repo: Repo) -> None:
+    loaded = loaded_by(command("-C", str(repo.path), "checkpoint"))
+    ours = {name.removeprefix("git_agentos.cli.") for name in loaded if name.startswith("git_agentos.cli.")}
+    assert ours.isdisjoint({"restore", "undo", "recover", "pick", "status", "doctor", "completion"})
+    assert ours.isdisjoint({"documents", "crash", "tree"})
+
+
+def test_help_needs_no_libgit2() -> None:
+    assert "pygit2" not in loaded_by(command("restore", "--help"))
+
+
+@pytest.mark.parametrize("executable", ["main", "checkpoint", "restore"])
+def test_the_executables(executable: str, repo: Repo) -> None:
+    start = f"import sys; sys.argv[0] = 'x'; from git_agentos.cli.entry import {executable}; {executable}()"
+    done = subprocess.run([sys.executable, "-c", start, "--help"], capture_output=True, text=True, check=True)
+    name = {"main": "", "checkpoint": " checkpoint", "restore": " restore"}[executable]
+    assert done.stdout.startswith(f"usage: git agentos{name} [options]")
+
+
+def test_a_word_that_is_not_utf8_arrives_as_it_is(repo: Repo) -> None:
+    """pydantic would refuse it."""
+    name = b"bad\xff name"
+    with open(repo.at(name), "wb") as file:
+        file.write(b"saved\n")
+    run = [sys.executable, "-m", "git_agentos", "-C", str(repo.path)]
+    subprocess.run([*run, "checkpoint"], check=True, capture_output=True)
+    os.unlink(repo.at(name))
+    subprocess.run([*run, "restore", "latest", "--", name], check=True, capture_output=True)
+    assert repo.read(name) == b"saved\n"
+    shown = subprocess.run([*run, "checkpoint", "cat", b"latest:" + name], check=True, capture_output=True)
+    assert shown.stdout == b"saved\n"

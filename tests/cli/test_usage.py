@@ -1,0 +1,101 @@
+"""Usage errors: one line in git's style, the usage line, exit 2; a document under --json."""
+
+from __future__ import annotations
+
+import pytest
+
+from git_agentos.cli import tree
+from tests.cli.conftest import Cli
+from tests.support.repo import Repo
+
+WRONG = [
+    ([], "no command given"),
+    (["frobnicate"], "no such command 'frobnicate'"),
+    (["--bogus"], "no such option: --bogus"),
+    (["undo", "--bogus"], "no such option: --bogus"),
+    (["undo", "extra"], "got unexpected extra argument(s) (extra)"),
+    (["undo", "--json=1"], "option '--json' does not take a value"),
+    (["restore"], "missing argument 'ID'"),
+    (["restore", "latest", "--branch"], "option '--branch' requires an argument"),
+    (["restore", "latest", "--branch", "a", "--no-branch"], "--branch and --no-branch cannot be used together"),
+    (["checkpoint", "frobnicate"], "no such command 'frobnicate'"),
+    (["checkpoint", "-m"], "option '-m' requires an argument"),
+    (["checkpoint", "--meta", "novalue"], "--meta takes KEY=VALUE, not 'novalue'"),
+    (["checkpoint", "-m", "text", "list"], "options for a new checkpoint before 'list'"),
+    (["checkpoint", "list", "-n", "many"], "-n takes a number, not 'many'"),
+    (["checkpoint", "list", "-n", "-1"], "-n takes a number, not '-1'"),
+    (["checkpoint", "search"], "missing argument 'TEXT'"),
+    (["checkpoint", "cat"], "missing argument 'ID:PATH'"),
+    (["pick"], "name the commits to pick, or give one of --continue and --abort"),
+    (["pick", "HEAD", "--abort"], "name the commits to pick, or give one of --continue and --abort"),
+    (["completion", "tcsh"], "no completion for 'tcsh'"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), WRONG, ids=lambda value: " ".join(value) or "-" if value != [] else "-")
+def test_usage_errors(cli: Cli, repo: Repo, argv: list[str], message: str) -> None:
+    answer = cli("-C", str(repo.path), *argv)
+    lines = answer.talk.splitlines()
+    assert (answer.code, answer.out) == (2, b"")
+    assert lines[0] == f"error: {message}"
+    assert all(line.startswith(("usage: git agentos", "hint: ")) for line in lines[1:])
+
+
+@pytest.mark.parametrize(("argv", "message"), WRONG, ids=lambda value: " ".join(value) or "-" if value != [] else "-")
+def test_usage_errors_as_json(cli: Cli, repo: Repo, argv: list[str], message: str) -> None:
+    answer = cli("--json", "-C", str(repo.path), *argv)
+    assert answer.code == 2
+    assert answer.json["schema"] == "agentos.error.v1"
+    assert (answer.json["error"]["kind"], answer.json["error"]["message"]) == ("usage", message)
+
+
+@pytest.mark.parametrize(
+    ("argv", "usage"),
+    [
+        (["restore"], "usage: git agentos restore [options] ID [PATH...]"),
+        (["checkpoint", "diff"], "usage: git agentos checkpoint diff [options] ID [ID2] [-- PATH...]"),
+        (["checkpoint", "-m"], "usage: git agentos checkpoint [options] [COMMAND ...]"),
+        (["--bogus"], "usage: git agentos [options] COMMAND ..."),
+    ],
+)
+def test_the_usage_line_is_of_the_command_at_hand(cli: Cli, argv: list[str], usage: str) -> None:
+    assert usage in cli(*argv).talk.splitlines()
+
+
+def test_a_misspelt_word_gets_a_guess(cli: Cli) -> None:
+    assert "hint: did you mean 'restore', 'recover'?" in cli("restor").talk.splitlines()
+    assert "hint: did you mean --branch, --no-branch?" in cli("restore", "x", "--no-brnch").talk.splitlines()
+
+
+def test_hostile_words_do_not_reach_the_terminal(cli: Cli) -> None:
+    for argv in (["\x1b[31m"], ["--\x1b[31m"], ["undo", "\x1b[31m\udcff"], ["checkpoint", "--meta", "\x1b]0;x\x07"]):
+        answer = cli(*argv)
+        assert answer.code == 2
+        assert answer.talk.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("command", list(tree.root().walk()), ids=lambda each: "-".join(each.path) or "root")
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_has_help(cli: Cli, command: tree.Command, flag: str) -> None:
+    answer = cli(*command.path, flag)
+    assert (answer.code, answer.err) == (0, b"")
+    assert answer.text == tree.help_text(command)
+    assert answer.text.splitlines()[0] == tree.usage(command)
+    assert command.summary in answer.text
+    assert max(map(len, answer.text.splitlines())) <= 80
+    for option in command.options:
+        assert option.help
+        assert all(name in answer.text for name in option.names)
+    for below in command.subcommands:
+        assert below.summary
+        assert (f"  {below.path[-1]} " in answer.text) is not below.hidden
+
+
+def test_summaries_fit_their_line() -> None:
+    for command in tree.root().subcommands:
+        assert len(command.summary) <= 56
+
+
+def test_help_needs_no_repository_and_no_other_argument(cli: Cli) -> None:
+    assert cli("restore", "--help").code == 0
+    assert cli("-C", "/nonexistent", "checkpoint", "list", "-h").code == 0

@@ -1,0 +1,57 @@
+"""The sealed environment of the whole run, and fixtures that make real repositories."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.env import seal
+from tests.support.repo import Repo, fill
+
+# Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
+_HOME = Path(tempfile.mkdtemp(prefix="agentos-home-"))
+seal(_HOME)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No test runs in the project's own repository, nor finds a repository above its folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    yield
+
+
+@pytest.fixture
+def home() -> Path:
+    """The sealed home folder."""
+    return _HOME
+
+
+@pytest.fixture
+def empty_repo(tmp_path: Path) -> Repo:
+    """A repository without a commit."""
+    return Repo.init(tmp_path / "repo")
+
+
+@pytest.fixture
+def repo(empty_repo: Repo) -> Repo:
+    """A clean repository with a small history (see `tests.support.repo.fill`)."""
+    return fill(empty_repo)
+
+
+@pytest.fixture
+def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
+    """Make further repositories with a small history, by name."""
+
+    def make(name: str) -> Repo:
+        return fill(Repo.init(tmp_path / name))
+
+    return make

@@ -1,0 +1,128 @@
+"""Places that are no repository, or none that the tool can serve."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.refusal import assert_refused
+from tests.support.repo import Repo, git
+from tests.support.tool import IN_PROCESS, run
+
+COMMANDS = pytest.mark.parametrize(
+    "words",
+    [["checkpoint"], ["checkpoint", "list"], ["restore", "latest"], ["undo"], ["status"], ["recover"]],
+    ids=" ".join,
+)
+
+
+@COMMANDS
+def test_not_a_repository(words: list[str], tmp_path: Path) -> None:
+    assert_refused(tmp_path, *words, mentions="repository")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    assert_refused(tmp_path, "-C", "no/such/folder", "checkpoint", mentions="no/such/folder")
+
+
+@COMMANDS
+def test_a_bare_repository(words: list[str], tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    assert_refused(tmp_path / "bare.git", *words, mentions="bare")
+
+
+def test_inside_the_git_dir(repo: Repo) -> None:
+    assert_refused(repo.path / ".git", "checkpoint", keeps=repo.path)
+
+
+@COMMANDS
+def test_sha256(words: list[str], tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", "--object-format=sha256")
+    repo.write("file.txt", "file\n")
+    repo.commit("first")
+    assert_refused(repo.path, *words, mentions="sha256", keeps=repo.path)
+
+
+@COMMANDS
+def test_reftable(words: list[str], repo: Repo) -> None:
+    """This git may be too old to know it; the error names the feature all the same."""
+    repo.config("core.repositoryFormatVersion", "1")
+    repo.config("extensions.refStorage", "reftable")
+    before = (repo.path / ".git/config").read_bytes()
+    assert_refused(repo.path, *words, mentions="reftable")
+    assert (repo.path / ".git/config").read_bytes() == before
+
+
+def test_an_unknown_extension(repo: Repo) -> None:
+    repo.config("core.repositoryFormatVersion", "1")
+    repo.config("extensions.ofTheFuture", "true")
+    assert_refused(repo.path, "checkpoint", mentions="ofthefuture")
+
+
+@COMMANDS
+def test_safe_directory(words: list[str], repo: Repo) -> None:
+    """Git refuses a repository of somebody else's, and so do we, with git's way out as the hint."""
+    env = None
+    if os.geteuid() == 0:
+        for path in (repo.path, repo.path / ".git"):
+            os.chown(path, 65534, 65534)
+    else:
+        env = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+    error = assert_refused(repo.path, *words, mentions="safe.directory", env=env)
+    assert "safe.directory" in (error["hint"] or "") + error["message"]
+
+
+def test_safe_directory_that_the_user_allowed(repo: Repo, home: Path) -> None:
+    """`safe.directory` in the user's configuration opens it for git, and must for us: libgit2 has its own check."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a repository to somebody else")
+    for path in (repo.path, repo.path / ".git"):
+        os.chown(path, 65534, 65534)
+    config = repo.scratch / "gitconfig"
+    config.write_bytes((home / "gitconfig").read_bytes() + f"[safe]\n\tdirectory = {repo.path}\n".encode())
+    repo.write("readme.txt", "dirty\n")
+    env = {"GIT_CONFIG_GLOBAL": str(config)}
+    done = run(repo.path, "checkpoint", env=env)
+    assert done.code == 0, str(done)
+    repo.write("readme.txt", "wrecked\n")
+    assert run(repo.path, "restore", "latest", env=env).code == 0
+    assert repo.read("readme.txt") == b"dirty\n"
+
+
+def test_a_broken_index(repo: Repo) -> None:
+    taken = IN_PROCESS.checkpoint(repo.path)
+    (repo.path / ".git/index").write_bytes(b"DIRC this is no index at all")
+    refs = repo.git("for-each-ref")
+    for words in (["checkpoint"], ["restore", taken["id"]], ["status"]):
+        assert_refused(repo.path, *words, mentions="index")
+    assert repo.git("for-each-ref") == refs
+    assert (repo.path / ".git/index").read_bytes() == b"DIRC this is no index at all"
+
+
+def test_a_broken_head(repo: Repo) -> None:
+    (repo.path / ".git/HEAD").write_text("nonsense\n")
+    assert_refused(repo.path, "checkpoint")
+
+
+def test_a_branch_that_points_nowhere(repo: Repo) -> None:
+    """A branch file with the id of a commit that does not exist: not an unborn branch."""
+    (repo.path / ".git/refs/heads/main").write_text("1234567890123456789012345678901234567890\n")
+    assert_refused(repo.path, "checkpoint")
+
+
+def test_a_broken_gitmodules(repo: Repo) -> None:
+    """Git itself refuses to work with it; the error says which file."""
+    repo.write(".gitmodules", "this is [no configuration\n")
+    done = run(repo.path, "checkpoint")
+    if done.code != 0:
+        assert_refused(repo.path, "checkpoint", mentions=".gitmodules")
+
+
+@pytest.mark.parametrize("value", ["lots", "-1", "1x"])
+def test_a_configuration_value_that_makes_no_sense(repo: Repo, value: str) -> None:
+    """Never a guess: a limit that cannot be read is not no limit."""
+    repo.config("agentos.maxFileSize", value)
+    assert_refused(repo.path, "checkpoint", mentions="agentos.maxFileSize", keeps=repo.path)

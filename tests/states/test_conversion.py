@@ -1,0 +1,225 @@
+"""Content that git converts between worktree and repository: line ends, filters, encodings."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import pointer_filter
+from tests.support.repo import Repo
+from tests.support.scenario import Scenario, Scenarios, run_case
+from tests.support.state import assert_same, complete_state
+from tests.support.tool import IN_PROCESS, Tool
+
+SCENARIOS = Scenarios()
+_ROT13 = "tr A-Za-z N-ZA-Mn-za-m"
+
+
+@SCENARIOS.add()
+def _autocrlf(repo: Repo) -> None:
+    repo.config("core.autocrlf", "true")
+    repo.write("dos.txt", "one\r\ntwo\r\n")
+    repo.commit("dos")
+    repo.write("dos.txt", "one\r\ntwo\r\nthree\r\n")
+    repo.write("staged.txt", "one\r\ntwo\r\n")
+    repo.git("add", "staged.txt")
+    repo.write("staged.txt", "one\r\ntwo\r\nagain\r\n")
+    repo.write("untracked.txt", "one\r\ntwo\r\n")
+    repo.write("binary", b"\0\r\n\n\r")
+
+
+@SCENARIOS.add()
+def _mixed_line_ends_under_autocrlf(repo: Repo) -> None:
+    """What the blob cannot give back: the worktree's own bytes are kept beside it."""
+    repo.config("core.autocrlf", "true")
+    repo.write("mixed.txt", "one\r\ntwo\r\n")
+    repo.commit("dos")
+    repo.write("mixed.txt", "one\r\ntwo\nthree\r\n")
+    repo.write("readme.txt", "changed, with unix line ends\n")
+    repo.write("untracked-mixed.txt", "one\r\ntwo\n")
+    repo.write("staged-mixed.txt", "one\r\ntwo\n")
+    repo.try_git("add", "staged-mixed.txt")
+
+
+@SCENARIOS.add()
+def _autocrlf_input(repo: Repo) -> None:
+    repo.config("core.autocrlf", "input")
+    repo.write("readme.txt", "dos now\r\nsecond line\r\n")
+    repo.write("untracked.txt", "dos\r\n")
+
+
+@SCENARIOS.add()
+def _eol_attributes(repo: Repo) -> None:
+    repo.write(".gitattributes", "*.txt text eol=crlf\n*.sh text eol=lf\n*.bin -text\n")
+    repo.remove("readme.txt", "notes.txt", "run.sh")
+    repo.git("checkout", "-q", "--", "readme.txt", "notes.txt", "run.sh")
+    repo.commit("attributes")
+    repo.write("readme.txt", "one\r\ntwo\r\nthree\r\n")
+    repo.write("notes.txt", "one\r\nmixed\nthree\r\n")
+    repo.write("new.txt", "unix\nonly\n")
+    repo.write("run.sh", "#!/bin/sh\r\nexit 0\r\n", 0o755)
+
+
+@SCENARIOS.add()
+def _attributes_themselves_changed(repo: Repo) -> None:
+    """Then: crlf. The bytes in the worktree were written under the rules of then."""
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    repo.write("readme.txt", "changed under the new rule\r\n")
+    repo.write("untracked.txt", "untracked\r\n")
+    repo.add(".gitattributes")
+    repo.write(".gitattributes", "*.txt text eol=crlf\n*.md -text\n")
+
+
+def _simple_filter(repo: Repo) -> None:
+    repo.config("filter.rot.clean", _ROT13)
+    repo.config("filter.rot.smudge", _ROT13)
+    repo.config("filter.rot.required", "true")
+    repo.write(".gitattributes", "*.rot filter=rot\n")
+    repo.write("kept.rot", "hello\n")
+    repo.write("changed.rot", "hello\n")
+    repo.commit("filtered")
+
+
+@SCENARIOS.add()
+def _clean_and_smudge(repo: Repo) -> None:
+    _simple_filter(repo)
+    repo.write("changed.rot", "changed in the worktree\n")
+    repo.write("staged.rot", "staged\n")
+    repo.add("staged.rot")
+    repo.write("staged.rot", "staged, then changed\n")
+    repo.write("untracked.rot", "untracked\n")
+    repo.write("box/odd\nname.rot", "a newline in the name\n")
+    repo.link("link.rot", "kept.rot")
+
+
+@SCENARIOS.add()
+def _lossy_filter(repo: Repo) -> None:
+    """`clean` drops what `smudge` cannot know."""
+    repo.config("filter.drop.clean", "sed -e s/SECRET=.*/SECRET=/")
+    repo.config("filter.drop.smudge", "cat")
+    repo.write(".gitattributes", "*.env filter=drop\n")
+    repo.write("app.env", "A=1\nSECRET=\n")
+    repo.commit("lossy")
+    repo.write("app.env", "A=2\nSECRET=changed\n")
+    repo.write("staged.env", "B=1\nSECRET=staged\n")
+    repo.add("staged.env")
+    repo.append("staged.env", "C=1\n")
+    repo.write("untracked.env", "SECRET=untracked\n")
+
+
+def _pointers(repo: Repo, *, long_running: bool) -> None:
+    script = shlex.quote(str(Path(pointer_filter.__file__)))
+    command = f"{shlex.quote(sys.executable)} -I {script} {shlex.quote(str(repo.scratch / 'store'))}"
+    if long_running:
+        repo.config("filter.pointer.process", f"{command} process")
+    else:
+        repo.config("filter.pointer.clean", f"{command} clean")
+        repo.config("filter.pointer.smudge", f"{command} smudge")
+    repo.config("filter.pointer.required", "true")
+    repo.write(".gitattributes", "*.big filter=pointer -text\n")
+    repo.write("kept.big", b"kept" * 1000)
+    repo.write("changed.big", b"first" * 1000)
+    repo.commit("pointers")
+    repo.write("changed.big", b"second" * 1000)
+    repo.write("staged.big", b"staged" * 1000)
+    repo.add("staged.big")
+    repo.write("staged.big", b"then changed" * 10000)
+    repo.write("untracked.big", b"untracked" * 1000)
+    repo.write("plain.txt", "not filtered\n")
+
+
+@SCENARIOS.add()
+def _process_filter(repo: Repo) -> None:
+    _pointers(repo, long_running=True)
+
+
+@SCENARIOS.add(wrecks=("reset-and-clean", "remove-everything"))
+def _pointer_filter_by_the_file(repo: Repo) -> None:
+    _pointers(repo, long_running=False)
+
+
+@SCENARIOS.add()
+def _ident(repo: Repo) -> None:
+    repo.write(".gitattributes", "*.c ident\n")
+    repo.write("a.c", "/* $Id$ */\n")
+    repo.commit("ident")
+    repo.remove("a.c")
+    repo.git("checkout", "-q", "--", "a.c")
+    repo.append("a.c", "int x;\n")
+    repo.write("b.c", "/* $Id: not what git would write $ */\n")
+
+
+@SCENARIOS.add()
+def _working_tree_encoding(repo: Repo) -> None:
+    repo.write(
+        ".gitattributes", "*.u16 text working-tree-encoding=UTF-16\n*.l1 text working-tree-encoding=ISO-8859-1\n"
+    )
+    repo.write("kept.u16", "kept\n".encode("utf-16"))
+    repo.write("changed.u16", "first\n".encode("utf-16"))
+    repo.commit("encodings")
+    repo.write("changed.u16", "zwölf\n".encode("utf-16"))
+    repo.write("big-endian.u16", b"\xfe\xff" + "with the other mark\n".encode("utf-16-be"))
+    repo.write("untracked.u16", "untracked\n".encode("utf-16"))
+    repo.write("latin.l1", "zwölf\n".encode("latin-1"))
+    repo.add("latin.l1")
+    repo.write("latin.l1", "dreißig\n".encode("latin-1"))
+
+
+@SCENARIOS.cases()
+def test_round_trip(scenario: Scenario, wreck: str, tool: Tool, tmp_path: Path) -> None:
+    run_case(tmp_path, scenario, wreck, tool)
+
+
+@pytest.mark.parametrize(
+    "build", [_simple_filter, lambda repo: _pointers(repo, long_running=True)], ids=["rot", "process"]
+)
+def test_the_checkpoint_holds_what_git_add_would_store(repo: Repo, build: object) -> None:
+    """A tree of the raw bytes would be another commit to git: filters must have run."""
+    assert callable(build)
+    build(repo)
+    repo.write("changed.rot", "again\n")
+    repo.write("changed.big", b"again" * 100)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("add", "-u")
+    expected = repo.text("write-tree")
+    assert repo.oid(f"{taken['id']}^{{tree}}") == expected
+
+
+def test_bytes_that_a_lossy_filter_hides_are_not_destroyed(repo: Repo) -> None:
+    """Git calls `app.env` unmodified, for `clean` drops the secret. A restore that overwrites it must save it first."""
+    repo.config("filter.drop.clean", "sed -e s/SECRET=.*/SECRET=/")
+    repo.config("filter.drop.smudge", "cat")
+    repo.write(".gitattributes", "*.env filter=drop\n")
+    repo.write("app.env", "A=1\nSECRET=\n")
+    repo.commit("lossy")
+    repo.write("app.env", "A=2\nSECRET=\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.commit("A is two")
+    repo.write("app.env", "A=3\nSECRET=\n")
+    repo.commit("A is three")
+    repo.write("app.env", "A=3\nSECRET=precious\n")
+    repo.git("add", "app.env")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert repo.read("app.env") == b"A=2\nSECRET=\n"
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) -> None:
+    from tests.support.state import assert_unchanged
+    from tests.support.tool import run
+
+    _simple_filter(repo)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write("changed.rot", "changed\n")
+    repo.config("filter.rot.clean", "false")
+    before = complete_state(repo.path, strict=True)
+    for words in (["checkpoint"], ["restore", str(taken["id"])]):
+        done = run(repo.path, *words)
+        assert done.code == 1, str(done)
+        assert b"Traceback" not in done.err
+        assert_unchanged(before, complete_state(repo.path, strict=True), f"a failed {words[0]} changed something")

@@ -1,0 +1,1 @@
+"""What the tests share: a sealed environment, repositories, complete states, scenarios and wrecks."""

@@ -1,0 +1,153 @@
+"""Scenarios: named working states, and the round trip that each must survive.
+
+    build → state A → checkpoint (nothing changed at all) → wreck → state B → restore: A → undo: B → undo again: A
+
+A test module collects its builders in a `Scenarios` and parametrizes one test with `.cases()`. Every scenario meets
+every wreck that fits it: through the command for the first, in process for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.support.repo import Repo, fill, git
+from tests.support.state import Permissions, State, assert_same, assert_unchanged, complete_state
+from tests.support.tool import COMMAND, IN_PROCESS, Tool
+from tests.support.wrecks import WRECKS, Wreck, wreck_nested
+
+RESTORE_BRANCH = re.compile(r"refs/heads/restore/[0-9a-f]{8}/\d{8}T\d{6}Z(-\d+)?")
+
+Build = Callable[[Repo], None]
+_GENERIC = ("reset-and-clean", "work-elsewhere", "remove-everything", "swap-types", "rewrite-and-commit")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`keep`: paths that wrecks leave alone, because a checkpoint does not hold them by design. `start`: `build` gets a
+    repository with a small history, an empty one, or only a path. `permissions` and `status`: what comparisons count.
+    """
+
+    name: str
+    build: Build
+    keep: frozenset[bytes] = frozenset()
+    wrecks: tuple[str, ...] = _GENERIC
+    start: Literal["filled", "empty", "nothing"] = "filled"
+    permissions: Permissions = "executable"
+    status: bool = True
+
+    def prepare(self, folder: Path) -> Repo:
+        """Build the state in a repository below `folder`."""
+        repo = Repo(folder / "repo")
+        if self.start != "nothing":
+            repo = Repo.init(repo.path)
+        if self.start == "filled":
+            fill(repo)
+        self.build(repo)
+        return repo
+
+
+class Scenarios:
+    """The scenarios of one test module."""
+
+    def __init__(self) -> None:
+        self.all: list[Scenario] = []
+
+    def add(
+        self,
+        *,
+        keep: Collection[bytes] = (),
+        wrecks: tuple[str, ...] = _GENERIC,
+        start: Literal["filled", "empty", "nothing"] = "filled",
+        permissions: Permissions = "executable",
+        status: bool = True,
+    ) -> Callable[[Build], Build]:
+        """Register a builder; its name, with spaces, is the scenario's."""
+
+        def register(build: Build) -> Build:
+            name = build.__name__.strip("_").replace("_", "-")
+            self.all.append(Scenario(name, build, frozenset(keep), wrecks, start, permissions, status))
+            return build
+
+        return register
+
+    def cases(self) -> pytest.MarkDecorator:
+        """Parametrize `scenario`, `wreck` (its name) and `tool`."""
+        return pytest.mark.parametrize(("scenario", "wreck", "tool"), list(self._cases()))
+
+    def _cases(self) -> Iterator[object]:
+        for scenario in self.all:
+            for number, wreck in enumerate(scenario.wrecks):
+                tool = COMMAND if number == 0 else IN_PROCESS
+                yield pytest.param(scenario, wreck, tool, id=f"{scenario.name}-{wreck}")
+
+    def names(self) -> list[str]:
+        return [scenario.name for scenario in self.all]
+
+    def __getitem__(self, name: str) -> Scenario:
+        return next(scenario for scenario in self.all if scenario.name == name)
+
+
+def round_trip(repo: Repo, scenario: Scenario, wreck: Wreck, tool: Tool) -> None:
+    """The whole journey; `repo` is in the scenario's state."""
+
+    def same(expected: State, found: State, what: str, branch: Literal["exact", "any"]) -> None:
+        assert_same(expected, found, what, branch=branch, permissions=scenario.permissions, status=scenario.status)
+
+    where = repo.path
+    original = complete_state(where, strict=True)
+    checkpoint = tool.checkpoint(where, "before the wreck")
+    assert_unchanged(original, complete_state(where, strict=True), "the checkpoint changed something")
+
+    wreck(repo, scenario.keep)
+    wreck_nested(repo, original.nested.keys())
+    wrecked = complete_state(where)
+
+    restored = tool.restore(where, str(checkpoint["id"]))
+    now = complete_state(where)
+    same(original, now, "restore did not bring the state back", "any")
+    assert_head_restored(original, wrecked, now, restored)
+
+    tool.undo(where)
+    now = complete_state(where)
+    same(wrecked, now, "undo did not go back to the state before the restore", "exact")
+    assert_refs_kept(wrecked, now)
+
+    tool.undo(where)
+    now = complete_state(where)
+    same(original, now, "undo of the undo did not bring the restored state back", "any")
+    assert_refs_kept(wrecked, now)
+
+    if tool is COMMAND:
+        git(where, "fsck", "--no-dangling", "--no-progress")
+
+
+def assert_head_restored(original: State, wrecked: State, now: State, restored: Mapping[str, object]) -> None:
+    """A state on a branch comes back on a new restore branch, a detached one detached; no other ref moved."""
+    if original.head.branch is None:
+        assert now.head.branch is None
+    else:
+        assert now.head.branch is not None
+        assert RESTORE_BRANCH.fullmatch(now.head.branch), now.head.branch
+        assert restored["branch"] == now.head.branch.removeprefix("refs/heads/")
+    assert restored["head"] == original.head.oid
+    assert_refs_kept(wrecked, now)
+
+
+def assert_refs_kept(before: State, after: State) -> None:
+    """No ref of the user's came, went or moved; restore branches are ours."""
+    assert _users(before.refs) == _users(after.refs)
+
+
+def run_case(folder: Path, scenario: Scenario, wreck: str, tool: Tool) -> None:
+    """Build `scenario` below `folder` and send it through the round trip."""
+    round_trip(scenario.prepare(folder), scenario, WRECKS[wreck], tool)
+
+
+def _users(refs: Mapping[str, str]) -> dict[str, str]:
+    return {name: oid for name, oid in refs.items() if not name.startswith("refs/heads/restore/")}

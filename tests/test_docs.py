@@ -1,0 +1,188 @@
+"""The documentation is held against the code: examples run, tables list what there is, links lead somewhere.
+
+A fenced block runs if the line before it is `<!-- runnable -->`. Shell blocks run in order, in one scratch repository
+for each document, with `git agentos` on PATH; Python blocks run as they stand, and the block after `<!-- output -->` is
+what they print.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from git_agentos import errors, workspace
+from tests.support.env import sealed_environment
+from tests.support.repo import git
+
+ROOT = Path(__file__).resolve().parents[1]
+API, FORMAT = ROOT / "docs/api.md", ROOT / "docs/format.md"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(
+    r"^<!-- (?P<mark>runnable|output) -->\n```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+def blocks(document: Path, mark: str, language: str) -> list[str]:
+    """The marked blocks of a document, in order."""
+    found = _FENCE.finditer(document.read_text())
+    return [match["body"] for match in found if match["mark"] == mark and match["language"] == language]
+
+
+def table(document: Path, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its head."""
+    text = document.read_text().split(f"## {heading}\n", 1)[1]
+    rows = [line for line in text.split("\n## ", 1)[0].splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[1:]]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A sealed environment in which `git agentos` is this source tree."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "git-agentos"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m git_agentos "$@"\n')
+    program.chmod(0o755)
+    sealed = sealed_environment(tmp_path / "home", os.environ)
+    return sealed | {"PATH": f"{programs}{os.pathsep}{sealed['PATH']}"}
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, env: dict[str, str]) -> Path:
+    """A repository with one commit, and with staged, unstaged and untracked changes."""
+    root = tmp_path / "scratch"
+    git(tmp_path, "init", "--quiet", str(root), env=env)
+    (root / "README").write_text("one\ntwo\nthree\n")
+    (root / "main.py").write_text("print(1)\n")
+    git(root, "add", ".", env=env)
+    git(root, "commit", "--quiet", "-m", "start", env=env)
+    (root / "main.py").write_text("print(2)\n")
+    git(root, "add", ".", env=env)
+    (root / "README").write_text("one\n2\nthree\n")
+    (root / "new.txt").write_text("new\n")
+    return root
+
+
+def run_shell(block: str, cwd: Path, env: dict[str, str]) -> str:
+    """Run a shell block, stopping at the first failure; what it printed."""
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=cwd, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, f"{block}\nexited {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def tracked(root: Path, env: dict[str, str]) -> tuple[bytes, bytes, dict[str, str]]:
+    """HEAD, index entries, and the files of a small worktree."""
+    files = {path.name: path.read_text() for path in root.iterdir() if path.is_file()}
+    return git(root, "rev-parse", "HEAD", env=env), git(root, "ls-files", "--stage", env=env), files
+
+
+def test_readme(scratch: Path, env: dict[str, str]) -> None:
+    for block in blocks(ROOT / "README.md", "runnable", "sh"):
+        run_shell(block, scratch, env)
+
+
+def test_format_is_readable_with_plain_git(scratch: Path, env: dict[str, str]) -> None:
+    """The recipes of format.md, in order, bring back a worktree in conflict that was wrecked before."""
+    git(scratch, "stash", "--quiet", "--include-untracked", env=env)
+    git(scratch, "branch", "side", env=env)
+    for branch, line in (("main", "ours"), ("side", "theirs")):
+        git(scratch, "switch", "--quiet", branch, env=env)
+        (scratch / "README").write_text(f"one\n{line}\nthree\n")
+        git(scratch, "commit", "--quiet", "-am", line, env=env)
+    git(scratch, "switch", "--quiet", "main", env=env)
+    assert (
+        subprocess.run(["git", "merge", "--quiet", "side"], cwd=scratch, env=env, capture_output=True).returncode == 1
+    )
+    (scratch / "new.txt").write_text("new\n")
+    (scratch / "main.py").write_text("print(3)\n")
+    before = tracked(scratch, env), (scratch / ".git/MERGE_HEAD").read_bytes()
+    run_shell("git agentos checkpoint -m 'in conflict'", scratch, env)
+    meta = json.loads(git(scratch, "cat-file", "blob", "refs/agentos/timelines/main^2^4:meta.json", env=env))
+    assert {key for row in table(FORMAT, "meta.json") for key in _code(row[0])} == meta.keys()
+    git(scratch, "merge", "--abort", env=env)
+    (scratch / "new.txt").unlink()
+    git(scratch, "commit", "--quiet", "--allow-empty", "-m", "later", env=env)
+
+    assert tracked(scratch, env) != before[0]
+    without_the_tool = env | {"PATH": env["PATH"].partition(os.pathsep)[2]}
+    for block in blocks(FORMAT, "runnable", "sh"):
+        run_shell(block, scratch, without_the_tool)
+
+    assert (tracked(scratch, env), (scratch / ".git/MERGE_HEAD").read_bytes()) == before
+    assert (scratch.parent / "as-it-was/new.txt").read_text() == "new\n"
+
+
+def test_api_example(tmp_path: Path, env: dict[str, str]) -> None:
+    (program,) = blocks(API, "runnable", "python")
+    (expected,) = blocks(API, "output", "")
+    script = tmp_path / "example.py"
+    script.write_text(program)
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_api_lists_every_method() -> None:
+    """The names and defaults in the table are those of `Workspace`, no more and no fewer."""
+    documented = {re.sub(r"\s", "", call) for row in table(API, "Methods") for call in _code(row[0])}
+    methods = inspect.getmembers(workspace.Workspace, inspect.isfunction)
+    assert documented == {_call(name, method) for name, method in methods if not name.startswith("_")}
+
+
+def _call(name: str, method: object) -> str:
+    signature = inspect.signature(method)  # type: ignore[arg-type]  # getmembers cannot say that it is callable
+    parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    bare = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    return re.sub(r"\s", "", f"{name}{bare}").replace("'", '"')
+
+
+def test_api_lists_every_field() -> None:
+    for name, fields in table(API, "Results"):
+        cls = getattr(workspace, *_code(name))
+        assert _code(fields) == [field.name for field in dataclasses.fields(cls)], name
+
+
+def test_api_lists_every_error() -> None:
+    documented = {tuple(_code(name) + _code(kind)) for name, kind, _ in table(API, "Errors")}
+    assert documented == {(cls.__name__, cls.kind) for cls in _below(errors.AgentosError)}
+
+
+def _below(cls: type[errors.AgentosError]) -> Iterator[type[errors.AgentosError]]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from _below(child)
+
+
+def _code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    targets = [match["target"] for match in _LINK.finditer(document.read_text())]
+    local = [target.partition("#")[0] for target in targets if "://" not in target]
+    assert [target for target in local if target and not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_marked_block_is_understood(document: Path) -> None:
+    """A marker with a typing mistake would silently take its block out of the tests."""
+    text = document.read_text()
+    assert len(re.findall(r"<!-- *(?:runnable|output)", text)) == len(_FENCE.findall(text))
+
+
+def test_files_that_architecture_names_exist() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = [name for name in _code(text) if re.fullmatch(r"[\w/.]+\.(?:py|md)", name)]
+    folders = [ROOT, ROOT / "git_agentos", ROOT / "git_agentos/checkpoint", ROOT / "docs"]
+    assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []
