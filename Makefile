@@ -17,7 +17,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## run the tests (builds what it needs)
-	$(BIN)/pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 check: format-check lint types layers shellcheck test ## everything: format, lint, types, layers, shell, tests
 
@@ -45,7 +45,7 @@ bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS
 	$(BIN)/python -m bench
 
 soak: $(VENV)/.test ## 10,000 cases of the round-trip law
-	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist loadgroup -m law $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
 
 install: ## install for this user, or below PREFIX=DIR
 	./install.sh $(if $(PREFIX),--prefix '$(PREFIX)')

@@ -29,11 +29,11 @@ _PAGE = resource.getpagesize()
 
 @dataclass(frozen=True)
 class Run:
-    """One finished process: wall time, and the peak resident size of its largest process (itself or a descendant that
-    was waited for), in KiB as `wait4` gives it."""
+    """One finished process: wall time, and the processor time of all its processes (itself and every descendant that
+    was waited for)."""
 
     seconds: float
-    largest_kib: int
+    processor: float
     stdout: bytes
 
 
@@ -42,6 +42,7 @@ class Series:
     """The timed runs of one contender; `problem` tells why they ended early, if they did."""
 
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     problem: str | None = None
 
     @property
@@ -56,12 +57,12 @@ class Series:
         return f"{min(self.seconds) * 1000:.0f}-{max(self.seconds) * 1000:.0f} ms"
 
 
-def run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Run:
-    """Run `argv` to its end; BenchError with what it said when it fails."""
+def run(argv: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float = TIMEOUT) -> Run:
+    """Run `argv` to its end; BenchError when it fails, and what it said on stderr."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begin = time.perf_counter()
         process = _start(argv, folder, environment, out.fileno(), err.fileno())
-        killer = threading.Timer(TIMEOUT, process.send_signal, (signal.SIGKILL,))
+        killer = threading.Timer(timeout, process.send_signal, (signal.SIGKILL,))
         killer.daemon = True
         killer.start()
         # Not Popen.wait: wait4 also tells what the child used.
@@ -73,7 +74,7 @@ def run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Ru
         err.seek(0)
         if process.returncode:
             raise BenchError(_failure(argv, process.returncode, err.read() or out.read()))
-        return Run(seconds, usage.ru_maxrss, out.read())
+        return Run(seconds, usage.ru_utime + usage.ru_stime, out.read())
 
 
 def peak_of_tree(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, int]:
@@ -120,7 +121,9 @@ def alternate(
             prepare(name, number)
             os.sync()
             try:
-                series[name].seconds.append(timed(name, number).seconds)
+                done = timed(name, number)
+                series[name].seconds.append(done.seconds)
+                series[name].processor.append(done.processor)
                 if after is not None:
                     after(name, number)
             except BenchError as error:

@@ -316,9 +316,8 @@ def listing(bench: Bench) -> None:
     if not done.exists() or done.read_text() != str(count):
         bench.say(f"list: taking {count} checkpoints (kept in the cache)")
         arena.fresh()
-        measure.run(
-            (bench.tools.python, "-c", _MAKE_MANY, str(count), tree_paths(size)[-1]), arena.path, arena.environment
-        )
+        many = (bench.tools.python, "-c", _MAKE_MANY, str(count), tree_paths(size)[-1])
+        measure.run(many, arena.path, arena.environment, timeout=7200)
         done.write_text(str(count))
     bench.say(f"list: {count} checkpoints")
     listed = len(json.loads(measure.run(everything, arena.path, arena.environment).stdout)["checkpoints"])
@@ -512,7 +511,10 @@ def _ratio(
     more: str = "",
 ) -> None:
     ratio = ours.median / other.median
-    detail = f"{_ms(ours)} against {_ms(other)} ({ours.spread()}; {other.spread()}){more}"
+    used = statistics.median(ours.processor) / statistics.median(other.processor)
+    detail = (
+        f"{_ms(ours)} against {_ms(other)} ({ours.spread()}; {other.spread()}), processor time {used:.2f} {TIMES}{more}"
+    )
     bench.add(row, work, f"≤ {limit:g} {TIMES}", f"{ratio:.2f} {TIMES}", ratio <= limit, detail, judged=judged)
 
 

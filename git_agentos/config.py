@@ -7,19 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from git_agentos.errors import AgentosError, UsageError
+from git_agentos.errors import ConfigurationError, UsageError
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 ConfigValues = Mapping[str, list[str]]
-
-
-class ConfigurationError(AgentosError):
-    """A setting has a value that cannot be used."""
-
-    kind = "configuration"
 
 
 @dataclass(frozen=True)

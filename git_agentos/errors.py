@@ -7,6 +7,8 @@
       RepositoryError            exit 1   not a repository, bare, refused by git
         UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
       GitCommandError            exit 1   a git command failed
+      ConfigurationError         exit 1   a setting has a value that cannot be used
+      StorageError               exit 1   the object store or the worktree cannot be written
       LockedError                exit 1   somebody holds a lock that is needed
       CheckpointNotFound         exit 1   unknown, ambiguous or foreign id
       CheckpointFormatError      exit 1   a commit that is no checkpoint, or of a newer format
@@ -67,6 +69,14 @@ class GitCommandError(AgentosError):
         super().__init__(message, hint)
         self.status = status
         self.stderr = stderr
+
+
+class ConfigurationError(AgentosError):
+    kind = "configuration"
+
+
+class StorageError(AgentosError):
+    kind = "storage"
 
 
 class LockedError(AgentosError):

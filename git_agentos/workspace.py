@@ -29,7 +29,8 @@ from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import CheckpointNotFound, RepositoryError, UsageError
 from git_agentos.git import convert, locks, process, refs, trees
 from git_agentos.git.repository import Repository
-from git_agentos.git.scan import Scan
+from git_agentos.git.location import Location, locate
+from git_agentos.git.scan import Scan, read_config
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,14 @@ class Status:
 class Workspace:
     """One worktree of one repository, and who acts in it."""
 
-    def __init__(self, scan: Scan, start: str, agent: str | None) -> None:
-        self._scan: Scan | None = scan
+    def __init__(self, location: Location, scan: Scan | None, start: str, agent: str | None) -> None:
+        self._scan = scan
         self._start = start
-        self._location = scan.location
+        self._location = location
         self._refuse_planted()
-        self._settings = config.settings(scan.config(), os.environ)
-        self._repository = Repository(scan.location)
-        self._timeline = timeline.name_of(scan.location)
+        self._settings = config.settings(scan.config() if scan is not None else read_config(location), os.environ)
+        self._repository = Repository(location)
+        self._timeline = timeline.name_of(location)
         if agent is not None:
             self._agent = config.agent_id(agent, source="agent")
         else:
@@ -383,8 +384,9 @@ class Workspace:
         """A `.agentos` that is no directory may have come with a hostile repository."""
         path = os.path.join(self.root, ".agentos")
         if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
+            what = "a symbolic link" if os.path.islink(path) else "not a directory"
             raise RepositoryError(
-                f"'{path}' is not a directory", "git-agentos does not follow it: remove it, it is no file of this tool"
+                f"'{path}' is {what}", "remove it: git-agentos did not make it and does not follow it"
             )
         for folder in {self._location.state_dir, self._location.shared_state_dir}:
             if os.path.lexists(folder):
@@ -482,7 +484,8 @@ def open_workspace(
     path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.
     """
     start = os.path.realpath(os.fspath(path))
-    return Workspace(scan or Scan.start(os.fspath(path)), start, agent)
+    location = scan.location if scan is not None else locate(os.fspath(path))
+    return Workspace(location, scan, start, agent)
 
 
 def _time(item: Checkpoint) -> datetime:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import errors, workspace
+from git_agentos import config, errors, workspace
 from tests.support.env import sealed_environment
 from tests.support.repo import git
 
@@ -165,6 +165,17 @@ def _below(cls: type[errors.AgentosError]) -> Iterator[type[errors.AgentosError]
 
 def _code(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
+
+
+def test_configuration_lists_every_setting() -> None:
+    """The keys and variables that `config` reads are those in configuration.md and in git-agentos(1)."""
+    read = set(re.findall(r"\bagentos\.\w+", inspect.getsource(config).lower()))
+    described = re.findall(r"^### `(agentos\.\w+)`$", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
+    manual = re.findall(r"^\.TP\n\\fB(agentos\.\w+)\\fR$", (ROOT / "man/git-agentos.1").read_text(), re.MULTILINE)
+    assert sorted(described) == sorted(manual)
+    assert {key.lower() for key in described} == read
+    variables = set(re.findall(r"\bAGENTOS_[A-Z]\w+", inspect.getsource(config)))
+    assert variables == set(re.findall(r"\bAGENTOS_[A-Z]\w+", (ROOT / "docs/configuration.md").read_text()))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from git_agentos import __version__
 
 PROJECT = Path(__file__).resolve().parent.parent
 EXECUTABLES = ("git-agentos", "git-agentos-checkpoint", "git-agentos-restore")
@@ -212,7 +214,6 @@ def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("install-home")
 def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     person = newcomer(tmp_path)
     mine = person.home / ".local/bin/mine"
@@ -263,91 +264,71 @@ def unstamped(paths: list[str]) -> list[str]:
 # ------------------------------------------------------------------------------------ one install, looked at
 
 
-@pytest.fixture(scope="module")
-def trial(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Newcomer, Path, subprocess.CompletedProcess[str]]]:
-    """`install.sh --try` below a prefix with a space and a non-ASCII letter, in a home with odd git settings."""
-    folder = tmp_path_factory.mktemp("trial")
-    person = newcomer(folder, TMPDIR=str(folder), GIT_DIR="/nowhere", SHELL="", AGENTOS_AGENT_ID="somebody")
+@pytest.mark.slow
+def test_a_trial_below_a_prefix(tmp_path: Path) -> None:
+    """One install (they are slow) below a prefix with odd letters, for somebody with odd git settings."""
+    person = newcomer(tmp_path, TMPDIR=str(tmp_path), GIT_DIR="/nowhere", SHELL="", AGENTOS_AGENT_ID="somebody")
     (person.home / ".gitconfig").write_text(
         "[core]\n\tautocrlf = true\n\texcludesFile = ~/ignore\n[status]\n\tshowUntrackedFiles = no\n"
         "[commit]\n\tgpgSign = true\n"
     )
     (person.home / "ignore").write_text("*\n")
-    prefix = folder / "a préfix"
+    prefix = tmp_path / "a préfix"
+
     result = person.install("--try", "--prefix", prefix)
-    try:
-        yield person, prefix, result
-    finally:
-        removed = person.install("--uninstall", f"--prefix={prefix}")
-        assert removed.returncode == 0, wrong(removed)
-        assert not prefix.exists()
+    assert_trial_shown(result)
+    assert tree(person.home) == [".gitconfig", "ignore"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("git-agentos-try")] == []
+
+    assert_executables_start_whatever_python_is_told(person, prefix / "bin")
+    if shutil.which("man"):
+        assert_manual_is_found(person, prefix)
+    share = prefix / "share"
+    assert_completions_are_where_shells_look(share)
+    assert f'export XDG_DATA_DIRS="{share}:' in result.stdout
+
+    removed = person.install("--uninstall", f"--prefix={prefix}")
+    assert removed.returncode == 0, wrong(removed)
+    assert not prefix.exists()
 
 
-in_trial = pytest.mark.xdist_group("install-trial")
-Trial = tuple[Newcomer, Path, subprocess.CompletedProcess[str]]
-
-
-@pytest.mark.slow
-@in_trial
-def test_try_shows_the_main_job(trial: Trial) -> None:
-    person, _, result = trial
+def assert_trial_shown(result: subprocess.CompletedProcess[str]) -> None:
     assert result.returncode == 0, wrong(result)
     assert "\nidentical: " in result.stdout
     assert result.stderr == ""
     for command in ("git agentos checkpoint", "git reset --hard && git clean -fd", "git agentos restore latest"):
         assert f"  $ {command}" in result.stdout
     assert len(result.stdout.splitlines()) < 50
-    assert tree(person.home) == [".gitconfig", "ignore"]
-    assert [path.name for path in person.home.parent.iterdir() if path.name.startswith("git-agentos-try")] == []
 
 
-@pytest.mark.slow
-@in_trial
-@pytest.mark.parametrize("name", EXECUTABLES)
-def test_executables_start_whatever_python_is_told(trial: Trial, name: str, tmp_path: Path) -> None:
-    person, prefix, _ = trial
+def assert_executables_start_whatever_python_is_told(person: Newcomer, folder: Path) -> None:
+    elsewhere = person.home.parent / "elsewhere"
+    elsewhere.mkdir()
     for module in ("typer", "click", "git_agentos", "sitecustomize"):
-        (tmp_path / f"{module}.py").write_text("raise SystemExit('hijacked')\n")
-    environment = {"PYTHONPATH": str(tmp_path), "PATH": f"{prefix}/bin:{person.path}"}
-    result = person.run(prefix / "bin" / name, "--version", **environment)
-    assert result.returncode == 0, wrong(result)
-    as_git = person.run("git", name.removeprefix("git-"), "--version", **environment, GIT_DIR="")
-    assert as_git.returncode == 0, wrong(as_git)
-    assert as_git.stdout == result.stdout
+        (elsewhere / f"{module}.py").write_text("raise SystemExit('hijacked')\n")
+    environment = {"PYTHONPATH": str(elsewhere), "PATH": f"{folder}:{person.path}", "GIT_DIR": ""}
+    said = set()
+    for name in EXECUTABLES:
+        for argv in ((folder / name,), ("git", name.removeprefix("git-"))):
+            result = person.run(*argv, "--version", **environment)
+            assert result.returncode == 0, wrong(result)
+            said.add(result.stdout)
+    assert said == {f"git-agentos version {__version__}\n"}
 
 
-@pytest.mark.slow
-@in_trial
-@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
-@pytest.mark.parametrize("page", sorted(path.name for path in (PROJECT / "man").glob("*.1")))
-def test_man_finds_the_page_from_the_path(trial: Trial, page: str) -> None:
-    person, prefix, _ = trial
-    found = person.run("man", "-w", page.removesuffix(".1"), PATH=f"{prefix}/bin:{person.path}")
-    assert found.returncode == 0, wrong(found)
-    assert found.stdout.strip() == f"{prefix}/share/man/man1/{page}"
+def assert_manual_is_found(person: Newcomer, prefix: Path) -> None:
+    for page in (PROJECT / "man").glob("*.1"):
+        found = person.run("man", "-w", page.stem, PATH=f"{prefix}/bin:{person.path}")
+        assert (found.returncode, found.stdout.strip()) == (0, f"{prefix}/share/man/man1/{page.name}")
+    for words in (("help", "agentos"), ("agentos", "--help")):
+        path = f"{prefix}/bin:{os.environ['PATH']}"  # man starts a formatter
+        shown = person.run("git", *words, PATH=path, MANPAGER="cat", PAGER="cat", GIT_DIR="")
+        assert shown.returncode == 0, wrong(shown)
+        assert "GIT-AGENTOS(1)" in shown.stdout.upper()
 
 
-@pytest.mark.slow
-@in_trial
-@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
-@pytest.mark.parametrize("words", [("help", "agentos"), ("agentos", "--help")], ids=" ".join)
-def test_git_help_opens_the_page(trial: Trial, words: tuple[str, ...]) -> None:
-    person, prefix, _ = trial
-    path = f"{prefix}/bin:{os.environ['PATH']}"  # man starts a formatter
-    shown = person.run("git", *words, PATH=path, MANPAGER="cat", PAGER="cat", GIT_DIR="")
-    assert shown.returncode == 0, wrong(shown)
-    assert "GIT-AGENTOS(1)" in shown.stdout.upper()
-
-
-@pytest.mark.slow
-@in_trial
-def test_completions_are_where_shells_look(trial: Trial) -> None:
-    _, prefix, result = trial
-    share = prefix / "share"
+def assert_completions_are_where_shells_look(share: Path) -> None:
     for name in EXECUTABLES:
         assert (share / "bash-completion/completions" / name).stat().st_size > 0
         assert (share / "fish/vendor_completions.d" / f"{name}.fish").stat().st_size > 0
     assert (share / "zsh/site-functions/_git-agentos").read_text().startswith("#compdef git-agentos")
-    assert f'export XDG_DATA_DIRS="{share}:' in result.stdout

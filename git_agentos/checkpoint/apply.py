@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import filecmp
 import os
 import shutil
 import stat
 from collections.abc import Callable, Mapping
 
-from git_agentos.checkpoint.plan import FileWrite, Plan
+from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import State
+from git_agentos.config import boolean
 from git_agentos.git import convert, trees
 from git_agentos.git.repository import Repository, Writer
 
@@ -43,10 +45,11 @@ def stage(
     staged = Staged(folder)
     convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
     through_git = _needing_conversion(repository, store, target, convertible, settings, folder)
+    symlinks = boolean(settings, "core.symlinks", default=True)
     for path, file in plan.write.items():
         place = staged.place()
         staged.files[path] = place
-        if file.entry[0] == trees.SYMLINK:
+        if file.entry[0] == trees.SYMLINK and symlinks:
             os.symlink(repository.blob(file.entry[1]), place)
         elif path in through_git:
             os.rename(through_git[path], place)
@@ -54,6 +57,11 @@ def stage(
         else:
             _write_blob(repository, file.raw or file.entry[1], place)
             os.chmod(place, file.permissions)
+        if file.recheck and filecmp.cmp(
+            place, os.path.join(os.fsencode(repository.location.root), path), shallow=False
+        ):
+            del staged.files[path]
+            os.unlink(place)
     return staged
 
 
@@ -146,9 +154,9 @@ class Application:
         for path in sorted(plan.remove_directories, key=len, reverse=True):
             self._remove_tree_of_directories(path)
         self._remove_emptied()
-        for path, file in plan.write.items():
+        for path in self.staged.files:
             self._make_parents(path)
-            self._put(path, file)
+            self._put(path)
         for path in plan.make_directories:
             self._make_parents(path + b"/")
         for path, bits in plan.chmod.items():
@@ -171,7 +179,7 @@ class Application:
             return
         self._undo.append(lambda: _rename(place, source))
 
-    def _put(self, path: bytes, file: FileWrite) -> None:
+    def _put(self, path: bytes) -> None:
         target = os.path.join(self.root, path)
         try:
             found = os.lstat(target)
@@ -209,7 +217,8 @@ class Application:
 
     def _remove_emptied(self) -> None:
         """Remove the directories that lost their last file, unless the target has them empty."""
-        parents = {path.rpartition(b"/")[0] for path in self.plan.remove} - {b""}
+        gone = [*self.plan.remove, *self.plan.remove_directories]
+        parents = {path.rpartition(b"/")[0] for path in gone} - {b""}
         for parent in sorted(parents, key=len, reverse=True):
             while parent and parent not in self.plan.keep_directories:
                 if not self._rmdir(parent):

@@ -12,14 +12,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from git_agentos.checkpoint import nested, operation
 from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.checkpoint.statcache import StatCache, now_ns, row
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
-from git_agentos.git import convert, ignore, locks, refs, trees
+from git_agentos.git import convert, ignore, locks, refs, scan, trees
 from git_agentos.git.location import Location
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
@@ -98,6 +98,9 @@ class _Capture:
         self.permissions: dict[bytes, int] = {}
         self.raw: dict[bytes, str] = {}
         self.umask = _umask()
+        self.plain_links: set[bytes] = set()
+        if not boolean(scanned.config, "core.symlinks", default=True):
+            self.plain_links = {change.path for change in scanned.changed if change.worktree_mode == trees.SYMLINK}
 
     def state(self, head: refs.Head) -> State:
         scanned = self.scanned
@@ -110,8 +113,14 @@ class _Capture:
         in_worktree, links = self._worktree_paths()
         untracked = self._small_enough(scanned.untracked)
         ignored = self._ignored_paths()
-        entries = self._entries([*in_worktree, *untracked, *ignored])
+        unseen = [
+            path for path, (mode, _) in scanned.unseen.items() if mode != trees.GITLINK and path not in in_worktree
+        ]
+        entries = self._entries([*in_worktree, *untracked, *ignored, *unseen])
         tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in in_worktree}
+        hidden = {path: self._tracked_entry(path, entries) for path in unseen}
+        hidden = {path: entry for path, entry in hidden.items() if entry != scanned.unseen[path]}
+        tracked.update(hidden)
         tracked.update(links)
         for change in scanned.changed:
             if change.unstaged == "D":
@@ -128,6 +137,17 @@ class _Capture:
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
 
         index_tree = trees.edit(self.writer, head_tree, index_changes)
+        only_staged = {
+            change.path: change.index_oid
+            for change in scanned.changed
+            if change.staged in "AMT"
+            and change.unstaged == "."
+            and change.index_oid is not None
+            and change.index_mode in (trees.REGULAR, trees.EXECUTABLE)
+            and stat.S_ISREG(_mode(os.path.join(self.root, change.path)))
+        }
+        self.compare(only_staged, self.converted(list(only_staged)))
+        self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
@@ -158,6 +178,7 @@ class _Capture:
             staged=sorted({c.path for c in scanned.changed if c.staged != "."} | stages.keys() | intent_to_add.keys()),
             unstaged=sorted(
                 {c.path for c in scanned.changed if c.unstaged != "." and c.path not in intent_to_add}
+                | hidden.keys()
                 | stages.keys()
                 | repositories.differing
             ),
@@ -257,7 +278,9 @@ class _Capture:
         if entry is None or self.settings.file_mode or entry[0] == trees.SYMLINK:
             return entry
         # core.fileMode=false: the executable bit of a tracked path is the index's, whatever the disk says.
-        mode = next((c.worktree_mode for c in self.scanned.changed if c.path == path), entry[0])
+        mode = next((c.worktree_mode for c in self.scanned.changed if c.path == path and c.unstaged != "."), entry[0])
+        if path in self.scanned.unseen:
+            mode = self.scanned.unseen[path][0]
         if mode != entry[0] and mode in (trees.REGULAR, trees.EXECUTABLE):
             bits = self.permissions.get(path, self._usual(entry[0]))
             self.permissions[path] = bits
@@ -269,9 +292,7 @@ class _Capture:
 
     def _entries(self, paths: Sequence[bytes]) -> dict[bytes, Entry]:
         """Mode and blob of each path that is there."""
-        converted = convert.needing_conversion(
-            self.repository, paths, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes
-        )
+        converted = self.converted(paths)
         entries: dict[bytes, Entry] = {}
         through_git: list[bytes] = []
         for path in paths:
@@ -282,6 +303,9 @@ class _Capture:
                 continue
             if stat.S_ISLNK(found.st_mode):
                 entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
+            elif stat.S_ISREG(found.st_mode) and path in self.plain_links:
+                # core.symlinks=false: a tracked symlink is a file that holds its target.
+                entries[path] = (trees.SYMLINK, self._plain(path, full))
             elif stat.S_ISREG(found.st_mode):
                 mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
                 if stat.S_IMODE(found.st_mode) != self._usual(mode):
@@ -347,7 +371,7 @@ class _Capture:
             before = {path: self._stamp(path) for path in waiting}
             cleaned = convert.clean(self.repository, waiting)
             contents = {path: self._plain(path, os.path.join(self.root, path)) for path in waiting}
-            lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None}, contents)
+            lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
             changed = [path for path in waiting if before[path] != self._stamp(path)]
             for path in waiting:
                 oid = cleaned[path]
@@ -364,13 +388,48 @@ class _Capture:
         self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
         return result
 
+    def _check_attributes(self, seen: set[bytes], index_tree: str) -> None:
+        """Where a `.gitattributes` differs from HEAD's, files below it that git calls unchanged may have bytes that no
+        checkout would give any more: their own bytes are kept as well."""
+        changed = [change.path for change in self.scanned.changed] + self.scanned.untracked
+        folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
+        if not folders:
+            return
+        below = [
+            (path, entry)
+            for path, entry in trees.walk(self.writer, index_tree)
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE)
+            and path not in seen
+            and any(folder == b"" or path.startswith(folder + b"/") for folder in folders)
+            and stat.S_ISREG(_mode(os.path.join(self.root, path)))
+        ]
+        blobs = {path: entry[1] for path, entry in below}
+        self.compare(blobs, self.converted(list(blobs)), plain=True)
+
+    def converted(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of `paths` that git converts."""
+        return convert.needing_conversion(
+            self.repository, paths, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes
+        )
+
+    def compare(self, blobs: Mapping[bytes, str], converted: set[bytes], *, plain: bool = False) -> None:
+        """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
+        not convert."""
+        contents = {
+            path: self._plain(path, os.path.join(self.root, path)) for path in blobs if plain or path in converted
+        }
+        lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
+        for path, own in contents.items():
+            if own and (path in lossy or (path not in converted and own != blobs[path])):
+                self.raw[path] = own
+
     def _stamp(self, path: bytes) -> tuple[int, ...]:
         try:
             return row(os.lstat(os.path.join(self.root, path)))
         except (FileNotFoundError, NotADirectoryError):
             return ()
 
-    def _lossy(self, cleaned: Mapping[bytes, str], contents: Mapping[bytes, str]) -> set[bytes]:
+    def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
         """Those paths whose blob does not check out to the bytes that the worktree has."""
         location = self.repository.location
         with locks.scratch(location) as folder:
@@ -397,6 +456,13 @@ class _Capture:
                     lossy.add(path)
             shutil.rmtree(into, ignore_errors=True)
         return lossy
+
+
+def _mode(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _same(one: bytes, other: bytes) -> bool:
@@ -430,6 +496,19 @@ def _umask() -> int:
     return value
 
 
-def with_ignored(state: State, entries: Mapping[bytes, Entry]) -> State:
-    """`state` holding these ignored files as well."""
-    return replace(state, ignored={**state.ignored, **entries})
+def hidden_bytes(
+    repository: Repository, writer: Writer, settings: Settings, entries: Mapping[bytes, Entry]
+) -> dict[bytes, str]:
+    """Of files that git calls unchanged (path -> entry), the own bytes of those that no checkout would give.
+
+    A filter may lose something on the way in: what it lost is in the worktree alone.
+    """
+    scanned = scan.Scanned(config=dict(settings.values), tracks_attributes=True)
+    worker = _Capture(repository, writer, settings, scanned, Request())
+    files = {
+        path: oid
+        for path, (mode, oid) in entries.items()
+        if mode in (trees.REGULAR, trees.EXECUTABLE) and stat.S_ISREG(_mode(os.path.join(worker.root, path)))
+    }
+    worker.compare(files, worker.converted(list(files)))
+    return worker.raw

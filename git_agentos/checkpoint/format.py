@@ -31,6 +31,7 @@ lone surrogate, escaped):
     intent_to_add     {path: mode}
     assume_unchanged  [path]
     skip_worktree     [path, or directory with a trailing slash for everything below; "/" for all]
+    not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
     absent            those of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
     empty_directories [path]
@@ -58,7 +59,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos.checkpoint.state import Skipped, Sparse, State
-from git_agentos.errors import CheckpointFormatError, MissingObjectsError, UsageError
+from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import trees
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import CommitData, Repository, Writer
@@ -211,6 +212,7 @@ def _state_fields(state: State) -> dict[str, Any]:
         "assume_unchanged": _names(state.assume_unchanged),
         "skip_worktree": _names(state.skip_worktree),
         "absent": _names(state.absent),
+        "not_present": _names(state.not_present),
         "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.index},
         "empty_directories": _names(state.empty_directories),
         "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
@@ -273,6 +275,17 @@ def version(commit: CommitData) -> int | None:
     return int(found[-1]) if found[-1].isdigit() else 0
 
 
+def _check_version(oid: str, found: object) -> None:
+    if isinstance(found, int) and 1 <= found <= FORMAT:
+        return
+    if isinstance(found, int) and found > FORMAT:
+        raise CheckpointFormatError(
+            f"checkpoint {oid[:8]} has format {found}; this version of git-agentos reads up to {FORMAT}",
+            "install a newer git-agentos",
+        )
+    raise CheckpointFormatError(f"checkpoint {oid[:8]} has a format that cannot be read")
+
+
 def parts(repository: Repository, oid: str) -> Parts:
     """Open a checkpoint: its commits and its metadata.
 
@@ -285,11 +298,7 @@ def parts(repository: Repository, oid: str) -> Parts:
         raise CheckpointFormatError(
             f"commit {oid[:8]} is not a checkpoint", "git agentos checkpoint list shows the checkpoints"
         )
-    if claimed > FORMAT:
-        raise CheckpointFormatError(
-            f"checkpoint {oid[:8]} has format {claimed}; this version of git-agentos reads up to {FORMAT}",
-            "install a newer git-agentos",
-        )
+    _check_version(oid, claimed)
     head, index, untracked, extra = commit.parents[:4]
     meta = _meta(repository, oid, extra)
     return Parts(commit, head, index, untracked, extra, meta)
@@ -304,11 +313,7 @@ def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
         found = meta["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
-    if not isinstance(found, int) or found > FORMAT:
-        raise CheckpointFormatError(
-            f"checkpoint {oid[:8]} has format {found}; this version of git-agentos reads up to {FORMAT}",
-            "install a newer git-agentos",
-        )
+    _check_version(oid, found)
     return dict(meta)
 
 
@@ -378,6 +383,7 @@ def read_state(repository: Repository, oid: str) -> State:
             assume_unchanged=[os.fsencode(path) for path in meta["assume_unchanged"]],
             skip_worktree=[os.fsencode(path) for path in meta["skip_worktree"]],
             absent=[os.fsencode(path) for path in meta["absent"]],
+            not_present=[os.fsencode(path) for path in meta["not_present"]],
             sparse=None if sparse is None else Sparse(sparse["cone"], sparse["index"], patterns and patterns[1]),
             empty_directories=[os.fsencode(path) for path in meta["empty_directories"]],
             permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
@@ -410,6 +416,3 @@ def with_visible_tree(repository: Repository, writer: Writer, state: State) -> S
     others = {path: entry for path, entry in trees.walk(repository, state.untracked_tree)}
     changes: dict[bytes, Change] = {**others}
     return replace(state, visible_tree=trees.edit(writer, state.tree, changes))
-
-
-__all__ = ["ALWAYS", "TRIGGERS", "Checkpoint", "MissingObjectsError", "Origin", "Parts"]

@@ -22,7 +22,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -194,7 +193,7 @@ def _copy_objects(source: Location, wanted: Iterable[str], have: Iterable[str], 
     """Copy everything that `wanted` reaches and `have` does not, as one pack."""
     lines = "".join([f"{oid}\n" for oid in wanted] + [f"^{oid}\n" for oid in have])
     pack = process.spawn(
-        ["pack-objects", "--revs", "--stdout", "--quiet"], env=source.environment(), stdin=subprocess.PIPE
+        ["pack-objects", "--revs", "--stdout", "--quiet"], env=source.environment(), stdin=process.PIPE
     )
     assert pack.stdin is not None and pack.stdout is not None and pack.stderr is not None
     index = process.spawn(["index-pack", "--stdin"], env=target.environment(), stdin=pack.stdout.fileno())

@@ -21,6 +21,7 @@ _FILES = (
     "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "MERGE_AUTOSTASH", "AUTO_MERGE", "SQUASH_MSG",
     "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD",
 )  # fmt: skip
+_ORIG_HEAD = "ORIG_HEAD"
 _DIRECTORIES = ("rebase-merge", "rebase-apply", "sequencer")
 _BISECT = "BISECT_"
 _BISECT_REFS = "refs/bisect/"
@@ -57,6 +58,10 @@ def read(location: Location) -> dict[str, bytes]:
     if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
         for name, oid in refs.names(location, _BISECT_REFS).items():
             found[name] = oid.encode() + b"\n"
+    # `git am --abort` goes back to ORIG_HEAD; to the other operations it is a by-product that the next command moves.
+    if "rebase-apply/applying" in found:
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(location.git_dir, _ORIG_HEAD), "rb") as file:
+            found[_ORIG_HEAD] = file.read()
     # A message left over by an aborted command is no operation, but belongs to the state all the same.
     return found
 
@@ -109,7 +114,11 @@ def check_names(names: Iterable[str]) -> None:
     """Refuse names that no operation has: a checkpoint may come from elsewhere, and `config` or `hooks/` would run."""
     for name in names:
         top = name.split("/")[0]
-        known = name in _FILES or (top in _DIRECTORIES and "/" in name) or name.startswith((_BISECT, _BISECT_REFS))
+        known = (
+            name in (*_FILES, _ORIG_HEAD)
+            or (top in _DIRECTORIES and "/" in name)
+            or name.startswith((_BISECT, _BISECT_REFS))
+        )
         if not known or ".." in name.split("/") or (name.startswith(_BISECT) and "/" in name):
             raise CheckpointFormatError(f"the checkpoint names the file '{name}' in the git directory")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from git_agentos.checkpoint import capture
 from git_agentos.checkpoint.state import Skipped, State
@@ -24,16 +24,21 @@ NEW_KEPT = "created since: kept"
 
 @dataclass(frozen=True)
 class FileWrite:
-    """One file or symlink to put in place: its entry, the blob of its own bytes if any, and its permission bits."""
+    """One file or symlink to put in place: its entry, the blob of its own bytes if any, and its permission bits.
+
+    With `recheck` it is written only if its bytes turn out to differ from those on disk.
+    """
 
     entry: Entry
     raw: str | None
     permissions: int
+    recheck: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps. `in_the_way` are files that no state holds and that `write` replaces; `aside` nested repositories
+    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `created` are
+    paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way; `aside` nested repositories
     that leave; `nested` those that come or change (path -> description blob)."""
 
     write: Mapping[bytes, FileWrite] = field(default_factory=dict)
@@ -43,6 +48,9 @@ class Plan:
     remove_directories: Sequence[bytes] = ()
     keep_directories: frozenset[bytes] = frozenset()
     in_the_way: frozenset[bytes] = frozenset()
+    unsaved: frozenset[bytes] = frozenset()
+    created: Sequence[bytes] = ()
+    emptied: Sequence[bytes] = ()
     aside: Sequence[bytes] = ()
     nested: Mapping[bytes, str] = field(default_factory=dict)
     index: index.IndexEdit = field(default_factory=index.IndexEdit)
@@ -51,7 +59,10 @@ class Plan:
     @property
     def changed(self) -> list[str]:
         """Paths that will have other content than now."""
-        return sorted(os.fsdecode(path) for path in {*self.write, *self.chmod, *self.nested})
+        return sorted(
+            os.fsdecode(path)
+            for path in {*(p for p, f in self.write.items() if not f.recheck), *self.chmod, *self.nested}
+        )
 
     @property
     def removed(self) -> list[str]:
@@ -94,6 +105,8 @@ class _Planner:
         self.keep_new = keep_new
         self.root = os.fsencode(repository.location.root)
         self.skipped: list[Skipped] = []
+        self._directories: set[bytes] = set()
+        self.emptied: list[bytes] = []
         self.in_the_way: set[bytes] = set()
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item.reason for item in now.skipped}
@@ -134,11 +147,18 @@ class _Planner:
             elif before is not None and not gone_link:
                 remove.append(path)
         self._add_raw(write)
+        self._recheck(delta, write)
         for path, entry in self.target.ignored.items():
             _check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
-        remove = self._keep_ignored([path for path in remove if path not in write])
+        gone_for_sure = set(self.target.not_present)
+        remove += [path for path in self.now.ignored if path in gone_for_sure and self.wanted(path)]
+        # What the target itself had to leave out was there: no checkpoint holds it as it was.
+        left_out = {os.fsencode(item.path) for item in self.target.skipped}
+        remove = [path for path in remove if path not in left_out]
+        remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
+        self.skipped += [item for item in self.now.skipped if item.reason == capture.TOO_LARGE]
         nested = self._nested()
         blocking = self._blocking_directories(write)
         if self.keep_new:
@@ -147,11 +167,14 @@ class _Planner:
             remove = [path for path in remove if path not in set(kept)]
         self._find_obstacles(write, set(remove), make_directories, nested)
         chmod = {**mode_only, **self._permission_changes(write, mode_only)}
-        gone = [
-            path
-            for path in self.now.empty_directories
-            if path not in self.target.empty_directories and self.wanted(path) and not self.keep_new
-        ]
+        gone = self._keep_ignored(
+            [
+                path
+                for path in self.now.empty_directories
+                if path not in self.target.empty_directories and self.wanted(path) and not self.keep_new
+            ],
+            quiet=True,
+        )
         for path, reason in self.unsaved.items():
             torn = path in write or path in remove
             if torn and reason == capture.TORN:
@@ -159,6 +182,7 @@ class _Planner:
                     f"'{os.fsdecode(path)}' keeps changing and cannot be saved before it is replaced",
                     "stop what writes it and try again; nothing was changed",
                 )
+        now_empty = set(self.now.empty_directories)
         return Plan(
             write=write,
             remove=remove,
@@ -167,6 +191,9 @@ class _Planner:
             remove_directories=[*gone, *blocking, *self._left_links(delta)],
             keep_directories=frozenset(self.target.empty_directories),
             in_the_way=frozenset(self.in_the_way),
+            unsaved=frozenset(path for path in self.in_the_way if not self._is_visible_now(path)),
+            emptied=[path for path in self.emptied if path not in now_empty],
+            created=[path for path in write if self._lstat(path) is None],
             aside=list(self.aside),
             nested=nested,
             index=self._index(),
@@ -203,8 +230,8 @@ class _Planner:
                 if path == b"/"
                 else trees.find(self.store, state.visible_tree, path.rstrip(b"/"))
             )
-            if entry is None:
-                continue
+            if entry is None or (entry[0] == trees.DIRECTORY and not path.endswith(b"/")):
+                continue  # something else is in its place
             if entry[0] == trees.DIRECTORY:
                 found.update(trees.walk(self.store, entry[1], b"" if path == b"/" else path.rstrip(b"/") + b"/"))
             else:
@@ -219,6 +246,20 @@ class _Planner:
             entry = trees.find(self.store, self.target.visible_tree, path)
             if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
                 write[path] = self._write(path, entry)
+
+    def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
+        """Where attributes change, a file with the right blob may have been checked out under the other ones."""
+        folders = {path.rpartition(b"/")[0] for path in delta if path.rpartition(b"/")[2] == b".gitattributes"}
+        if not folders:
+            return
+        hidden = self._absent_paths(self.target)
+        for path, entry in trees.walk(self.store, self.target.visible_tree):
+            if path in write or path in delta or path in hidden or not self.wanted(path):
+                continue
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and any(
+                folder == b"" or path.startswith(folder + b"/") for folder in folders
+            ):
+                write[path] = replace(self._write(path, entry), recheck=True)
 
     def _write(self, path: bytes, entry: Entry) -> FileWrite:
         return FileWrite(entry, self.target.raw.get(path), self._permissions(path, entry))
@@ -243,21 +284,32 @@ class _Planner:
                 changes[path] = bits
         return changes
 
-    def _keep_ignored(self, remove: list[bytes]) -> list[bytes]:
+    def _keep_ignored(self, remove: list[bytes], *, quiet: bool = False) -> list[bytes]:
         """Leave out what the target's ignore rules exclude: in the target's world it is nobody's to remove.
 
         (Restoring an older .gitignore and then clearing away what it had protected is a loss that others made.)
         """
-        tracked = [path for path in remove if path not in set(self.now.untracked)]
+        untracked = {*self.now.untracked, *self.now.empty_directories}
+        tracked = [path for path in remove if path not in untracked]
         rules_differ = any(
             path.rpartition(b"/")[2] == b".gitignore"
             for path in trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
         )
-        candidates = remove if rules_differ else tracked
+        absent = set(self.target.not_present)
+        candidates = [
+            path
+            for path in (remove if rules_differ else tracked)
+            # What the target tracks and does not have was deleted there.
+            if path not in absent and not self._in_target_index(path)
+        ]
         if not candidates:
             return remove
-        ignored = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates)
-        self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
+        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates)
+        # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
+        head = self.repository.commit_tree(self.target.head.commit)
+        ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
+        if not quiet:
+            self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
 
     def _must_leave(self, path: bytes, write: Mapping[bytes, FileWrite], directories: Iterable[bytes]) -> bool:
@@ -285,6 +337,14 @@ class _Planner:
         ]
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
+        """What is at `path` in this worktree; what a symlink on the way leads to is somewhere else."""
+        parent, _, _ = path.rpartition(b"/")
+        if parent:
+            above = self._lstat(parent) if parent not in self._directories else None
+            if above is not None and stat.S_ISDIR(above.st_mode):
+                self._directories.add(parent)
+            if parent not in self._directories:
+                return None
         try:
             return os.lstat(os.path.join(self.root, path))
         except (FileNotFoundError, NotADirectoryError):
@@ -334,8 +394,6 @@ class _Planner:
                 f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path]}",
                 "move it away, or raise agentos.maxFileSize; nothing was changed",
             )
-        if self._is_visible_now(path):
-            return
         self.in_the_way.add(path)
 
     def _inside(self, directory: bytes, remove: set[bytes]) -> None:
@@ -343,7 +401,10 @@ class _Planner:
         if scan.is_repository(os.path.join(self.root, directory)):
             self.aside[directory] = None
             return
-        for entry in os.scandir(os.path.join(self.root, directory)):
+        entries = list(os.scandir(os.path.join(self.root, directory)))
+        if not entries:
+            self.emptied.append(directory)
+        for entry in entries:
             path = directory + b"/" + entry.name
             if entry.is_dir(follow_symlinks=False):
                 self._inside(path, remove)

@@ -330,17 +330,27 @@ class _Work:
         now = capture.capture(self.repository, writer, self.settings, None, request)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
-        if found.in_the_way:
-            request = replace(request, ignored=found.in_the_way)
+        if found.unsaved:
+            request = replace(request, ignored=found.unsaved)
             now = capture.capture(self.repository, writer, self.settings, None, request)
-            missing = [path for path in found.in_the_way if path not in now.ignored]
             found = self._make_plan(writer, now, target)
-            still = [path for path in missing if path in found.in_the_way]
-            if still:
-                raise RestoreError(
-                    f"'{os.fsdecode(still[0])}' is in the way and cannot be saved", "move it away; nothing was changed"
-                )
-        return now, found
+            if found.unsaved:
+                name = os.fsdecode(min(found.unsaved))
+                raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
+        return self._complete(writer, now, found), found
+
+    def _complete(self, writer: Writer, now: State, found: Plan) -> State:
+        """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
+        and paths that it will create."""
+        seen = {*now.unstaged, *now.untracked, *now.raw}
+        going = {
+            path: entry
+            for path in (*found.write, *found.remove)
+            if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
+        }
+        hidden = capture.hidden_bytes(self.repository, writer, self.settings, going) if going else {}
+        empty = sorted({*now.empty_directories, *found.emptied})
+        return replace(now, raw={**now.raw, **hidden}, not_present=sorted(found.created), empty_directories=empty)
 
     def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
         return plan.make(self.repository, writer, now, target, paths=self.options.paths, keep_new=self.options.keep_new)
@@ -462,7 +472,11 @@ class _Work:
         wrong = [
             path
             for path, (before, after) in trees.diff(writer, found.visible_tree, self.target.visible_tree).items()
-            if path not in left and not _gitlink(before, after) and self._concerned(path)
+            if path not in left
+            and not _gitlink(before, after)
+            and self._concerned(path)
+            # An ignored file that comes to light with other ignore rules is nobody's to remove.
+            and (after is not None or trees.find(writer, now.visible_tree, path) is not None or path in now.ignored)
         ]
         if self.options.keep_new:
             wrong = [path for path in wrong if trees.find(writer, self.target.visible_tree, path) is not None]
@@ -532,7 +546,11 @@ class _Work:
             return
         scope = "--worktree" if "extensions.worktreeconfig" in self.settings.values else "--local"
         self.repository.git("config", scope, key, "true" if value else "false")
-        application.remember(lambda: self.repository.git("config", scope, key, present) and None)
+
+        def back() -> None:
+            self.repository.git("config", scope, key, present)
+
+        application.remember(back)
 
     def _replace_index(self, application: apply.Application, new_index: str, folder: str) -> None:
         real = os.path.join(self.location.git_dir, "index")
@@ -566,7 +584,7 @@ class _Work:
             reason = f"{self.command}: created at checkpoint {self.checkpoint[:8]}"
             refs.update(self.location, head.ref, head.commit, None, reason=f"agentos {reason}", who=self.who)
             created = head.ref
-            application.remember(lambda: refs.delete(self.location, created))
+            application.remember(lambda: refs.delete(self.location, created, with_log=True))
         if before == head:
             return
         origin = before.branch or (before.commit or "unborn")[:8]

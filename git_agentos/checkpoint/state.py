@@ -34,7 +34,8 @@ class State:
     """Everything that a checkpoint holds.
 
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
-    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below). `raw` maps paths
+    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below). `not_present` names
+    paths, ignored ones among them, that are known not to exist. `raw` maps paths
     to blobs of the worktree's own bytes where a checkout would not give them. `permissions` holds the bits (07777) of
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
     blobs; `operation_trees` names trees that they mention. `nested` maps directories to the blobs that describe the
@@ -52,6 +53,7 @@ class State:
     assume_unchanged: Sequence[bytes] = ()
     skip_worktree: Sequence[bytes] = ()
     absent: Sequence[bytes] = ()
+    not_present: Sequence[bytes] = ()
     sparse: Sparse | None = None
     empty_directories: Sequence[bytes] = ()
     permissions: Mapping[bytes, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,17 +14,11 @@ from git_agentos.checkpoint.capture import Request, capture
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-
-
-class StorageError(AgentosError):
-    """The object store or the refs cannot be written: full, read-only, forbidden."""
-
-    kind = "storage"
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,7 @@ def _versions(state: State) -> Mapping[str, str]:
 
 def storage_error(error: OSError) -> StorageError:
     """What an OSError under a write means to the user."""
-    where = f" '{error.filename}'" if error.filename else ""
+    where = f" '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(f"no space left to write{where}", "nothing was changed; free some space and try again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from git_agentos.checkpoint import format
 from git_agentos.config import AGENT_ID
-from git_agentos.errors import CheckpointNotFound, LockedError, RepositoryError
+from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, LockedError, RepositoryError, UsageError
 from git_agentos.git import locks, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
@@ -145,8 +145,6 @@ def _too_few(timelines: list[str], n: int) -> str:
 
 
 def _malformed(spec: str) -> Exception:
-    from git_agentos.errors import UsageError
-
     return UsageError(f"'{spec}' is not a checkpoint id", "give at least 4 hex digits of an id, 'latest' or '@{N}'")
 
 
@@ -164,7 +162,7 @@ def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str
         commits = []
     for oid in commits:
         if format.version(repository.commit(oid)) is None:
-            return format.CheckpointFormatError(
+            return CheckpointFormatError(
                 f"'{spec}' is a commit but not a checkpoint", "git agentos checkpoint list shows the checkpoints"
             )
         format.parts(repository, oid)  # one of a newer format says so

@@ -30,7 +30,6 @@ class Invocation:
         self.directories: list[str] = []
         self.subcommand: str | None = None
         self.after_dashes: list[str] = []
-        self.state_dir: str | None = None
         self._scan = scan
 
     @property
@@ -39,11 +38,6 @@ class Invocation:
 
     def workspace(self) -> "Workspace":
         """The workspace at `-C PATH`, acting as `--as ID`."""
-        from git_agentos.git.scan import Scan
-
-        if self._scan is None:
-            self._scan = Scan.start(self.directory)
-        self.state_dir = self._scan.location.state_dir
         from git_agentos.workspace import open_workspace
 
         workspace = open_workspace(self.directory, agent=self.agent, scan=self._scan)

@@ -25,6 +25,10 @@ _ENVIRONMENTAL = (
     "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG EIO EMFILE ENFILE ENOENT ENOTDIR ELOOP ENAMETOOLONG ESTALE EBUSY ENOMEM"
 ).split()
 
+# Whoever asked for one of these wants to know that it did not happen by half; these errors come before it begins.
+_CHANGING = ("restore", "undo", "pick")
+_REFUSED_BEFORE = ("checkpoint-not-found", "checkpoint-format", "missing-objects", "incomplete-capture", "interrupted")
+
 
 def main() -> NoReturn:
     """`git-agentos`, which git also starts for `git agentos`."""
@@ -60,7 +64,8 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted(_output(invocation, seen.json))
     except Exception as error:  # noqa: BLE001 (the one boundary: what nobody caught becomes a message)
-        return _failed(error, _output(invocation, seen.json), None if invocation is None else invocation.state_dir)
+        directory = seen.directory if invocation is None else invocation.directory
+        return _failed(error, _output(invocation, seen.json), seen.command, directory)
     finally:
         if invocation is not None:
             invocation.close()
@@ -97,13 +102,13 @@ def _interrupted(output: Output) -> int:
     return output.fail(error)
 
 
-def _failed(error: Exception, output: Output, state_dir: str | None) -> int:
+def _failed(error: Exception, output: Output, command: str | None, directory: str) -> int:
     import errno
 
     from git_agentos.errors import AgentosError
 
     if isinstance(error, AgentosError):
-        return output.fail(error)
+        return output.fail(error, nothing_changed=command in _CHANGING and error.kind in _REFUSED_BEFORE)
     if isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in _ENVIRONMENTAL:
         subject = f": '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
         told = AgentosError(
@@ -114,7 +119,7 @@ def _failed(error: Exception, output: Output, state_dir: str | None) -> int:
         return output.fail(told)
     from git_agentos.cli import crash
 
-    where = crash.record(error, state_dir)
+    where = crash.record(error, _state_dir(directory))
     bug = AgentosError(
         f"this is a bug in git-agentos: {type(error).__name__}: {error}",
         f"the traceback is in '{where}': please report it\n"
@@ -122,6 +127,16 @@ def _failed(error: Exception, output: Output, state_dir: str | None) -> int:
     )
     bug.kind, bug.exit_code = "bug", 70
     return output.fail(bug)
+
+
+def _state_dir(directory: str) -> str | None:
+    """The worktree's own folder of ours, for what is kept of a bug."""
+    from git_agentos.git.location import locate
+
+    try:
+        return locate(directory).state_dir
+    except Exception:  # noqa: BLE001 (a second error must not hide the first)
+        return None
 
 
 def _start() -> None:

@@ -81,8 +81,11 @@ class Output:
         """Print text that was asked for as such, the same in every mode: help, a completion script."""
         self._write(text)
 
-    def fail(self, error: AgentosError) -> int:
-        """Tell an error, as a document on stdout or in words on stderr; returns its exit code."""
+    def fail(self, error: AgentosError, *, nothing_changed: bool = False) -> int:
+        """Tell an error, as a document on stdout or in words on stderr; returns its exit code.
+
+        With `nothing_changed`, say so, unless the error does.
+        """
         if self.json:
             from git_agentos.cli import documents
 
@@ -98,6 +101,8 @@ class Output:
                 self._talk(f"{shown}\n")
             else:
                 self._say("hint", "yellow", shown)
+        if nothing_changed and "nothing was changed" not in (error.hint or ""):
+            self._talk("nothing was changed\n")
         return error.exit_code
 
     def _write(self, data: str | bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from git_agentos.git import locks, scan, trees
 from git_agentos.git.repository import Repository
-from git_agentos.git.trees import TreeStore
+from git_agentos.git.trees import TreeSource
 
 
 def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
@@ -17,12 +17,12 @@ def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
     return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
 
 
-def excluded(repository: Repository, store: TreeStore, tree: str, paths: Iterable[bytes]) -> set[bytes]:
-    """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files and by the rules
-    outside of the worktree."""
+def excluded(repository: Repository, store: TreeSource, tree: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
+    """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files (True), or by rules
+    outside of the worktree (False), which are those of now."""
     wanted = list(paths)
     if not wanted:
-        return set()
+        return {}
     folders = {b""}
     for path in wanted:
         while path := path.rpartition(b"/")[0]:
@@ -41,6 +41,12 @@ def excluded(repository: Repository, store: TreeStore, tree: str, paths: Iterabl
                 file.write(repository.blob(entry[1]))
         env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}
         data = b"\0".join(wanted) + b"\0"
-        args = ("check-ignore", "--no-index", "-z", "--stdin")
-        out = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1))
-    return {path for path in out.split(b"\0") if path}
+        args = ("check-ignore", "--no-index", "--verbose", "-z", "--stdin")
+        fields = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1)).split(b"\0")
+    # source, line number, pattern, path
+    found = {}
+    for n in range(0, len(fields) - 3, 4):
+        source, _, pattern, path = fields[n : n + 4]
+        if not pattern.startswith(b"!"):
+            found[path] = os.path.basename(source) == b".gitignore"
+    return found

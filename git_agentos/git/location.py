@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from git_agentos.errors import GitCommandError, RepositoryError, UnsupportedRepository
 from git_agentos.git import process
 
-_LIBGIT2_CANNOT = ("refstorage", "objectformat", "compatobjectformat")
+# Extensions by which a repository says that it is one that libgit2 cannot serve.
+_LIBGIT2_CANNOT = {
+    "refstorage": "the reftable ref format (extensions.refStorage)",
+    "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
+    "objectformat": "another object format than sha1 (extensions.objectFormat)",
+}
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,9 @@ def locate(path: str, *, inherit: bool = True) -> Location:
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    for extension in _LIBGIT2_CANNOT:
+    for extension, feature in _LIBGIT2_CANNOT.items():
         if extension in lowered:
-            return _unsupported(f"extensions.{extension}")
+            return _unsupported(feature)
     if "dubious ownership" in lowered:
         directory = said.split("'")[1] if said.count("'") >= 2 else path
         return RepositoryError(
@@ -98,8 +103,8 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
         return RepositoryError(f"'{path}' is inside a git directory, not a working tree")
     if "not a git repository" in lowered:
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
-    first = said.splitlines()[0].removeprefix("fatal: ") if said else "git rev-parse failed"
-    return RepositoryError(f"git cannot open the repository at '{path}': {first}")
+    whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
+    return RepositoryError(f"git cannot open the repository at '{path}': {whole}")
 
 
 def _unsupported(feature: str) -> UnsupportedRepository:

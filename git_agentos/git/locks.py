@@ -40,9 +40,8 @@ def own_folder(path: str) -> str:
         os.mkdir(path)
     except FileExistsError:
         if os.path.islink(path) or not os.path.isdir(path):
-            raise RepositoryError(
-                f"'{path}' is not a directory of its own", "remove it: git-agentos does not follow it"
-            ) from None
+            what = "a symbolic link" if os.path.islink(path) else "not a directory"
+            raise RepositoryError(f"'{path}' is {what}", "remove it: git-agentos does not follow it") from None
     return path
 
 

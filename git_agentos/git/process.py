@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
 
+PIPE = subprocess.PIPE
+
 # A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
 # read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
 # GIT_CONFIG_* stay: they carry the user's `git -c`, and GIT_SSH etc. are about transport, not location.

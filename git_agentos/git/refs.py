@@ -174,14 +174,17 @@ def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
     log(location, "HEAD", before.commit, head.commit, reason, who)
 
 
-def delete(location: Location, name: str) -> None:
-    """Remove a per-worktree ref (they are not packed by us; git packs none of `refs/bisect`)."""
+def delete(location: Location, name: str, *, with_log: bool = False) -> None:
+    """Remove a ref that is not packed: a per-worktree one, or one that has just been made; with its reflog if asked."""
     if name in _packed(location):
         raise RepositoryError(f"the ref '{name}' is packed and cannot be removed file by file")
     held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_path(location, name))
+        if with_log:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(_directory(location, name), "logs", name))
     finally:
         locks.release(held)
 

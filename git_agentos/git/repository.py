@@ -71,7 +71,8 @@ class Repository:
         if oid == trees.EMPTY_TREE:
             # libgit2 has it built in, but git fsck wants it as an object.
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
-        return oid in self._git
+        # Not `in repository`: that reads the whole object.
+        return pygit2.Oid(hex=oid) in self._git.odb
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object; MissingObjectsError if it is not there."""

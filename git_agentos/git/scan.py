@@ -16,11 +16,10 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.git import locks, process
+from git_agentos.git import process
 from git_agentos.git.location import Location, locate
 
 _STATUS = (
@@ -76,22 +75,24 @@ class Scanned:
     `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
 
     `skip_worktree` holds paths, and directories with a trailing slash where everything below has the flag; `absent`
-    those of them that are not on disk.
+    those of them that are not on disk. `unseen` maps paths whose flags hide their edits from git to the index's (mode,
+    oid): whether they changed is for the reader to find out.
     """
 
-    head_commit: str | None
-    changed: list[Changed]
-    unmerged: list[Unmerged]
-    untracked: list[bytes]
-    nested: list[bytes]
-    empty_directories: list[bytes]
-    unreadable: list[bytes]
-    assume_unchanged: list[bytes]
-    skip_worktree: list[bytes]
-    absent: list[bytes]
-    gitlinks: dict[bytes, str]
-    tracks_attributes: bool
-    config: dict[str, list[str]] = field(repr=False)
+    head_commit: str | None = None
+    changed: list[Changed] = field(default_factory=list)
+    unmerged: list[Unmerged] = field(default_factory=list)
+    untracked: list[bytes] = field(default_factory=list)
+    nested: list[bytes] = field(default_factory=list)
+    empty_directories: list[bytes] = field(default_factory=list)
+    unreadable: list[bytes] = field(default_factory=list)
+    assume_unchanged: list[bytes] = field(default_factory=list)
+    skip_worktree: list[bytes] = field(default_factory=list)
+    unseen: dict[bytes, tuple[int, str]] = field(default_factory=dict)
+    absent: list[bytes] = field(default_factory=list)
+    gitlinks: dict[bytes, str] = field(default_factory=dict)
+    tracks_attributes: bool = False
+    config: dict[str, list[str]] = field(default_factory=dict, repr=False)
     git_version: str = ""
 
 
@@ -176,22 +177,21 @@ class Scan:
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
         sparse = config.get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
-        blind = assume_unchanged if sparse else assume_unchanged + [p for p in skipped if not p.endswith(b"/")]
-        if blind:
-            # `status` does not look at these paths: ask again with an index that has no such flags.
-            self._status.discard()
-            status = _status_without_flags(self.location, self.index, blind)
-        else:
-            status, _ = self._status.result()
+        blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
+        status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)
+        # `status` does not look at paths with these flags, nor does git keep their stat data honest: whoever captures
+        # has to read them.
+        unseen = _entries(self.location, self.index, set(blind)) if blind else {}
         collapsed = _collapse(skipped, every) if skipped else []
-        absent = collapsed
-        if skipped and not sparse:
-            hidden = set(skipped)
-            absent = [change.path for change in changed if change.unstaged == "D" and change.path in hidden]
-            changed = [c for c in map(lambda c: _absent_by_flag(c, hidden), changed) if c is not None]
+        missing = _missing(self.location, unseen)
+        vanished = [change.path for change in changed if change.unstaged == "D"]
+        vanished += [entry.path for entry in unmerged if not entry.worktree_mode]
+        vanished += missing
+        absent = collapsed if sparse else [path for path in missing if path in set(skipped)]
         others, complaints = self._others.result()
-        untracked, nested, empty = _expand(self.location, self.index, others)
+        untracked, nested, empty = _expand(self.location, self.index, others + _replaced(self.location, vanished))
+        empty += _emptied(self.location, vanished, set(empty))
         return Scanned(
             head_commit=head_commit,
             changed=changed,
@@ -202,6 +202,7 @@ class Scan:
             unreadable=_unreadable(complaints),
             assume_unchanged=assume_unchanged,
             skip_worktree=collapsed,
+            unseen={path: entry for path, entry in unseen.items() if path not in set(absent)},
             absent=absent,
             gitlinks=_gitlinks(self.location, self.index),
             tracks_attributes=b".gitattributes\0" in flags,
@@ -289,29 +290,28 @@ def _collapse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
     return list(collapsed)
 
 
-def _absent_by_flag(change: Changed, hidden: set[bytes]) -> Changed | None:
-    """A skip-worktree path that is not on disk is not deleted: it was never meant to be there."""
-    if change.unstaged != "D" or change.path not in hidden:
-        return change
-    if change.staged == ".":
-        return None
-    return Changed(
-        change.path, change.staged, ".", change.head_mode, change.index_mode, change.index_mode, change.index_oid
-    )
+def _entries(location: Location, index: str | None, wanted: set[bytes]) -> dict[bytes, tuple[int, str]]:
+    """Mode and oid in the index of those paths (conflicts left out)."""
+    found = {}
+    env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+    for record in process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env).split(b"\0"):
+        entry, _, path = record.partition(b"\t")
+        if path in wanted:
+            mode, oid, stage = entry.split(b" ")
+            if stage == b"0":
+                found[path] = (int(mode, 8), oid.decode())
+    return found
 
 
-def _status_without_flags(location: Location, source: str | None, blind: list[bytes]) -> bytes:
-    with locks.scratch(location) as folder:
-        # The copy keeps its modification time: git compares it with the entries' to know which of them it must
-        # not trust (racy-git).
-        index = os.path.join(folder, "index")
-        shutil.copy2(source or os.path.join(location.git_dir, "index"), index)
-        env = location.environment({"GIT_INDEX_FILE": index})
-        data = b"\0".join(blind) + b"\0"
-        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
-            args = ["-c", "core.ignoreStat=false", "update-index", "-z", flag, "--stdin"]
-            process.run(args, cwd=location.root, env=env, data=data)
-        return process.run(["-c", "core.ignoreStat=false", *_STATUS], cwd=location.root, env=env)
+def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
+    """Those of `paths` where there is no file or symlink."""
+    root = os.fsencode(location.root)
+    missing = []
+    for path in paths:
+        full = os.path.join(root, path)
+        if not os.path.lexists(full) or (os.path.isdir(full) and not os.path.islink(full)):
+            missing.append(path)
+    return missing
 
 
 def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
@@ -344,6 +344,30 @@ def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[byt
             else:
                 files.append(path)
     return files, nested, empty
+
+
+def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
+    """Directories in the place of tracked files, in the form of `ls-files --directory`, which leaves them out."""
+    root = os.fsencode(location.root)
+    found = b""
+    for path in vanished:
+        full = os.path.join(root, path)
+        if os.path.isdir(full) and not os.path.islink(full):
+            found += path + b"/\0"
+    return found
+
+
+def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
+    """Directories that lost their last tracked file; to git they are still places of tracked files."""
+    root = os.fsencode(location.root)
+    parents = {path.rpartition(b"/")[0] for path in vanished} - known - {b""}
+    found = []
+    for parent in parents:
+        full = os.path.join(root, parent)
+        with contextlib.suppress(OSError):
+            if not os.path.islink(full) and not os.listdir(full):
+                found.append(parent)
+    return found
 
 
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes]) -> bool:

@@ -24,11 +24,16 @@ Entry = tuple[int, str]  # mode, hex oid
 Change = Entry | None  # None removes the path
 
 
-class TreeStore(Protocol):
+class TreeSource(Protocol):
+    """Where trees come from."""
+
+    def read_tree(self, oid: str, /) -> bytes: ...
+
+
+class TreeStore(TreeSource, Protocol):
     """Where trees come from and go to."""
 
-    def read_tree(self, oid: str) -> bytes: ...
-    def write_tree(self, data: bytes) -> str: ...
+    def write_tree(self, data: bytes, /) -> str: ...
 
 
 def parse(data: bytes) -> dict[bytes, Entry]:
@@ -109,7 +114,7 @@ def _edit(store: TreeStore, base: str | None, changes: dict[bytes, _Node]) -> st
     return store.write_tree(serialise(entries))
 
 
-def walk(store: TreeStore, oid: str, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+def walk(store: TreeSource, oid: str, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
     """Every path that is not a directory, with its entry, in tree order."""
     if oid == EMPTY_TREE:
         return
@@ -120,7 +125,7 @@ def walk(store: TreeStore, oid: str, prefix: bytes = b"") -> Iterator[tuple[byte
             yield prefix + name, (mode, child)
 
 
-def find(store: TreeStore, oid: str, path: bytes) -> Entry | None:
+def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
     """The entry at `path`, a directory included."""
     entry: Entry = (DIRECTORY, oid)
     for part in path.split(b"/"):
@@ -133,7 +138,7 @@ def find(store: TreeStore, oid: str, path: bytes) -> Entry | None:
     return entry
 
 
-def diff(store: TreeStore, old: str, new: str) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+def diff(store: TreeSource, old: str, new: str) -> dict[bytes, tuple[Entry | None, Entry | None]]:
     """Path -> (old entry, new entry) of everything that differs, files, symlinks and gitlinks alone.
 
     Subtrees with equal oids are not read.
@@ -144,7 +149,7 @@ def diff(store: TreeStore, old: str, new: str) -> dict[bytes, tuple[Entry | None
 
 
 def _diff(
-    store: TreeStore,
+    store: TreeSource,
     old: str | None,
     new: str | None,
     prefix: bytes,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,12 @@ class Answer:
 
 
 Cli = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_go_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is kept of a bug outside of a repository goes to the folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

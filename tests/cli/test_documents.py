@@ -109,7 +109,7 @@ def test_the_reference_has_every_kind() -> None:
 
 
 def test_the_reference_has_every_error() -> None:
-    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \| [^|]+ \|$", sections()["failure"][1], re.MULTILINE)
+    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \| [^|]+ \|$", sections()["kinds of failure"][1], re.MULTILINE)
 
     def below(kind: type[AgentosError]) -> list[type[AgentosError]]:
         return [kind, *(inner for each in kind.__subclasses__() for inner in below(each))]

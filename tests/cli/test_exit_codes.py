@@ -24,7 +24,6 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Let the next command meet `error` where it opens its workspace."""
 
     def fail(self: common.Invocation) -> None:
-        self.state_dir = None
         raise error
 
     monkeypatch.setattr(common.Invocation, "workspace", fail)
@@ -73,6 +72,12 @@ def test_what_an_error_says_cannot_harm_the_terminal(cli: Cli, monkeypatch: pyte
     assert cli("undo").talk == "error: no '\\033[31m\\377'\nhint: first \\a\nhint: second\n"
 
 
+def test_a_refusal_says_that_nothing_was_changed(cli: Cli, repo: Repo) -> None:
+    where = ["-C", str(repo.path)]
+    assert cli(*where, "restore", "beef").talk.splitlines()[-1] == "nothing was changed"
+    assert "nothing was changed" not in cli(*where, "checkpoint", "show", "beef").talk
+
+
 def test_a_bug_is_kept_where_only_its_owner_reads_it(
     cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -107,13 +112,9 @@ def test_a_state_folder_that_is_a_link_is_not_followed(
 @pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(repo: Repo) -> None:
     """`git agentos checkpoint list | head -1`: quiet, and nothing is printed to stderr at exit."""
-    for argv in (
-        ["checkpoint", "list"],
-        ["checkpoint", "list", "--json"],
-        ["--help"],
-        ["--version"],
-        ["completion", "zsh"],
-    ):
+    subprocess.run([*RUN, "-C", str(repo.path), "checkpoint"], check=True, stdout=subprocess.DEVNULL)
+    for line in ("checkpoint list", "checkpoint list --json", "--help", "--version", "completion zsh"):
+        argv = line.split()
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run([*RUN, "-C", str(repo.path), *argv], stdout=writer, stderr=subprocess.PIPE)

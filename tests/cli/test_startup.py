@@ -68,5 +68,5 @@ def test_a_word_that_is_not_utf8_arrives_as_it_is(repo: Repo) -> None:
     os.unlink(repo.at(name))
     subprocess.run([*run, "restore", "latest", "--", name], check=True, capture_output=True)
     assert repo.read(name) == b"saved\n"
-    shown = subprocess.run([*run, "checkpoint", "cat", b"latest:" + name], check=True, capture_output=True)
+    shown = subprocess.run([*run, "checkpoint", "cat", b"@{1}:" + name], check=True, capture_output=True)
     assert shown.stdout == b"saved\n"

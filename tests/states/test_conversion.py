@@ -9,18 +9,27 @@ from pathlib import Path
 import pytest
 
 from tests.support import pointer_filter
+from tests.support.refusal import assert_is_error
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, run_case
-from tests.support.state import assert_same, complete_state
-from tests.support.tool import IN_PROCESS, Tool
+from tests.support.state import assert_same, assert_unchanged, complete_state
+from tests.support.tool import IN_PROCESS, Tool, run
 
 SCENARIOS = Scenarios()
 _ROT13 = "tr A-Za-z N-ZA-Mn-za-m"
 
 
+def _checked_out_anew(repo: Repo) -> None:
+    """Every file as git writes it under the rules that hold now."""
+    for name in repo.git("ls-files", "-z").split(b"\0")[:-1]:
+        repo.remove(name)
+    repo.git("checkout", "-q", "--", ".")
+
+
 @SCENARIOS.add()
 def _autocrlf(repo: Repo) -> None:
     repo.config("core.autocrlf", "true")
+    _checked_out_anew(repo)
     repo.write("dos.txt", "one\r\ntwo\r\n")
     repo.commit("dos")
     repo.write("dos.txt", "one\r\ntwo\r\nthree\r\n")
@@ -35,6 +44,7 @@ def _autocrlf(repo: Repo) -> None:
 def _mixed_line_ends_under_autocrlf(repo: Repo) -> None:
     """What the blob cannot give back: the worktree's own bytes are kept beside it."""
     repo.config("core.autocrlf", "true")
+    _checked_out_anew(repo)
     repo.write("mixed.txt", "one\r\ntwo\r\n")
     repo.commit("dos")
     repo.write("mixed.txt", "one\r\ntwo\nthree\r\n")
@@ -51,7 +61,7 @@ def _autocrlf_input(repo: Repo) -> None:
     repo.write("untracked.txt", "dos\r\n")
 
 
-@SCENARIOS.add()
+@SCENARIOS.add(status=False)  # git calls run.sh modified while its cached size differs, though its content does not
 def _eol_attributes(repo: Repo) -> None:
     repo.write(".gitattributes", "*.txt text eol=crlf\n*.sh text eol=lf\n*.bin -text\n")
     repo.remove("readme.txt", "notes.txt", "run.sh")
@@ -210,16 +220,12 @@ def test_bytes_that_a_lossy_filter_hides_are_not_destroyed(repo: Repo) -> None:
 
 
 def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) -> None:
-    from tests.support.state import assert_unchanged
-    from tests.support.tool import run
-
     _simple_filter(repo)
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.write("changed.rot", "changed\n")
-    repo.config("filter.rot.clean", "false")
     before = complete_state(repo.path, strict=True)
     for words in (["checkpoint"], ["restore", str(taken["id"])]):
-        done = run(repo.path, *words)
-        assert done.code == 1, str(done)
-        assert b"Traceback" not in done.err
+        repo.config("filter.rot.clean", "false")
+        assert_is_error(run(repo.path, *words), 1)
+        repo.config("filter.rot.clean", _ROT13)
         assert_unchanged(before, complete_state(repo.path, strict=True), f"a failed {words[0]} changed something")

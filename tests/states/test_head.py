@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.repo import Repo
 from tests.support.scenario import RESTORE_BRANCH, Scenario, Scenarios, run_case
-from tests.support.state import assert_same, complete_state
-from tests.support.tool import IN_PROCESS, Tool, run_ok
+from tests.support.state import assert_same, assert_unchanged, complete_state
+from tests.support.tool import IN_PROCESS, Tool, run, run_ok
 
 SCENARIOS = Scenarios()
 
@@ -142,9 +142,6 @@ def test_a_branch_called_restore_is_no_obstacle(repo: Repo) -> None:
     taken = run_ok(repo.path, "checkpoint")
     repo.write("readme.txt", "wrecked\n")
     wrecked = complete_state(repo.path, strict=True)
-    from tests.support.state import assert_unchanged
-    from tests.support.tool import run
-
     done = run(repo.path, "restore", taken["id"])
     assert done.code == 1, str(done)
     assert b"restore" in done.err

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repo import Repo
+from tests.support.refusal import assert_is_error
+from tests.support.repo import Repo, fill
 from tests.support.scenario import Scenario, Scenarios, run_case
-from tests.support.state import assert_same, complete_state
-from tests.support.tool import IN_PROCESS, Tool, run_ok
+from tests.support.state import assert_same, assert_unchanged, complete_state
+from tests.support.tool import IN_PROCESS, Tool, run, run_ok
 
 SCENARIOS = Scenarios()
 
@@ -115,10 +116,8 @@ def test_one_name_through_the_command(repo: Repo, name: bytes) -> None:
 
 
 def test_a_repository_below_an_odd_path(tmp_path: Path) -> None:
-    """The worktree's own path has a space, a newline, quotes and bytes that are not UTF-8."""
-    from tests.support.repo import fill
-
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd \n\"'\xff dir"))
+    """The worktree's own path has a space, quotes, a glob and bytes that are not UTF-8."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd \"'*\\\xff dir"))
     repo = fill(Repo.init(path))
     repo.write("readme.txt", "dirty\n")
     before = complete_state(repo.path)
@@ -127,3 +126,19 @@ def test_a_repository_below_an_odd_path(tmp_path: Path) -> None:
     repo.git("reset", "-q", "--hard")
     IN_PROCESS.restore(repo.path, taken["id"])
     assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+def test_a_repository_below_a_newline_works_or_is_refused(tmp_path: Path) -> None:
+    """Git itself prints such a path in places where it cannot be told from two."""
+    repo = fill(Repo.init(tmp_path / "line one\nline two"))
+    repo.write("readme.txt", "dirty\n")
+    before = complete_state(repo.path, strict=True)
+    done = run(repo.path, "checkpoint")
+    assert_unchanged(before, complete_state(repo.path, strict=True), "the checkpoint changed something")
+    if done.code == 0:
+        repo.git("reset", "-q", "--hard")
+        IN_PROCESS.restore(repo.path, "latest")
+        assert_same(before, complete_state(repo.path), "restore", branch="any")
+    else:
+        assert_is_error(done, 1)
+        assert b"newline" in done.err

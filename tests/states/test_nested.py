@@ -18,8 +18,8 @@ SCENARIOS = Scenarios()
 _WRECKS = ("reset-and-clean", "work-elsewhere", "remove-everything", "rewrite-and-commit")
 
 
-def _submodule(repo: Repo, path: str = "sub") -> Repo:
-    upstream = fill(Repo.init(repo.scratch / f"upstream-{path.replace('/', '-')}"))
+def _submodule(repo: Repo, path: str = "sub", scratch: Path | None = None) -> Repo:
+    upstream = fill(Repo.init((scratch or repo.scratch) / f"upstream-{path}"))
     repo.git("submodule", "--quiet", "add", str(upstream.path), path)
     repo.commit(f"submodule {path}")
     return Repo(repo.path / path)
@@ -99,7 +99,7 @@ def _submodule_ignored_by_configuration(repo: Repo) -> None:
 @SCENARIOS.add(keep=[b"sub"], wrecks=("reset-and-clean", "remove-everything"))
 def _submodule_in_a_submodule(repo: Repo) -> None:
     inner = _submodule(repo)
-    innermost = _submodule(inner, "below")
+    innermost = _submodule(inner, "below", repo.scratch)
     inner.write("readme.txt", "dirty inside\n")
     innermost.write("readme.txt", "dirty below\n")
     innermost.write("untracked.txt", "untracked below\n")
@@ -202,6 +202,17 @@ def test_a_nested_repository_that_is_gone_is_brought_back_or_missed_before_anyth
         assert done.code == 1, str(done)
         assert b"nested" in done.err, str(done)
         assert_unchanged(wrecked, complete_state(repo.path, strict=True), "a refused restore changed something")
+
+
+def test_undo_of_a_nested_repository_that_came_back(tmp_path: Path) -> None:
+    """If the restore makes it anew, undo leaves neither it nor the folder that it was in."""
+    repo = SCENARIOS["nested-deeper-beside-untracked-files"].prepare(tmp_path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("box")
+    wrecked = complete_state(repo.path)
+    if run(repo.path, "restore", taken["id"]).code == 0:
+        IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo, or a refusal")
 
 
 def test_a_new_nested_repository_is_not_destroyed(repo: Repo) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, run_case
-from tests.support.state import assert_same, complete_state
-from tests.support.tool import COMMAND, IN_PROCESS, Tool
+from tests.support.state import assert_same, assert_unchanged, complete_state
+from tests.support.tool import COMMAND, IN_PROCESS, Tool, run
 
 SCENARIOS = Scenarios()
 
@@ -243,9 +243,6 @@ def test_a_large_file_made_since_is_not_deleted(repo: Repo) -> None:
 
 
 def test_a_large_file_in_the_way_is_not_overwritten(repo: Repo) -> None:
-    from tests.support.state import assert_unchanged
-    from tests.support.tool import run
-
     repo.config("agentos.maxFileSize", "1000")
     repo.write("thing", "small then\n")
     taken = IN_PROCESS.checkpoint(repo.path)

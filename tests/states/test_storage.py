@@ -166,6 +166,8 @@ def _packed(repo: Repo) -> None:
 def _worktree_config(repo: Repo) -> None:
     repo.config("extensions.worktreeConfig", "true")
     repo.git("config", "--worktree", "core.autocrlf", "true")
+    repo.remove(*repo.git("ls-files", "-z").split(b"\0")[:-1])
+    repo.git("checkout", "-q", "--", ".")
     repo.git("config", "--worktree", "user.name", "Worktree User")
     repo.write("dos.txt", "one\r\ntwo\r\n")
     repo.add("dos.txt")

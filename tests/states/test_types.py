@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -169,9 +171,6 @@ def test_restore_never_writes_through_a_symlink(repo: Repo) -> None:
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
 def test_special_files_are_named_and_left_alone(repo: Repo, kind: str) -> None:
     """Git knows no such thing: `skipped` says so, and no restore removes it."""
-    import os
-    import socket
-
     if kind == "fifo":
         os.mkfifo(repo.at("special"))
     else:

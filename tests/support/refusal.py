@@ -20,7 +20,7 @@ def assert_refused(
     mentions: str = "",
     keeps: Path | None = None,
     env: Mapping[str, str] | None = None,
-    user: int | None = None,
+    unprivileged: bool = False,
 ) -> Any:
     """Run the command for people and for scripts; both must refuse with `code` and name `mentions`, and leave the
     repository at `keeps` as it was, checkpoints included. Gives the JSON error.
@@ -28,13 +28,13 @@ def assert_refused(
     before = None if keeps is None else complete_state(keeps, strict=True)
     ours = None if keeps is None else git(keeps, "for-each-ref", "refs/agentos")
 
-    plain = run(cwd, *args, env=env, user=user)
+    plain = run(cwd, *args, env=env, unprivileged=unprivileged)
     assert_is_error(plain, code)
     assert plain.out == b"", str(plain)
     assert plain.err.strip() != b"", str(plain)
     assert mentions in plain.err.decode(errors="replace"), str(plain)
 
-    scripted = run(cwd, "--json", *args, env=env, user=user)
+    scripted = run(cwd, "--json", *args, env=env, unprivileged=unprivileged)
     assert_is_error(scripted, code)
     document = scripted.json
     assert document["schema"] == "agentos.error.v1", str(scripted)

@@ -78,7 +78,7 @@ class Repo:
 
     @property
     def git_dir(self) -> Path:
-        return Path(os.fsdecode(self.git("rev-parse", "--absolute-git-dir").rstrip(b"\n")))
+        return Path(os.fsdecode(self.git("rev-parse", "--absolute-git-dir").removesuffix(b"\n")))
 
     def git(self, *args: Name, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         return git(self.path, *args, stdin=stdin, env=env)

@@ -120,10 +120,7 @@ class State:
 def complete_state(worktree: Path | str, *, strict: bool = False) -> State:
     """Read everything; see the module's docstring. Changes nothing, not even the index's stat data."""
     root = Path(worktree)
-    git_dir, common_dir = (
-        Path(os.fsdecode(line))
-        for line in git(root, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir").splitlines()
-    )
+    git_dir, common_dir = _place(root, "--git-dir"), _place(root, "--git-common-dir")
     refs = _refs(root)
     files: dict[bytes, File] = {}
     nested: dict[bytes, State] = {}
@@ -232,6 +229,11 @@ def assert_unchanged(before: State, after: State, what: str) -> None:
     assert_same(before, after, what, permissions="all", refs=True, strict=True)
 
 
+def _place(root: Path, which: str) -> Path:
+    # One at a time: a path may hold a newline.
+    return Path(os.fsdecode(git(root, "rev-parse", "--path-format=absolute", which).removesuffix(b"\n")))
+
+
 def _head(root: Path) -> Head:
     named = git_run(root, "symbolic-ref", "-q", "HEAD")
     commit = git_run(root, "rev-parse", "-q", "--verify", "HEAD^{commit}")
@@ -296,7 +298,7 @@ def _is_repository(folder: bytes) -> bool:
     if not os.path.lexists(inside):
         return False
     top = git_run(Path(os.fsdecode(folder)), "rev-parse", "--show-toplevel")
-    return top.returncode == 0 and os.path.realpath(top.stdout.rstrip(b"\n")) == os.path.realpath(folder)
+    return top.returncode == 0 and os.path.realpath(top.stdout.removesuffix(b"\n")) == os.path.realpath(folder)
 
 
 def _operation(git_dir: Path) -> Iterator[tuple[str, bytes]]:

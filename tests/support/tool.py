@@ -15,6 +15,10 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+# Root may write and read anything; without these two capabilities it may not.
+_DROPPED = "-dac_override,-dac_read_search"
+UNPRIVILEGED = ["setpriv", f"--bounding-set={_DROPPED}", f"--inh-caps={_DROPPED}"]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -37,18 +41,16 @@ class Result:
         )
 
 
-def run(cwd: Path, *args: str | bytes, env: Mapping[str, str] | None = None, user: int | None = None) -> Result:
-    """Run `git agentos ARGS` in `cwd`, as another user if asked, never raising on its exit code."""
+def run(cwd: Path, *args: str | bytes, env: Mapping[str, str] | None = None, unprivileged: bool = False) -> Result:
+    """Run `git agentos ARGS` in `cwd`, never raising on its exit code. `unprivileged`: modes bind it, even as root."""
+    prefix = UNPRIVILEGED if unprivileged and os.geteuid() == 0 else []
     done = subprocess.run(
-        [sys.executable, "-m", "git_agentos", *args],
+        [*prefix, sys.executable, "-m", "git_agentos", *args],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         timeout=120,
-        user=user,
-        group=user,
-        extra_groups=None if user is None else [],
         env=None if env is None else {**os.environ, **env},
     )
     return Result(tuple(os.fsdecode(arg) for arg in args), done.returncode, done.stdout, done.stderr)
