@@ -282,12 +282,12 @@ class _Capture:
         if path in self.scanned.unseen:
             mode = self.scanned.unseen[path][0]
         if mode != entry[0] and mode in (trees.REGULAR, trees.EXECUTABLE):
-            bits = self.permissions.get(path, self._usual(entry[0]))
+            bits = self.permissions.get(path, self.usual(entry[0]))
             self.permissions[path] = bits
             return (mode, entry[1])
         return entry
 
-    def _usual(self, mode: int) -> int:
+    def usual(self, mode: int) -> int:
         return (0o777 if mode == trees.EXECUTABLE else 0o666) & ~self.umask
 
     def _entries(self, paths: Sequence[bytes]) -> dict[bytes, Entry]:
@@ -305,10 +305,12 @@ class _Capture:
                 entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
             elif stat.S_ISREG(found.st_mode) and path in self.plain_links:
                 # core.symlinks=false: a tracked symlink is a file that holds its target.
+                if stat.S_IMODE(found.st_mode) != self.usual(trees.REGULAR):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
                 entries[path] = (trees.SYMLINK, self._plain(path, full))
             elif stat.S_ISREG(found.st_mode):
                 mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
-                if stat.S_IMODE(found.st_mode) != self._usual(mode):
+                if stat.S_IMODE(found.st_mode) != self.usual(mode):
                     self.permissions[path] = stat.S_IMODE(found.st_mode)
                 if path in converted:
                     through_git.append(path)
@@ -496,10 +498,11 @@ def _umask() -> int:
     return value
 
 
-def hidden_bytes(
+def unseen_by_git(
     repository: Repository, writer: Writer, settings: Settings, entries: Mapping[bytes, Entry]
-) -> dict[bytes, str]:
-    """Of files that git calls unchanged (path -> entry), the own bytes of those that no checkout would give.
+) -> tuple[dict[bytes, str], dict[bytes, int]]:
+    """Of files that git calls unchanged (path -> entry): the own bytes of those that no checkout would give, and
+    permission bits other than a checkout's.
 
     A filter may lose something on the way in: what it lost is in the worktree alone.
     """
@@ -511,4 +514,8 @@ def hidden_bytes(
         if mode in (trees.REGULAR, trees.EXECUTABLE) and stat.S_ISREG(_mode(os.path.join(worker.root, path)))
     }
     worker.compare(files, worker.converted(list(files)))
-    return worker.raw
+    for path in entries:
+        bits = stat.S_IMODE(mode) if stat.S_ISREG(mode := _mode(os.path.join(worker.root, path))) else None
+        if bits is not None and bits != worker.usual(entries[path][0]):
+            worker.permissions[path] = bits
+    return worker.raw, worker.permissions

@@ -15,6 +15,7 @@ from git_agentos.checkpoint import capture
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.errors import CheckpointFormatError, RestoreError
 from git_agentos.git import ignore, index, scan, trees
+from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 
@@ -354,7 +355,7 @@ class _Planner:
 
     def _find_obstacles(
         self,
-        write: Mapping[bytes, FileWrite],
+        write: dict[bytes, FileWrite],
         remove: set[bytes],
         make_directories: Iterable[bytes],
         nested: Mapping[bytes, str],
@@ -369,6 +370,7 @@ class _Planner:
                 found = self._lstat(parent)
                 if found is not None and not stat.S_ISDIR(found.st_mode) and parent not in remove:
                     self._obstacle(parent)
+        same: list[bytes] = []
         for path in write:
             found = self._lstat(path)
             if found is None:
@@ -376,11 +378,22 @@ class _Planner:
             if stat.S_ISDIR(found.st_mode):
                 self._inside(path, remove)
             elif not self._is_visible_now(path):
-                self._obstacle(path)
+                if self._holds(path, found, write[path]):
+                    same.append(path)
+                else:
+                    self._obstacle(path)
+        for path in same:
+            del write[path]
         for path in [*make_directories, *nested]:
             found = self._lstat(path)
             if found is not None and not stat.S_ISDIR(found.st_mode) and path not in remove:
                 self._obstacle(path)
+
+    def _holds(self, path: bytes, found: os.stat_result, file: FileWrite) -> bool:
+        """Whether a file that git does not see has the wanted bytes and permissions already."""
+        if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) != file.permissions:
+            return False
+        return hash_file(os.path.join(self.root, path)) == (file.raw or file.entry[1])
 
     def _is_visible_now(self, path: bytes) -> bool:
         if path in self.unsaved and self.unsaved[path] != capture.TORN:

@@ -116,7 +116,9 @@ def _versions(state: State) -> Mapping[str, str]:
 
 def storage_error(error: OSError) -> StorageError:
     """What an OSError under a write means to the user."""
-    where = f" '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
+    # Of a rename, the place that it goes to says more.
+    name = error.filename2 or error.filename
+    where = f" '{os.fsdecode(name)}'" if isinstance(name, str | bytes) else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(f"no space left to write{where}", "nothing was changed; free some space and try again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

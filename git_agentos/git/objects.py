@@ -36,6 +36,18 @@ def object_id(kind: str, data: bytes) -> str:
     return hashlib.sha1(b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
 
 
+def hash_file(path: bytes) -> str | None:
+    """The oid that a file's bytes would have as a blob; None if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 

@@ -190,7 +190,9 @@ class Scan:
         vanished += missing
         absent = collapsed if sparse else [path for path in missing if path in set(skipped)]
         others, complaints = self._others.result()
-        untracked, nested, empty = _expand(self.location, self.index, others + _replaced(self.location, vanished))
+        untracked, nested, empty, closed = _expand(
+            self.location, self.index, others + _replaced(self.location, vanished)
+        )
         empty += _emptied(self.location, vanished, set(empty))
         return Scanned(
             head_commit=head_commit,
@@ -199,7 +201,7 @@ class Scan:
             untracked=untracked,
             nested=nested,
             empty_directories=empty,
-            unreadable=_unreadable(complaints),
+            unreadable=sorted({*_unreadable(complaints), *closed}),
             assume_unchanged=assume_unchanged,
             skip_worktree=collapsed,
             unseen={path: entry for path, entry in unseen.items() if path not in set(absent)},
@@ -314,12 +316,16 @@ def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
     return missing
 
 
-def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Untracked files, nested repositories and empty directories from `ls-files --others --directory`."""
+def _expand(
+    location: Location, index: str | None, out: bytes
+) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
+    """Untracked files, nested repositories, empty directories, and directories that cannot be read, from
+    `ls-files --others --directory`."""
     files: list[bytes] = []
     nested: list[bytes] = []
     empty: list[bytes] = []
     populated: list[bytes] = []
+    closed: list[bytes] = []
     root = os.fsencode(location.root)
     for path in out.split(b"\0"):
         if not path or own(path):
@@ -328,7 +334,7 @@ def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[byt
             files.append(path)
         elif is_repository(os.path.join(root, path)):
             nested.append(path[:-1])
-        elif _find_empty(root, path[:-1], empty):
+        elif _find_empty(root, path[:-1], empty, closed):
             populated.append(path)
     if populated:
         few = len(populated) <= _MAX_PATHSPECS
@@ -343,7 +349,7 @@ def _expand(location: Location, index: str | None, out: bytes) -> tuple[list[byt
                     nested.append(path[:-1])
             else:
                 files.append(path)
-    return files, nested, empty
+    return files, nested, empty, closed
 
 
 def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
@@ -370,11 +376,15 @@ def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -
     return found
 
 
-def _find_empty(root: bytes, directory: bytes, empty: list[bytes]) -> bool:
-    """Append the empty directories at and below `directory`; say whether there is anything else in it."""
+def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
+    """Append the empty directories at and below `directory`, and those that cannot be read; say whether there is
+    anything else in it."""
     try:
         entries = list(os.scandir(os.path.join(root, directory)))
+    except FileNotFoundError:
+        return False
     except OSError:
+        closed.append(directory)
         return True
     if not entries:
         empty.append(directory)
@@ -383,7 +393,11 @@ def _find_empty(root: bytes, directory: bytes, empty: list[bytes]) -> bool:
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             inner = os.path.join(directory, entry.name)
-            if entry.name == b".git" or is_repository(os.path.join(root, inner)) or _find_empty(root, inner, empty):
+            if (
+                entry.name == b".git"
+                or is_repository(os.path.join(root, inner))
+                or _find_empty(root, inner, empty, closed)
+            ):
                 populated = True
         else:
             populated = True

@@ -1,0 +1,148 @@
+"""Killed at any step, a command leaves the state before, the state after, or a journal that leads to either."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.runner import (
+    Case,
+    Runner,
+    assert_like,
+    assert_sound,
+    assert_works,
+    chosen,
+    has_journal,
+    observe,
+    prepare,
+    unlike,
+    words,
+)
+from tests.crash.scenarios import CHANGES, CHECKPOINTS, Prepare
+from tests.support.repo import Repo
+from tests.support.state import assert_unchanged
+
+_BUDGET = 24
+_WORKS_EVERY = 6
+
+
+def _mode(step: int) -> str:
+    return "kill-group" if step % 2 else "kill"
+
+
+def _kill(runner: Runner, case: Case, step: int, mode: str) -> str | None:
+    """Run the case's command and kill it; what was done, or None where it came to its end before that.
+
+    The number of steps varies a little: an object may need its folder made, or not.
+    """
+    done = runner.run(case.place, *case.argv, step=step, mode=mode)
+    if done.code == 0 and len(done.steps) < step:
+        return None
+    assert done.code == -9, str(done)
+    return f"'{words(case.argv)}' killed before step {step}: {done.steps[-1]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", CHECKPOINTS.values(), ids=CHECKPOINTS.keys())
+def test_checkpoint(runner: Runner, repo: Repo, make: Prepare) -> None:
+    """Nothing at all has changed, and the next one works."""
+    case = prepare(runner, repo, *make(runner, repo))
+    case.fresh()
+    before = observe(case.repo, strict=True)
+    for step in chosen(case, _BUDGET):
+        case.fresh()
+        what = _kill(runner, case, step, _mode(step))
+        if what is None:
+            continue
+        runner.run_ok(case.place, "checkpoint", "-m", "the next")
+        assert runner.run_ok(case.place, "recover").code == 0
+        assert_unchanged(before, observe(case.repo, strict=True), what)
+        assert_sound(case.repo, what)
+        if step % _WORKS_EVERY == 0:
+            assert_works(runner, case.repo, what)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", CHANGES.values(), ids=CHANGES.keys())
+def test_change(runner: Runner, repo: Repo, make: Prepare) -> None:
+    """`recover` leads to the state after, `recover --abort` to the state before."""
+    case = prepare(runner, repo, *make(runner, repo))
+    for count, step in enumerate(chosen(case, _BUDGET)):
+        for abort in (False, True):
+            case.fresh()
+            what = _kill(runner, case, step, _mode(step + abort))
+            if what is None or not _recovers(runner, case, abort, what):
+                break
+        if what is not None and count % _WORKS_EVERY == 0:
+            assert_works(runner, case.repo, what)
+
+
+def _recovers(runner: Runner, case: Case, abort: bool, what: str) -> bool:
+    """Recover from wherever the case's repository is now; whether there was anything to recover."""
+    journal = has_journal(case.repo)
+    again = ["recover", "--abort"] if abort else ["recover"]
+    if journal:
+        refused = runner.run(case.place, "restore", "latest")
+        assert refused.code == 1, f"{what}: {refused}"
+        assert "git agentos recover" in refused.err, f"{what}: {refused}"
+    else:
+        _before_or_after(case, f"{what}; no journal")
+    recovered = runner.run(case.place, *again)
+    assert recovered.code == 0, f"{what}: {recovered}"
+    if journal:
+        assert_like(case.before if abort else case.after, observe(case.repo), f"{what}; {words(again)}")
+    else:
+        _before_or_after(case, f"{what}; no journal, and recover")
+    assert_sound(case.repo, what)
+    return journal
+
+
+def _before_or_after(case: Case, what: str) -> None:
+    found = observe(case.repo)
+    before, after = unlike(case.before, found), unlike(case.after, found)
+    assert not before or not after, "\n  ".join([what, "from before:", *before[:20], "from after:", *after[:20]])
+
+
+_KILLED_IN = ("restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("abort", [False, True], ids=["finish", "abort"])
+@pytest.mark.parametrize("name", _KILLED_IN)
+def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
+    """A recovery that is killed can be recovered, in either direction."""
+    first = prepare(runner, repo, *CHANGES[name](runner, repo))
+    inside = [step for step in range(1, len(first.steps) + 1) if _leaves_a_journal(runner, first, step)]
+    # In the middle of the files, and between the index and HEAD.
+    for step in (inside[len(inside) // 2], inside[-3]):
+        first.fresh()
+        runner.run(first.place, *first.argv, step=step, mode="kill-group")
+        case = prepare(runner, first.repo, *(["recover", "--abort"] if abort else ["recover"]))
+        assert_like(first.before if abort else first.after, case.after, f"recovered from step {step}")
+        for second in chosen(case, _BUDGET // 2):
+            case.fresh()
+            killed = _kill(runner, case, second, _mode(second))
+            if killed is None:
+                continue
+            what = f"{name} killed before step {step}; {killed}"
+            recovered_abort = abort if second % 3 else not abort
+            if has_journal(case.repo):
+                again = ["recover", "--abort"] if recovered_abort else ["recover"]
+                recovered = runner.run(case.place, *again)
+                assert recovered.code == 0, f"{what}: {recovered}"
+                wanted = first.before if recovered_abort else first.after
+                assert_like(wanted, observe(case.repo), f"{what}; {words(again)}")
+            else:
+                assert_like(case.after, observe(case.repo), f"{what}; no journal")
+                assert runner.run_ok(case.place, "recover").code == 0
+                assert_like(case.after, observe(case.repo), f"{what}; no journal, and recover")
+            assert_sound(case.repo, what)
+            if second % _WORKS_EVERY == 0:
+                assert_works(runner, case.repo, what)
+
+
+def _leaves_a_journal(runner: Runner, case: Case, step: int) -> bool:
+    """Told from the names of the steps: the journal is there from its rename to its removal."""
+    named = [n for n, text in enumerate(case.steps, 1) if "agentos/journal.json" in text and "nested" not in text]
+    renamed = next(n for n in named if case.steps[n - 1].startswith("os.rename"))
+    removed = next(n for n in named if case.steps[n - 1].startswith("os.remove"))
+    return renamed < step <= removed

@@ -1,0 +1,167 @@
+"""What a restore promises, as comparisons of complete states.
+
+Ignored files are no part of a checkpoint (docs/restore.md): a path that either state calls ignored is left out of the
+comparison, and with it an empty directory that would be one but for such a path. Permission bits are compared where git
+reported the path as changed; elsewhere a checkpoint, which costs what changed, knows of the execute bit only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from tests.support.repo import Repo, git_run
+from tests.support.state import File, State, assert_same, complete_state
+
+_OWN_BRANCH = ("rebase-merge/", "rebase-apply/", "BISECT_")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A complete state, and which of its paths git ignored there."""
+
+    state: State
+    ignored: frozenset[bytes]
+
+    @property
+    def changed(self) -> frozenset[bytes]:
+        """The paths that `git status` names."""
+        found = set()
+        for line in self.state.status.split(b"\0"):
+            fields = {b"1": 8, b"u": 10, b"?": 1}.get(line[:1])
+            if fields is not None:
+                found.add(line.split(b" ", fields)[fields])
+        return frozenset(found)
+
+
+def look(repo: Repo, *, strict: bool = False) -> Seen:
+    """The state now."""
+    state = complete_state(repo.path, strict=strict)
+    asked = b"\0".join([*state.files, *(path for path in state.nested)])
+    found = git_run(repo.path, "check-ignore", "-z", "--stdin", stdin=asked).stdout if asked else b""
+    return Seen(state, frozenset(found.split(b"\0")) - {b""})
+
+
+def _without(state: State, ignored: Collection[bytes]) -> State:
+    """`state` without those paths, and without empty directories that are above one of them."""
+    files = {
+        path: file
+        for path, file in state.files.items()
+        if path not in ignored
+        and not (file.kind == "empty directory" and any(gone.startswith(path + b"/") for gone in ignored))
+    }
+    return replace(state, files=files, nested={path: s for path, s in state.nested.items() if path not in ignored})
+
+
+def _known_permissions(state: State, changed: Collection[bytes]) -> State:
+    """`state` with the permissions of paths that did not change cut down to the execute bit."""
+    files = {
+        path: file if path in changed and file.kind == "file" else replace(file, permissions=file.permissions & 0o100)
+        for path, file in state.files.items()
+        if file.kind != "empty directory"
+    }
+    empty = {path: replace(f, permissions=0) for path, f in state.files.items() if f.kind == "empty directory"}
+    return replace(state, files={**files, **empty})
+
+
+def _comparable(then: Seen, now: Seen) -> tuple[State, State]:
+    ignored = then.ignored | now.ignored
+    return (
+        _known_permissions(_without(then.state, ignored), then.changed),
+        _known_permissions(_without(now.state, ignored), then.changed),
+    )
+
+
+def restored(then: Seen, now: Seen, what: str) -> None:
+    """A default restore: everything is as it was, but for the branch's name."""
+    before, after = _comparable(then, now)
+    assert_same(before, after, what, branch="any", permissions="all")
+
+
+def undone(then: Seen, now: Seen, what: str, *, on_branch: bool, exact: bool) -> None:
+    """An undo: the state before the restore; `exact` where nothing happened since."""
+    before, after = (then.state, now.state) if exact else _comparable(then, now)
+    branch: str = "exact" if on_branch else "any"
+    assert_same(before, after, what, branch="exact" if branch == "exact" else "any", permissions="all")
+
+
+def restored_in_place(then: Seen, before: Seen, now: Seen, what: str) -> None:
+    """`--no-branch`: HEAD stays; the operation comes back where HEAD is its commit, else stays as it is."""
+    wanted, found = _comparable(then, now)
+    here, there = before.state.head, then.state.head
+    fits = here.oid == there.oid and not (_on_own_branch(then.state) and here.branch is not None)
+    source = then.state if fits else before.state
+    wanted = replace(wanted, head=here, operation=source.operation, bisect=source.bisect)
+    assert_same(wanted, found, what, status=here.oid == there.oid, permissions="all")
+
+
+def _on_own_branch(state: State) -> bool:
+    return any(name.startswith(_OWN_BRANCH) for name in state.operation)
+
+
+def restored_keeping_new(then: Seen, before: Seen, now: Seen, what: str) -> None:
+    """`--keep-new`: all that was there then, and of what came since whatever is not in the way."""
+    wanted, found = _comparable(then, now)
+    extra = {
+        path: file
+        for path, file in before.state.files.items()
+        if path not in then.state.files
+        and file.kind != "empty directory"
+        and not _in_the_way(path, then.state.files)
+        and not any(path.startswith(nested + b"/") or nested.startswith(path + b"/") for nested in then.state.nested)
+    }
+    for path in extra:
+        assert path in now.state.files, f"{what}: {path!r} is gone"
+        assert now.state.files[path].data == extra[path].data, f"{what}: {path!r} changed"
+    kept_below = {path for path in wanted.files if any(new.startswith(path + b"/") for new in before.state.files)}
+    wanted = replace(wanted, files={p: f for p, f in wanted.files.items() if p not in kept_below})
+    found = replace(found, files={p: f for p, f in found.files.items() if p in wanted.files})
+    nested = {path: state for path, state in found.nested.items() if path in wanted.nested}
+    assert_same(wanted, replace(found, nested=nested), what, branch="any", status=False, permissions="all")
+
+
+def _in_the_way(path: bytes, files: Mapping[bytes, File]) -> bool:
+    return any(other == path or other.startswith(path + b"/") or path.startswith(other + b"/") for other in files)
+
+
+def restored_path(then: Seen, before: Seen, now: Seen, path: bytes, what: str) -> None:
+    """`PATH`: there as it was then; everywhere else, and HEAD, as it was before."""
+    ignored = then.ignored | before.ignored | now.ignored
+    old, was, new = (
+        _known_permissions(_without(seen.state, ignored), then.changed) for seen in (then, before, now)
+    )
+    _same_part(old, new, what, lambda other: _below(other, path))
+    # Elsewhere: what had to make room above the path is not asked for, nor which directories became empty.
+    _same_part(was, new, what + ", elsewhere", lambda other: not _below(other, path) and not _below(path, other))
+    head = replace(was, files={}, index=(), nested={})
+    assert_same(head, replace(new, files={}, index=(), nested={}), what, status=False)
+
+
+def _same_part(before: State, after: State, what: str, concerned: object) -> None:
+    assert callable(concerned)
+    parts = [
+        replace(
+            state,
+            files={p: f for p, f in state.files.items() if concerned(p) and f.kind != "empty directory"},
+            index=tuple(entry for entry in state.index if concerned(entry.path)),
+            nested={p: inner for p, inner in state.nested.items() if concerned(p)},
+        )
+        for state in (before, after)
+    ]
+    assert_same(parts[0], replace(parts[1], head=parts[0].head), what, status=False, permissions="all")
+
+
+def _below(path: bytes, top: bytes) -> bool:
+    return path == top or path.startswith(top + b"/")
+
+
+_RESTORE_BRANCH = re.compile(r"refs/heads/restore/[0-9a-f]{8}/\d{8}T\d{6}Z(-\d+)?")
+
+
+def refs_kept(before: State, after: State, what: str) -> None:
+    """No ref of the user's came, went or moved."""
+    users = [{n: o for n, o in state.refs.items() if not _RESTORE_BRANCH.fullmatch(n)} for state in (before, after)]
+    assert users[0] == users[1], what
+    for name, oid in before.refs.items():
+        assert after.refs.get(name) == oid, f"{what}: {name}"

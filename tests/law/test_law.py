@@ -1,0 +1,53 @@
+"""Hypothesis looks for a history that breaks the law.
+
+The profile `ci` takes a few hundred steps, always the same ones. `make soak` (the profile `soak`) runs 10,000 examples
+that are new each time; a failure is printed as a history of edits, smallest first found.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.law.machine import Law
+from tests.law.start import templates
+
+pytestmark = pytest.mark.law
+
+_SHARDS = 8  # so that xdist can spread them
+
+_COMMON = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=False,
+    database=None,
+    verbosity=Verbosity.normal,
+)
+settings.register_profile(
+    "ci", _COMMON, max_examples=3, stateful_step_count=14, phases=(Phase.explicit, Phase.generate, Phase.shrink)
+)
+settings.register_profile("soak", _COMMON, max_examples=10_000 // _SHARDS, stateful_step_count=16)
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("templates")
+    templates(folder)
+    return folder
+
+
+@pytest.mark.parametrize("shard", range(_SHARDS))
+def test_the_law(shard: int, made_once: Path, tmp_path: Path) -> None:
+    """Whatever happens: see the package's docstring."""
+
+    class Shard(Law):
+        templates = made_once
+        folder = tmp_path
+
+    machine = seed(shard)(Shard) if _PROFILE == "ci" else Shard
+    run_state_machine_as_test(machine, settings=settings.get_profile(_PROFILE))
