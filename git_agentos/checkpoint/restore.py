@@ -348,9 +348,15 @@ class _Work:
             for path in (*found.write, *found.remove)
             if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
         }
-        hidden = capture.hidden_bytes(self.repository, writer, self.settings, going) if going else {}
+        raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})
         empty = sorted({*now.empty_directories, *found.emptied})
-        return replace(now, raw={**now.raw, **hidden}, not_present=sorted(found.created), empty_directories=empty)
+        return replace(
+            now,
+            raw={**now.raw, **raw},
+            permissions={**now.permissions, **bits},
+            not_present=sorted(found.created),
+            empty_directories=empty,
+        )
 
     def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
         return plan.make(self.repository, writer, now, target, paths=self.options.paths, keep_new=self.options.keep_new)
