@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UsageError
 
@@ -16,8 +16,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 ConfigValues = Mapping[str, list[str]]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What the domain needs from the configuration of one worktree.
 
     `max_file_size` is in bytes, 0 for no limit; `include_ignored` are gitignore patterns; `committer` is

@@ -14,81 +14,47 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
-from git_agentos.checkpoint import capture, doctor, format, journal, pick, take, timeline
-from git_agentos.checkpoint import restore as transaction
-from git_agentos.checkpoint.doctor import Finding
+from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.format import Checkpoint, Origin
-from git_agentos.checkpoint.pick import Pick
-from git_agentos.checkpoint.restore import Options, Recovery, Restoration
-from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.timeline import Link
-from git_agentos.errors import CheckpointNotFound, RepositoryError, UsageError
-from git_agentos.git import convert, locks, process, refs, trees
-from git_agentos.git.repository import Repository
+from git_agentos.errors import RepositoryError, UsageError
+from git_agentos.git import locks, process
 from git_agentos.git.location import Location, locate
+from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
 
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.doctor import Finding
+    from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Status
+    from git_agentos.checkpoint.pick import Pick
+    from git_agentos.checkpoint.restore import Recovery, Restoration
+    from git_agentos.checkpoint.state import Skipped
 
-@dataclass(frozen=True)
-class FileChange:
-    """One path that differs: `status` is git's letter (A, M, D, T)."""
-
-    path: str
-    status: str
-
-
-@dataclass(frozen=True)
-class Diff:
-    """The difference of two states of the visible worktree; `to` is None for the state now. `patch` is git's."""
-
-    from_: str
-    to: str | None
-    files: tuple[FileChange, ...]
-    patch: bytes
-
-
-@dataclass(frozen=True)
-class FileContent:
-    """One file of a checkpoint, with the bytes that it had in the worktree; `mode` is git's, in octal."""
-
-    checkpoint: str
-    path: str
-    mode: str
-    size: int
-    content: bytes
+# Start-up is most of what a checkpoint costs, so what it does not need is imported where it is used; these are the
+# homes of the result types.
+_HOMES = {
+    "Diff": "look",
+    "FileChange": "look",
+    "FileContent": "look",
+    "Finding": "doctor",
+    "Pick": "pick",
+    "Recovery": "restore",
+    "Restoration": "restore",
+    "Skipped": "state",
+    "Status": "look",
+}
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """A restore that was killed: `phase` is `journalled`."""
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
 
-    kind: str
-    checkpoint: str
-    saved: str
-    phase: str
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where one stands; counts are numbers of paths."""
-
-    agent: str
-    branch: str | None
-    commit: str | None
-    worktree_path: str
-    dirty: bool
-    staged: int
-    unstaged: int
-    untracked: int
-    conflicted: int
-    operation: str | None
-    last_checkpoint: Checkpoint | None
-    pending_approvals: list[str]
-    interrupted: Interrupted | None
+    return getattr(importlib.import_module(f"git_agentos.checkpoint.{_HOMES[name]}"), name)
 
 
 class Workspace:
@@ -172,8 +138,7 @@ class Workspace:
         if trigger is not None:
             format.check_trigger(trigger)
         found: list[Checkpoint] = []
-        if limit is not None and limit < 0:
-            raise UsageError("the number of checkpoints cannot be negative")
+        _check_limit(limit)
         for item in self._walk(agent, all_timelines):
             if limit is not None and len(found) >= limit:
                 break
@@ -191,12 +156,15 @@ class Workspace:
         self, text: str, *, limit: int | None = None, agent: str | None = None, all_timelines: bool = False
     ) -> list[Checkpoint]:
         """Checkpoints in whose description, task, metadata or changed paths `text` occurs (case does not matter)."""
+        from git_agentos.checkpoint import look
+
+        _check_limit(limit)
         wanted = text.casefold()
         found: list[Checkpoint] = []
         for item in self._walk(agent, all_timelines):
             if limit is not None and len(found) >= limit:
                 break
-            if any(wanted in part.casefold() for part in self._words(item)):
+            if any(wanted in part.casefold() for part in look.words(item)):
                 found.append(item)
         return found
 
@@ -210,64 +178,22 @@ class Workspace:
         all_timelines: bool = False,
     ) -> Diff:
         """What changed in the visible worktree from checkpoint `older` to `newer`, or to now."""
-        first = self._link(older, agent, all_timelines)
-        old_tree = self._repository.commit(first.commit).tree
-        second: str | None = None
-        inner = [os.fsdecode(path) for path in self._inside(paths)]
-        if newer is not None:
-            link = self._link(newer, agent, all_timelines)
-            second, new_tree = link.checkpoint, self._repository.commit(link.commit).tree
-            return self._compare(first.checkpoint, second, old_tree, new_tree, inner)
-        with self._repository.writer() as writer:
-            state = capture.capture(self._repository, writer, self._settings, self._started())
-            writer.flush()
-            return self._compare(first.checkpoint, None, old_tree, state.visible_tree, inner)
+        from git_agentos.checkpoint import look
 
-    def _compare(self, older: str, newer: str | None, old_tree: str, new_tree: str, paths: list[str]) -> Diff:
-        limit = ["--", *paths] if paths else []
-        names = self._repository.git(
-            "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit
-        )
-        fields = names.split(b"\0")
-        files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
-        patch = self._repository.git(
-            "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit
-        )
-        return Diff(older, newer, files, patch)
+        first = self._link(older, agent, all_timelines)
+        inner = [os.fsdecode(path) for path in self._inside(paths)]
+        if newer is None:
+            return look.diff_with_now(self._repository, self._settings, first, inner, self._started())
+        return look.diff(self._repository, first, self._link(newer, agent, all_timelines), inner)
 
     def read_file(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> FileContent:
         """The file that `ID:PATH` names, with the bytes that it had in the worktree."""
+        from git_agentos.checkpoint import look
+
         name, colon, path = spec.partition(":")
         if not colon or not path:
             raise UsageError(f"'{spec}' does not name a file", "give ID:PATH")
-        link = self._link(name, agent, all_timelines)
-        state = format.read_state(self._repository, link.checkpoint)
-        wanted = os.fsencode(path)
-        tree = self._repository.commit(link.commit).tree
-        entry = trees.find(self._repository, tree, wanted) or state.ignored.get(wanted)
-        if entry is None or entry[0] in (trees.DIRECTORY, trees.GITLINK):
-            what = "a directory" if entry is not None else "not"
-            raise CheckpointNotFound(
-                f"'{path}' is {what} in checkpoint {link.checkpoint[:8]}",
-                f"git agentos checkpoint show {link.checkpoint[:8]} lists what changed in it",
-            )
-        content = self._content(state, wanted, entry)
-        return FileContent(link.checkpoint, path, f"{entry[0]:06o}", len(content), content)
-
-    def _content(self, state: State, path: bytes, entry: trees.Entry) -> bytes:
-        if path in state.raw:
-            return self._repository.blob(state.raw[path])
-        if entry[0] != trees.SYMLINK and convert.needing_conversion(
-            self._repository, [path], self._settings.values, tracks_attributes=True
-        ):
-            with locks.scratch(self._location) as folder:
-                into = os.path.join(folder, "file")
-                os.mkdir(into)
-                base = os.path.join(self._location.git_dir, "index")
-                convert.smudge(self._repository, {path: entry}, into, base_index=base)
-                with open(os.path.join(os.fsencode(into), path), "rb") as file:
-                    return file.read()
-        return self._repository.blob(entry[1])
+        return look.read_file(self._repository, self._settings, self._link(name, agent, all_timelines), path)
 
     # -- going back -----------------------------------------------------------------------------------------
 
@@ -287,12 +213,14 @@ class Workspace:
 
         The state before is saved and named in the result; `undo` goes back to it.
         """
+        from git_agentos.checkpoint import restore as transaction
+
         if branch is not None:
             if no_branch or paths:
                 raise UsageError("--branch goes neither with --no-branch nor with paths")
             self._check_branch(branch)
         checkpoint = self._link(spec, agent, all_timelines).checkpoint
-        options = Options(
+        options = transaction.Options(
             paths=self._inside(paths) if paths else None,
             branch=branch,
             no_branch=no_branch,
@@ -305,68 +233,56 @@ class Workspace:
     def undo(self, *, dry_run: bool = False) -> Restoration:
         """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
         self._discard()
+        from git_agentos.checkpoint import restore as transaction
+
         return transaction.undo(self._repository, self._settings, self._origin(), dry_run=dry_run)
 
     def recover(self, *, abort: bool = False) -> Recovery:
         """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
         self._discard()
+        from git_agentos.checkpoint import restore as transaction
+
         return transaction.recover(self._repository, self._settings, self._origin(), abort=abort)
 
     def pick(self, commits: Sequence[str]) -> Pick:
         """Cherry-pick commits after a `before_risky` checkpoint; a conflict is told in the result."""
         self._discard()
         self._refuse_interrupted()
+        from git_agentos.checkpoint import pick
+
         return pick.pick(self._repository, self._settings, self._origin(), commits)
 
     def pick_continue(self) -> Pick:
         """Go on after conflicts were resolved and added."""
         self._discard()
         self._refuse_interrupted()
+        from git_agentos.checkpoint import pick
+
         return pick.resume(self._repository, self._settings, self._origin())
 
     def pick_abort(self) -> Pick:
         """Take an unfinished pick back."""
         self._discard()
         self._refuse_interrupted()
+        from git_agentos.checkpoint import pick
+
         return pick.abort(self._repository, self._settings, self._origin())
 
     # -- how it stands --------------------------------------------------------------------------------------
 
     def status(self) -> Status:
         """Agent, branch, what is dirty, the last checkpoint, what is interrupted."""
-        started = self._started() or Scan(self._location)
-        scanned = started.read()
-        head = refs.read_head(self._location)
-        from git_agentos.checkpoint import operation
+        from git_agentos.checkpoint import look
 
-        newest = timeline.newest(self._repository, self._timeline)
-        found = journal.read(self._location)
-        staged = sum(1 for change in scanned.changed if change.staged != ".")
-        unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")
-        untracked = len(scanned.untracked) + len(scanned.nested)
-        working = operation.name_of(operation.read(self._location))
-        return Status(
-            agent=self._agent,
-            branch=head.branch,
-            commit=head.commit,
-            worktree_path=self.root,
-            dirty=bool(staged or unstaged or untracked or scanned.unmerged or working),
-            staged=staged,
-            unstaged=unstaged,
-            untracked=untracked,
-            conflicted=len(scanned.unmerged),
-            operation=working,
-            last_checkpoint=format.read(self._repository, newest.checkpoint) if newest is not None else None,
-            pending_approvals=[],
-            interrupted=(
-                Interrupted(found.command, found.target, found.saved, "journalled") if found is not None else None
-            ),
-        )
+        started = self._started() or Scan(self._location)
+        return look.status(self._repository, self._agent, self._timeline, started)
 
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
+        from git_agentos.checkpoint import doctor
+
         self._discard()
-        return tuple(doctor.examine(self._repository, self._settings, self._timeline, fix=fix))
+        return tuple(doctor.examine(self._repository, self._settings, fix=fix))
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -393,6 +309,8 @@ class Workspace:
                 locks.own_folder(folder)
 
     def _refuse_interrupted(self) -> None:
+        from git_agentos.checkpoint import restore as transaction
+
         transaction.refuse_interrupted(self._location)
 
     def _origin(self) -> Origin:
@@ -404,36 +322,16 @@ class Workspace:
         return [self._timeline] if agent is None else [agent]
 
     def _link(self, spec: str, agent: str | None, every: bool) -> Link:
-        names = self._timelines(agent, every)
         if agent is not None and agent not in timeline.all_names(self._location):
-            raise CheckpointNotFound(f"there is no agent or worktree '{agent}' with checkpoints here")
-        return timeline.find(self._repository, spec, names)
+            from git_agentos.checkpoint import look
+
+            raise look.unknown_agent(agent)
+        return timeline.find(self._repository, spec, self._timelines(agent, every))
 
     def _walk(self, agent: str | None, every: bool) -> Iterator[Checkpoint]:
-        if agent is None and not every:
-            for link in timeline.walk(self._repository, self._timeline):
-                yield format.read(self._repository, link.checkpoint)
-            return
-        items = [
-            (item.created_at, -n, item)
-            for name in timeline.all_names(self._location)
-            for n, item in enumerate(
-                format.read(self._repository, link.checkpoint) for link in timeline.walk(self._repository, name)
-            )
-            if every or agent in (item.created_by, item.timeline)
-        ]
-        yield from (item for _, _, item in sorted(items, key=lambda row: row[:2], reverse=True))
+        from git_agentos.checkpoint import look
 
-    def _words(self, item: Checkpoint) -> Iterator[str]:
-        yield item.description
-        yield item.task_id or ""
-        for key, value in item.meta.items():
-            yield key
-            yield value
-            yield f"{key}={value}"
-        yield from item.staged_changes
-        yield from item.unstaged_changes
-        yield from item.untracked_files
+        return look.walk(self._repository, self._timeline, agent, every=every)
 
     def _moment(self, since: str | None) -> datetime | None:
         if since is None:
@@ -486,6 +384,11 @@ def open_workspace(
     start = os.path.realpath(os.fspath(path))
     location = scan.location if scan is not None else locate(os.fspath(path))
     return Workspace(location, scan, start, agent)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise UsageError("the number of checkpoints cannot be negative")
 
 
 def _time(item: Checkpoint) -> datetime:

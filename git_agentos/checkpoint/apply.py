@@ -199,6 +199,9 @@ class Application:
             os.link(target, kept, follow_symlinks=False)
         except OSError:
             _rename(target, kept)
+            self._undo.append(lambda: _rename(kept, target))
+            _rename(place, target)
+            return
         _rename(place, target)
         self._undo.append(lambda: _rename(kept, target))
 

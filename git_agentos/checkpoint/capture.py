@@ -12,11 +12,11 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.checkpoint import nested, operation
-from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.checkpoint.statcache import StatCache, now_ns, row
+from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import convert, ignore, locks, refs, scan, trees
@@ -33,19 +33,18 @@ TOO_LARGE = "larger than agentos.maxFileSize"
 UNREADABLE = "cannot be read: "
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
     `ignored` names ignored files to save; `everything_ignored` takes them all. `take_nested` makes a checkpoint in
-    a repository inside the worktree and returns its id; without it there is a record of its HEAD alone. `index` names an index file to look at in the
+    a repository inside the worktree and returns its id; without it there is a record of its HEAD alone. `index_file` names an index file to look at in the
     place of the worktree's own.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
-    index: str | None = None
+    index_file: str | None = None
 
 
 def capture(
@@ -63,7 +62,7 @@ def capture(
     request = request or Request()
     for attempt in range(_ATTEMPTS):
         before = _index_stamp(location)
-        current = started if attempt == 0 and started is not None else Scan(location, index=request.index)
+        current = started if attempt == 0 and started is not None else Scan(location, index=request.index_file)
         scanned = current.read()
         head = refs.read_head(location)
         settled = head.commit == scanned.head_commit and (before == _index_stamp(location) or attempt > 1)
@@ -223,7 +222,7 @@ class _Capture:
             patterns = self.writer.write("blob", file.read())
         return Sparse(
             cone=boolean(values, "core.sparsecheckoutcone", default=True),
-            index=boolean(values, "index.sparse", default=False),
+            sparse_index=boolean(values, "index.sparse", default=False),
             patterns=patterns,
         )
 
@@ -393,7 +392,7 @@ class _Capture:
     def _check_attributes(self, seen: set[bytes], index_tree: str) -> None:
         """Where a `.gitattributes` differs from HEAD's, files below it that git calls unchanged may have bytes that no
         checkout would give any more: their own bytes are kept as well."""
-        changed = [change.path for change in self.scanned.changed] + self.scanned.untracked
+        changed = [*(change.path for change in self.scanned.changed), *self.scanned.untracked]
         folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
         if not folders:
             return
@@ -438,7 +437,7 @@ class _Capture:
             into = os.path.join(folder, "smudged")
             os.mkdir(into)
             base = (
-                self.request.index or os.path.join(location.git_dir, "index")
+                self.request.index_file or os.path.join(location.git_dir, "index")
                 if self.scanned.tracks_attributes
                 else None
             )

@@ -29,7 +29,7 @@ class Finding:
     fixed: bool
 
 
-def examine(repository: Repository, settings: Settings, name: str, *, fix: bool) -> Iterator[Finding]:
+def examine(repository: Repository, settings: Settings, *, fix: bool) -> Iterator[Finding]:
     """All findings; with `fix`, what can be mended without touching anybody's work is."""
     yield from _git()
     yield from _interrupted(repository)

@@ -54,9 +54,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.errors import CheckpointFormatError, UsageError
@@ -106,8 +107,7 @@ class Checkpoint:
     unchanged: bool = False
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Who makes a checkpoint, where and why: what goes into it beside the state."""
 
     created_by: str
@@ -118,17 +118,16 @@ class Origin:
     task_id: str | None = None
     run_id: str | None = None
     session_id: str | None = None
-    meta: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, str] = MappingProxyType({})
     restores: str | None = None
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """The commits of a checkpoint."""
 
     commit: CommitData
     head: str
-    index: str
+    index_commit: str
     untracked: str
     extra: str
     meta: Mapping[str, Any]
@@ -213,7 +212,7 @@ def _state_fields(state: State) -> dict[str, Any]:
         "skip_worktree": _names(state.skip_worktree),
         "absent": _names(state.absent),
         "not_present": _names(state.not_present),
-        "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.index},
+        "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.sparse_index},
         "empty_directories": _names(state.empty_directories),
         "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
         "umask": f"{state.umask:o}",
@@ -270,7 +269,7 @@ _TRAILER = re.compile(rb"^Agentos-Format: (\S+)$", re.MULTILINE)
 def version(commit: CommitData) -> int | None:
     """The format that a commit claims to have; None for a commit that is no checkpoint."""
     found = _TRAILER.findall(commit.message)
-    if not found or len(commit.parents) not in (2, 4) and not len(commit.parents) > 4:
+    if not found or (len(commit.parents) not in (2, 4) and not len(commit.parents) > 4):
         return None
     return int(found[-1]) if found[-1].isdigit() else 0
 
@@ -375,7 +374,7 @@ def read_state(repository: Repository, oid: str) -> State:
         untracked_tree = repository.commit(found.untracked).tree
         state = State(
             head=Head(meta["head"]["ref"], meta["head"]["commit"]),
-            index_tree=repository.commit(found.index).tree,
+            index_tree=repository.commit(found.index_commit).tree,
             tree=found.commit.tree,
             untracked_tree=untracked_tree,
             stages=stages,
@@ -413,6 +412,6 @@ def read_state(repository: Repository, oid: str) -> State:
 
 def with_visible_tree(repository: Repository, writer: Writer, state: State) -> State:
     """`state` with the tree of C plus U, which a checkpoint does not name (its timeline commit has it)."""
-    others = {path: entry for path, entry in trees.walk(repository, state.untracked_tree)}
+    others = dict(trees.walk(repository, state.untracked_tree))
     changes: dict[bytes, Change] = {**others}
-    return replace(state, visible_tree=trees.edit(writer, state.tree, changes))
+    return state._replace(visible_tree=trees.edit(writer, state.tree, changes))

@@ -7,6 +7,7 @@ fsynced and renamed before the first change, and removed after the last.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from git_agentos.git.location import Location
 _VERSION = 1
 _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
+_NEW = ".new"
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,30 @@ def _path(location: Location, name: str) -> str:
 
 def _write(location: Location, name: str, data: dict[str, Any]) -> None:
     path = _path(location, name)
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="ascii") as file:
-        json.dump({"version": _VERSION, **data}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary = path + _NEW
+    _forget(temporary)  # restores take turns: it is a killed one's
+    try:
+        with open(temporary, "x", encoding="ascii") as file:
+            json.dump({"version": _VERSION, **data}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _forget(path: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        return True
+    return False
 
 
 def _read(location: Location, name: str) -> dict[str, Any] | None:
@@ -94,8 +109,13 @@ def _read(location: Location, name: str) -> dict[str, Any] | None:
 
 
 def write(location: Location, journal: Journal) -> None:
-    """Put the journal on disk; from here on a killed restore can be recovered."""
-    _write(location, _JOURNAL, asdict(journal))
+    """Put the journal on disk; from here on a killed restore can be recovered. If it cannot be, there is none."""
+    try:
+        _write(location, _JOURNAL, asdict(journal))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            remove(location)
+        raise
 
 
 def read(location: Location) -> Journal | None:
@@ -110,6 +130,12 @@ def read(location: Location) -> Journal | None:
 def remove(location: Location) -> None:
     """The restore is finished, or taken back."""
     os.unlink(os.path.join(location.state_dir, _JOURNAL))
+
+
+def remove_unfinished(location: Location) -> list[str]:
+    """Remove what a process that was killed while it wrote left beside; the paths."""
+    paths = [os.path.join(location.state_dir, name + _NEW) for name in (_JOURNAL, _LAST)]
+    return [path for path in paths if _forget(path)]
 
 
 def write_last(location: Location, last: Last) -> None:

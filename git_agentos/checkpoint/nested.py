@@ -21,10 +21,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.config import Settings
@@ -38,8 +38,7 @@ _FORMAT = 1
 _LIMIT = 1 << 30
 
 
-@dataclass(frozen=True)
-class NestedCheckpoint:
+class NestedCheckpoint(NamedTuple):
     """What taking a checkpoint in a nested repository gave."""
 
     id: str
@@ -53,8 +52,7 @@ class NestedCheckpoint:
 Take = Callable[[Location], NestedCheckpoint]
 
 
-@dataclass(frozen=True)
-class Repositories:
+class Repositories(NamedTuple):
     """The nested repositories of a state: path -> description blob, commits to keep, what was left out, and the
     submodules that are not exactly what the index names."""
 
@@ -223,30 +221,62 @@ def read(repository: Repository, oid: str) -> Mapping[str, Any]:
     raise RepositoryError("a nested repository was saved by a newer git-agentos", "install a newer git-agentos")
 
 
+# What of a nested repository's configuration is brought back. The rest can name programs that git would run, and a
+# checkpoint may have come from elsewhere.
+_SAFE_CONFIG = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
+    r"|safecrlf|quotepath|abbrev)|extensions\.worktreeconfig|user\.(name|email)|remote\..+\.(url|fetch|pushurl|push|tagopt"
+    r"|prune|mirror)|branch\..+\.(remote|merge|rebase|pushremote)|init\.defaultbranch|pull\.(rebase|ff)|push\.default"
+)
+
+
 def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -> None:
-    """Create the repository that `record` describes at `path`, where there is none, with its refs and objects."""
+    """Create the repository that `record` describes at `path`, where there is none, with its refs and objects.
+
+    It is made beside and comes with one rename, so it is there whole or not at all.
+    """
     directory = os.path.join(repository.location.root, os.fsdecode(path))
-    os.makedirs(directory, exist_ok=True)
-    process.run(["init", "--quiet", "--template=", directory], cwd=repository.location.root)
-    location = locate(directory, inherit=False)
-    with open(os.path.join(location.git_dir, "config"), "w", encoding="latin-1") as file:
-        file.write(record["config"])
-    tips = [oid for oid in record["refs"].values()] + ([record["head"]["commit"]] if record["head"]["commit"] else [])
-    commits = [oid for oid in dict.fromkeys(tips) if oid not in record["tags"]]
-    for text in record["tags"].values():
-        target = text.partition("\n")[0].removeprefix("object ")
-        if target not in record["tags"]:
-            commits.append(target)
-    if commits:
-        _copy_objects(repository.location, dict.fromkeys(commits), (), location)
-    for text in record["tags"].values():
-        process.run(
-            ["hash-object", "-t", "tag", "-w", "--stdin"], env=location.environment(), data=text.encode("latin-1")
-        )
-    for name, oid in record["refs"].items():
-        refs.update(location, name, oid, None)
-    head = Head(record["head"]["ref"], record["head"]["commit"])
-    refs.set_head(location, head, reason="git-agentos: made again", who="git-agentos <git-agentos@localhost>")
+    with locks.scratch(repository.location) as folder:
+        made = os.path.join(folder, "made")
+        process.run(["init", "--quiet", "--template=", made], cwd=folder)
+        location = locate(made, inherit=False)
+        _write_config(location, folder, record["config"])
+        commits: dict[str, None] = {}
+        for oid in [*record["refs"].values(), *([record["head"]["commit"]] if record["head"]["commit"] else [])]:
+            if oid not in record["tags"]:
+                commits.setdefault(oid)
+        for text in record["tags"].values():
+            target = text.partition("\n")[0].removeprefix("object ")
+            if target not in record["tags"]:
+                commits.setdefault(target)
+        if commits:
+            _copy_objects(repository.location, commits, (), location)
+        for text in record["tags"].values():
+            args = ["hash-object", "-t", "tag", "-w", "--stdin"]
+            process.run(args, env=location.environment(), data=text.encode("latin-1"))
+        for name, oid in record["refs"].items():
+            refs.update(location, name, oid, None)
+        head = Head(record["head"]["ref"], record["head"]["commit"])
+        refs.set_head(location, head, reason="git-agentos: made again", who="git-agentos <git-agentos@localhost>")
+        os.makedirs(directory, exist_ok=True)
+        os.rename(os.path.join(made, ".git"), os.path.join(directory, ".git"))
+
+
+def _write_config(location: Location, folder: str, text: str) -> None:
+    """Put those settings of a saved configuration file in place that can do no harm."""
+    saved = os.path.join(folder, "config")
+    with open(saved, "w", encoding="latin-1") as file:
+        file.write(text)
+    try:
+        out = process.run(["config", "--file", saved, "--null", "--list", "--no-includes"], cwd=folder)
+    except GitCommandError:
+        return
+    target = os.path.join(location.git_dir, "config")
+    for key, values in scan.parse_config(out).items():
+        if _SAFE_CONFIG.fullmatch(key):
+            process.run(["config", "--file", target, "--replace-all", key, values[0]], cwd=folder, ok=(0, 1, 5))
+            for value in values[1:]:
+                process.run(["config", "--file", target, "--add", key, value], cwd=folder, ok=(0, 1, 5))
 
 
 def connect(repository: Repository, path: bytes, record: Mapping[str, Any]) -> bool:

@@ -69,7 +69,7 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     location = repository.location
     command = " ".join(arg for arg in args if not arg.startswith("-c") and "core.editor" not in arg)
     before = refs.read_head(location).commit
-    risky = replace(origin, trigger="before_risky", description=f"before git {command}", meta={"command": command})
+    risky = origin._replace(trigger="before_risky", description=f"before git {command}", meta={"command": command})
     saved = take.take(repository, settings, risky).checkpoint.id
     # The user's own command: their hooks run, their identity commits, their filters apply.
     env = dict(os.environ, GIT_DIR=location.git_dir, GIT_WORK_TREE=location.root, GIT_EDITOR="true")

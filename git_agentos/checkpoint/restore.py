@@ -12,7 +12,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from git_agentos.checkpoint import apply, capture, format, journal, nested, operation, plan, take, timeline
@@ -27,6 +27,7 @@ from git_agentos.errors import (
     InterruptedRestore,
     LockedError,
     MissingObjectsError,
+    RepositoryError,
     RestoreError,
     UsageError,
 )
@@ -134,7 +135,7 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
     """Finish an interrupted restore, or with `abort` go back to the state before it; remove stale locks of ours."""
     location = repository.location
     with _errors(), _exclusive(location):
-        cleaned = [*locks.remove_stale(location), *locks.remove_scratch(location)]
+        cleaned = _clean(location)
         found = journal.read(location)
         if found is None:
             return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
@@ -152,6 +153,19 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
         done = work.run()
         outcome = "went-back" if abort else "finished"
         return Recovery(outcome, goal, found.original, done.branch, done.changed, done.removed, done.skipped, cleaned)
+
+
+def _clean(location: Location) -> list[str]:
+    """Remove what killed processes of ours left here and in the repositories inside; the paths."""
+    cleaned = [*locks.remove_stale(location), *locks.remove_scratch(location), *journal.remove_unfinished(location)]
+    with contextlib.suppress(AgentosError):
+        found = Scan(location).read()
+        for path in [*found.nested, *found.gitlinks]:
+            inner = nested.locate_at(location.root, path)
+            if inner is not None and inner.common_dir != location.common_dir:
+                with _exclusive(inner):
+                    cleaned += _clean(inner)
+    return cleaned
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------
@@ -292,7 +306,7 @@ class _Work:
         self.repository = repository
         self.location = repository.location
         self.settings = settings
-        self.origin = replace(origin, trigger="before_restore", restores=checkpoint)
+        self.origin = origin._replace(trigger="before_restore", restores=checkpoint)
         self.command = command
         self.checkpoint = checkpoint
         self.target = target
@@ -331,7 +345,7 @@ class _Work:
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
         if found.unsaved:
-            request = replace(request, ignored=found.unsaved)
+            request = request._replace(ignored=found.unsaved)
             now = capture.capture(self.repository, writer, self.settings, None, request)
             found = self._make_plan(writer, now, target)
             if found.unsaved:
@@ -350,8 +364,7 @@ class _Work:
         }
         raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})
         empty = sorted({*now.empty_directories, *found.emptied})
-        return replace(
-            now,
+        return now._replace(
             raw={**now.raw, **raw},
             permissions={**now.permissions, **bits},
             not_present=sorted(found.created),
@@ -397,19 +410,43 @@ class _Work:
         except BaseException as error:
             self._take_back(application, error)
             raise
-        if not self.abort:
-            journal.write_last(self.location, Last(self.command, original, self.checkpoint))
-        journal.remove(self.location)
+        self._finish(original)
         return self._result(steps, original, dry_run=False, more=skipped)
+
+    def _finish(self, original: str) -> None:
+        """Everything is in place: note what `undo` goes back to, and end the journal."""
+        try:
+            if self.abort:
+                self._drop_branch()
+            else:
+                journal.write_last(self.location, Last(self.command, original, self.checkpoint))
+            journal.remove(self.location)
+        except OSError as error:
+            raise RestoreError(
+                f"everything is in place, but it could not be recorded: {take.storage_error(error).message}",
+                "git agentos recover finishes it; git agentos recover --abort goes back",
+            ) from error
+
+    def _drop_branch(self) -> None:
+        """The branch that the interrupted restore made, if nobody has used it."""
+        made = self.interrupted
+        if made is None or not made.create or made.head_ref is None:
+            return
+        if refs.read_head(self.location).ref == made.head_ref or _checked_out_elsewhere(self.location, made.head_ref):
+            return
+        if refs.resolve(self.location, made.head_ref) == made.head_commit:
+            with contextlib.suppress(RepositoryError):  # packed meanwhile
+                refs.delete(self.location, made.head_ref)
 
     def _take_back(self, application: apply.Application, error: BaseException) -> None:
         try:
             application.take_back()
             if self.interrupted is None:
                 journal.remove(self.location)
-        except OSError as second:
+        except (OSError, AgentosError) as second:
+            first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise RestoreError(
-                f"the restore failed ({error}) and could not be taken back ({second})",
+                f"the restore failed ({first}) and could not be taken back ({then})",
                 "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
             ) from error
 
@@ -473,7 +510,7 @@ class _Work:
     def _verify(self, writer: Writer, now: State, new_index: str, steps: Plan) -> None:
         """Look at the result as a checkpoint would: the worktree and the new index are the target's."""
         scan = Scan(self.location, index=new_index)
-        found = capture.capture(self.repository, writer, self.settings, scan, capture.Request(index=new_index))
+        found = capture.capture(self.repository, writer, self.settings, scan, capture.Request(index_file=new_index))
         left = {os.fsencode(item.path) for item in (*steps.skipped, *found.skipped, *self.target.skipped)}
         wrong = [
             path
@@ -481,6 +518,8 @@ class _Work:
             if path not in left
             and not _gitlink(before, after)
             and self._concerned(path)
+            # Written, and hidden by ignore rules of outside (info/exclude): it is there.
+            and not (before is None and after is not None and self._is_there(path))
             # An ignored file that comes to light with other ignore rules is nobody's to remove.
             and (after is not None or trees.find(writer, now.visible_tree, path) is not None or path in now.ignored)
         ]
@@ -497,6 +536,9 @@ class _Work:
                 f"{len(set(wrong))} paths changed while they were being restored: {names}",
                 "something else writes to this worktree; everything was put back as it was",
             )
+
+    def _is_there(self, path: bytes) -> bool:
+        return os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
 
     def _concerned(self, path: bytes) -> bool:
         return self.options.paths is None or any(
@@ -657,19 +699,19 @@ def restore_nested(
     started = Scan(location)
     values = started.config()
     started.discard()
-    own = replace(origin, timeline=timeline.name_of(location), worktree_path=location.root)
+    own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
     target = _resolve(inner, record["checkpoint"])
     with _exclusive(location):
         if journal.read(location) is not None:
             journal.remove(location)  # the restore around it was killed, and is being done again
         move = _back_to(location, record["checkpoint"], target)
         work = _Work(
-            inner, replace(settings, values=values), own, "restore", record["checkpoint"], target, move, Options(), True
+            inner, settings._replace(values=values), own, "restore", record["checkpoint"], target, move, Options(), True
         )
         done = work.run()
     saved = done.saved
     if saved is not None:
-        application.remember(lambda: _nested_back(inner, replace(settings, values=values), own, saved))
+        application.remember(lambda: _nested_back(inner, settings._replace(values=values), own, saved))
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:

@@ -6,10 +6,15 @@ Paths are bytes relative to the worktree root; entries are (mode, hex oid) as in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import EMPTY_TREE, Entry
+
+# A default for mappings; nothing can be put in.
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -20,17 +25,15 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True)
-class Sparse:
+class Sparse(NamedTuple):
     """The sparse checkout in force: its settings and the patterns' blob."""
 
     cone: bool
-    index: bool
+    sparse_index: bool
     patterns: str | None
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Everything that a checkpoint holds.
 
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
@@ -48,23 +51,23 @@ class State:
     tree: str = EMPTY_TREE
     untracked_tree: str = EMPTY_TREE
     visible_tree: str = EMPTY_TREE
-    stages: Mapping[bytes, Mapping[int, Entry]] = field(default_factory=dict)
-    intent_to_add: Mapping[bytes, int] = field(default_factory=dict)
+    stages: Mapping[bytes, Mapping[int, Entry]] = _NONE
+    intent_to_add: Mapping[bytes, int] = _NONE
     assume_unchanged: Sequence[bytes] = ()
     skip_worktree: Sequence[bytes] = ()
     absent: Sequence[bytes] = ()
     not_present: Sequence[bytes] = ()
     sparse: Sparse | None = None
     empty_directories: Sequence[bytes] = ()
-    permissions: Mapping[bytes, int] = field(default_factory=dict)
+    permissions: Mapping[bytes, int] = _NONE
     umask: int = 0o022
-    raw: Mapping[bytes, str] = field(default_factory=dict)
-    ignored: Mapping[bytes, Entry] = field(default_factory=dict)
+    raw: Mapping[bytes, str] = _NONE
+    ignored: Mapping[bytes, Entry] = _NONE
     operation: str | None = None
-    operation_files: Mapping[str, str] = field(default_factory=dict)
-    operation_trees: Mapping[str, str] = field(default_factory=dict)
+    operation_files: Mapping[str, str] = _NONE
+    operation_trees: Mapping[str, str] = _NONE
     pins: Sequence[str] = ()
-    nested: Mapping[bytes, str] = field(default_factory=dict)
+    nested: Mapping[bytes, str] = _NONE
     skipped: Sequence[Skipped] = ()
     staged: Sequence[bytes] = ()
     unstaged: Sequence[bytes] = ()

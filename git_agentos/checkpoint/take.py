@@ -6,7 +6,7 @@ import errno
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, timeline
@@ -21,8 +21,7 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """A checkpoint and the state that it holds."""
 
     checkpoint: Checkpoint
@@ -44,7 +43,8 @@ def take(
     state can be read.
     """
     format.check_trigger(origin.trigger)
-    wanted = replace(request or Request(), take_nested=functools.partial(take_nested, origin=origin, settings=settings))
+    nested_too = functools.partial(take_nested, origin=origin, settings=settings)
+    wanted = (request or Request())._replace(take_nested=nested_too)
     try:
         with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = capture(repository, writer, settings, scan, wanted)
@@ -92,14 +92,13 @@ def take_nested(location: Location, *, origin: Origin, settings: Settings) -> ne
     """A checkpoint in a repository inside the worktree, in its own store and on its own timeline."""
     repository = Repository(location)
     started = Scan(location)
-    own = replace(
-        origin,
+    own = origin._replace(
         timeline=timeline.name_of(location),
         worktree_path=location.root,
         trigger=origin.trigger if origin.trigger not in format.ALWAYS else "periodic",
         restores=None,
     )
-    taken = take(repository, replace(settings, values=started.config()), own, scan=started)
+    taken = take(repository, settings._replace(values=started.config()), own, scan=started)
     return nested.NestedCheckpoint(
         id=taken.checkpoint.id,
         timeline=own.timeline,

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.config import AGENT_ID
@@ -26,8 +26,7 @@ _ATTEMPTS = 1000
 _NTH = re.compile(r"@\{(\d+)\}\Z")
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """One step of a timeline: the timeline commit and its checkpoint."""
 
     timeline: str

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from git_agentos.errors import GitCommandError, RepositoryError, UnsupportedRepository
+from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.git import process
 
 # Extensions by which a repository says that it is one that libgit2 cannot serve.
@@ -20,8 +20,7 @@ _LIBGIT2_CANNOT = {
 }
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """One worktree of one repository; all three paths are absolute.
 
     `git_dir` is the worktree's own (`.git` or `.git/worktrees/<name>`), `common_dir` the one that all

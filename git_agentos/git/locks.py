@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.errors import LockedError, RepositoryError
 from git_agentos.git.location import Location
@@ -25,8 +25,7 @@ from git_agentos.git.location import Location
 _FOLDER = "locks"
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """A lock that this process holds: `path` is the lock file, `content` its open descriptor."""
 
     path: str
@@ -95,20 +94,30 @@ def _own_file(folder: str) -> tuple[str, int]:
 
 def commit(held: Held, target: str) -> None:
     """Make the lock's content the target's, durably, and let go."""
-    os.fsync(held.descriptor)
-    os.rename(held.path, target)
+    try:
+        os.fsync(held.descriptor)
+        os.rename(held.path, target)
+    except BaseException:
+        release(held)
+        raise
     _let_go(held)
 
 
 def release(held: Held) -> None:
-    """Let go without a change."""
-    with contextlib.suppress(FileNotFoundError):
+    """Let go without a change. A lock file that cannot be removed stays, and can be proven stale."""
+    try:
         os.unlink(held.path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        os.close(held.descriptor)
+        return
     _let_go(held)
 
 
 def _let_go(held: Held) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    # What was locked is done by now: that our own name for it could not be removed is no failure.
+    with contextlib.suppress(OSError):
         os.unlink(held.own)
     os.close(held.descriptor)
 

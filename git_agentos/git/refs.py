@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import locks
@@ -29,8 +29,7 @@ class RefMoved(Exception):
         self.actual = actual
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """HEAD: `ref` is the full name it points at (None when detached), `commit` None while unborn."""
 
     ref: str | None

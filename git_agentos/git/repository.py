@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pygit2
 
@@ -24,8 +24,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class CommitData:
+class CommitData(NamedTuple):
     """A commit's parts; `message` is bytes."""
 
     oid: str

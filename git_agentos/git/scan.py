@@ -16,8 +16,9 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from git_agentos.git import process
 from git_agentos.git.location import Location, locate
@@ -42,8 +43,11 @@ _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _MAX_PATHSPECS = 200
 
 
-@dataclass(frozen=True)
-class Changed:
+# A default for mappings; nothing can be put in.
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Changed(NamedTuple):
     """A tracked path that differs: HEAD to index (`staged`) or index to worktree (`unstaged`).
 
     `staged` and `unstaged` are git's letters, `.` for no difference. Modes are git's octal values as ints, 0
@@ -59,8 +63,7 @@ class Changed:
     index_oid: str | None
 
 
-@dataclass(frozen=True)
-class Unmerged:
+class Unmerged(NamedTuple):
     """A path in conflict: `stages[n]` is the (mode, oid) of stage n + 1, None where that stage is absent."""
 
     path: bytes
@@ -68,8 +71,7 @@ class Unmerged:
     worktree_mode: int
 
 
-@dataclass(frozen=True)
-class Scanned:
+class Scanned(NamedTuple):
     """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash.
 
     `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
@@ -80,19 +82,19 @@ class Scanned:
     """
 
     head_commit: str | None = None
-    changed: list[Changed] = field(default_factory=list)
-    unmerged: list[Unmerged] = field(default_factory=list)
-    untracked: list[bytes] = field(default_factory=list)
-    nested: list[bytes] = field(default_factory=list)
-    empty_directories: list[bytes] = field(default_factory=list)
-    unreadable: list[bytes] = field(default_factory=list)
-    assume_unchanged: list[bytes] = field(default_factory=list)
-    skip_worktree: list[bytes] = field(default_factory=list)
-    unseen: dict[bytes, tuple[int, str]] = field(default_factory=dict)
-    absent: list[bytes] = field(default_factory=list)
-    gitlinks: dict[bytes, str] = field(default_factory=dict)
+    changed: Sequence[Changed] = ()
+    unmerged: Sequence[Unmerged] = ()
+    untracked: Sequence[bytes] = ()
+    nested: Sequence[bytes] = ()
+    empty_directories: Sequence[bytes] = ()
+    unreadable: Sequence[bytes] = ()
+    assume_unchanged: Sequence[bytes] = ()
+    skip_worktree: Sequence[bytes] = ()
+    absent: Sequence[bytes] = ()
+    unseen: Mapping[bytes, tuple[int, str]] = _NONE
+    gitlinks: Mapping[bytes, str] = _NONE
     tracks_attributes: bool = False
-    config: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    config: Mapping[str, list[str]] = _NONE
     git_version: str = ""
 
 

@@ -175,16 +175,20 @@ def restore_swapped_types(runner: Runner, repo: Repo) -> list[str]:
     return ["restore", taken]
 
 
-def restore_over_ignored(runner: Runner, repo: Repo) -> list[str]:
+def restore_over_ignored(runner: Runner, repo: Repo, rules: str = ".gitignore") -> list[str]:
     """Ignored files stand where the checkpoint has files and folders."""
     repo.write("local.cfg", "untracked then\n")
     repo.write("build/out.txt", "untracked then\n")
     taken = take(runner, repo)
     repo.remove("local.cfg", "build")
-    repo.write(".git/info/exclude", "local.cfg\nbuild\n")
+    repo.write(rules, "local.cfg\nbuild\n")
     repo.write("local.cfg", "precious and ignored\n")
     repo.write("build", "an ignored file in the way of a folder\n")
     return ["restore", taken]
+
+
+def restore_over_locally_ignored(runner: Runner, repo: Repo) -> list[str]:
+    return restore_over_ignored(runner, repo, ".git/info/exclude")
 
 
 def restore_onto_unborn(runner: Runner, repo: Repo) -> list[str]:
@@ -231,6 +235,7 @@ CHANGES: dict[str, Prepare] = {
     "restore-nested-gone": restore_nested_gone,
     "restore-swapped-types": restore_swapped_types,
     "restore-over-ignored": restore_over_ignored,
+    "restore-over-locally-ignored": restore_over_locally_ignored,
     "restore-onto-unborn": restore_onto_unborn,
     "undo": undo,
     "undo-undo": undo_undo,

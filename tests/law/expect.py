@@ -149,7 +149,8 @@ def _same_part(before: State, after: State, what: str, concerned: object) -> Non
         )
         for state in (before, after)
     ]
-    assert_same(parts[0], replace(parts[1], head=parts[0].head), what, status=False, permissions="all")
+    found = replace(parts[0], files=parts[1].files, index=parts[1].index, nested=parts[1].nested)
+    assert_same(parts[0], found, what, status=False, permissions="all")
 
 
 def _below(path: bytes, top: bytes) -> bool:

@@ -32,7 +32,7 @@ def _file_mode_false(repo: Repo) -> None:
     repo.write("untracked.sh", "#!/bin/sh\n", 0o755)
 
 
-@SCENARIOS.add()
+@SCENARIOS.add(permissions="ignore")  # git knows no mode of a link
 def _symlinks_false(repo: Repo) -> None:
     """`core.symlinks=false`: a link is a file that holds its target."""
     repo.config("core.symlinks", "false")

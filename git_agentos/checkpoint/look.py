@@ -1,0 +1,202 @@
+"""Looking at checkpoints and at the worktree: lists, searches, differences, files, the status. Nothing changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from git_agentos.checkpoint import capture, format, journal, operation, timeline
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.timeline import Link
+from git_agentos.config import Settings
+from git_agentos.errors import CheckpointNotFound
+from git_agentos.git import convert, locks, refs, trees
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One path that differs: `status` is git's letter (A, M, D, T)."""
+
+    path: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The difference of two states of the visible worktree; `to` is None for the state now. `patch` is git's."""
+
+    from_: str
+    to: str | None
+    files: tuple[FileChange, ...]
+    patch: bytes
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """One file of a checkpoint, with the bytes that it had in the worktree; `mode` is git's, in octal."""
+
+    checkpoint: str
+    path: str
+    mode: str
+    size: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A restore that was killed: `phase` is `journalled`."""
+
+    kind: str
+    checkpoint: str
+    saved: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one stands; counts are numbers of paths."""
+
+    agent: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    dirty: bool
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+    operation: str | None
+    last_checkpoint: Checkpoint | None
+    pending_approvals: list[str]
+    interrupted: Interrupted | None
+
+
+def walk(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
+    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made or whose worktree is its; or all.
+
+    CheckpointNotFound where no timeline and no checkpoint knows `agent`.
+    """
+    if agent is None and not every:
+        for link in timeline.walk(repository, own):
+            yield format.read(repository, link.checkpoint)
+        return
+    names = timeline.all_names(repository.location)
+    found = [
+        (item.created_at, -n, item)
+        for name in names
+        for n, item in enumerate(format.read(repository, link.checkpoint) for link in timeline.walk(repository, name))
+        if every or agent in (item.created_by, item.timeline)
+    ]
+    if agent is not None and not found and agent not in names:
+        raise unknown_agent(agent)
+    yield from (item for _, _, item in sorted(found, key=lambda row: row[:2], reverse=True))
+
+
+def unknown_agent(agent: str) -> CheckpointNotFound:
+    return CheckpointNotFound(
+        f"there is no agent or worktree '{agent}' with checkpoints here",
+        "git agentos checkpoint list --all shows everybody's",
+    )
+
+
+def words(item: Checkpoint) -> Iterator[str]:
+    """The texts that a search looks into."""
+    yield item.description
+    yield item.task_id or ""
+    yield from (f"{key}={value}" for key, value in item.meta.items())
+    yield from item.staged_changes
+    yield from item.unstaged_changes
+    yield from item.untracked_files
+
+
+def diff(repository: Repository, older: Link, newer: Link, paths: Sequence[str]) -> Diff:
+    """What changed in the visible worktree between two checkpoints."""
+    trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
+    return _compare(repository, older.checkpoint, newer.checkpoint, trees_[0], trees_[1], paths)
+
+
+def diff_with_now(
+    repository: Repository, settings: Settings, older: Link, paths: Sequence[str], scan: Scan | None
+) -> Diff:
+    """What changed in the visible worktree since a checkpoint."""
+    old_tree = repository.commit(older.commit).tree
+    with repository.writer() as writer:
+        state = capture.capture(repository, writer, settings, scan)
+        writer.flush()
+        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths)
+
+
+def _compare(
+    repository: Repository, older: str, newer: str | None, old_tree: str, new_tree: str, paths: Sequence[str]
+) -> Diff:
+    limit = ["--", *paths] if paths else []
+    names = repository.git("diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit)
+    fields = names.split(b"\0")
+    files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
+    patch = repository.git(
+        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit
+    )
+    return Diff(older, newer, files, patch)
+
+
+def read_file(repository: Repository, settings: Settings, link: Link, path: str) -> FileContent:
+    """A file of a checkpoint, with the bytes that it had in the worktree."""
+    state = format.read_state(repository, link.checkpoint)
+    wanted = os.fsencode(path)
+    entry = trees.find(repository, repository.commit(link.commit).tree, wanted) or state.ignored.get(wanted)
+    if entry is None or entry[0] in (trees.DIRECTORY, trees.GITLINK):
+        what = "a directory" if entry is not None else "not"
+        raise CheckpointNotFound(
+            f"'{path}' is {what} in checkpoint {link.checkpoint[:8]}",
+            f"git agentos checkpoint show {link.checkpoint[:8]} lists what changed in it",
+        )
+    content = _content(repository, settings, state, wanted, entry)
+    return FileContent(link.checkpoint, path, f"{entry[0]:06o}", len(content), content)
+
+
+def _content(repository: Repository, settings: Settings, state: State, path: bytes, entry: trees.Entry) -> bytes:
+    if path in state.raw:
+        return repository.blob(state.raw[path])
+    if entry[0] != trees.SYMLINK and convert.needing_conversion(
+        repository, [path], settings.values, tracks_attributes=True
+    ):
+        with locks.scratch(repository.location) as folder:
+            into = os.path.join(folder, "file")
+            os.mkdir(into)
+            base = os.path.join(repository.location.git_dir, "index")
+            convert.smudge(repository, {path: entry}, into, base_index=base)
+            with open(os.path.join(os.fsencode(into), path), "rb") as file:
+                return file.read()
+    return repository.blob(entry[1])
+
+
+def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
+    """Where one stands."""
+    location = repository.location
+    scanned = scan.read()
+    head = refs.read_head(location)
+    newest = timeline.newest(repository, own)
+    found = journal.read(location)
+    working = operation.name_of(operation.read(location))
+    staged = sum(1 for change in scanned.changed if change.staged != ".")
+    unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")
+    untracked = len(scanned.untracked) + len(scanned.nested)
+    return Status(
+        agent=agent,
+        branch=head.branch,
+        commit=head.commit,
+        worktree_path=location.root,
+        dirty=bool(staged or unstaged or untracked or scanned.unmerged or working),
+        staged=staged,
+        unstaged=unstaged,
+        untracked=untracked,
+        conflicted=len(scanned.unmerged),
+        operation=working,
+        last_checkpoint=format.read(repository, newest.checkpoint) if newest is not None else None,
+        pending_approvals=[],
+        interrupted=Interrupted(found.command, found.target, found.saved, "journalled") if found is not None else None,
+    )

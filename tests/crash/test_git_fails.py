@@ -1,0 +1,132 @@
+"""git itself fails, is killed, or takes the tool with it, at its K-th call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.runner import (
+    EXHAUSTIVE,
+    Runner,
+    assert_like,
+    assert_sound,
+    has_journal,
+    observe,
+    prepare,
+    unlike,
+)
+from tests.crash.scenarios import CHANGES, CHECKPOINTS
+from tests.support.repo import Repo
+from tests.support.state import assert_unchanged
+
+# The calls are counted by folders: mkdir is the one step that two shells cannot both make.
+_SHIM = """\
+#!/bin/sh
+n=1
+while ! mkdir "$SHIM_COUNT/$n" 2>/dev/null; do n=$((n + 1)); done
+if [ "$n" = "$SHIM_AT" ]; then
+    case $SHIM_DOES in
+    fails) echo 'fatal: the shim says no' >&2; exit 128 ;;
+    fails-afterwards) {git} "$@" >/dev/null; echo 'error: too late' >&2; exit 1 ;;
+    says-nothing) exit 1 ;;
+    is-killed) kill -9 $$ ;;
+    kills-the-tool) kill -9 "$PPID"; exit 1 ;;
+    esac
+fi
+exec {git} "$@"
+"""
+_WAYS = ("fails", "fails-afterwards", "says-nothing", "is-killed", "kills-the-tool")
+_STRIDE = 1 if EXHAUSTIVE else 4
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Iterator[Path]:
+    real = shutil.which("git")
+    assert real is not None
+    folder = tmp_path / "shim"
+    folder.mkdir()
+    (folder / "git").write_text(_SHIM.replace("{git}", real))
+    (folder / "git").chmod(0o755)
+    yield folder
+
+
+def _environment(shim: Path, at: int, does: str) -> dict[str, str]:
+    count = shim / "count"
+    shutil.rmtree(count, ignore_errors=True)
+    count.mkdir()
+    path = f"{shim}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "SHIM_COUNT": str(count), "SHIM_AT": str(at), "SHIM_DOES": does}
+
+
+def _calls(shim: Path) -> int:
+    return len(list((shim / "count").iterdir()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("does", _WAYS)
+@pytest.mark.parametrize("name", ["restore-into-merge", "restore-nested", "restore-sparse", "undo"])
+def test_change(runner: Runner, repo: Repo, shim: Path, name: str, does: str) -> None:
+    case = prepare(runner, repo, *CHANGES[name](runner, repo))
+    case.fresh()
+    runner.run_ok(case.place, *case.argv, env=_environment(shim, 0, does))
+    total = _calls(shim)
+    assert total > 5
+    for at in range(1 + _WAYS.index(does) % _STRIDE, total + 1, _STRIDE):
+        case.fresh()
+        done = runner.run(case.place, *case.argv, env=_environment(shim, at, does))
+        what = f"{name}: git {does} at call {at} of {total}: {done}"
+        assert done.code in ((-9,) if does == "kills-the-tool" else (0, 1)), what
+        assert "Traceback" not in done.err, what
+        found = observe(case.repo)
+        if done.code == 0:
+            assert_like(case.after, found, what)
+        elif has_journal(case.repo):
+            assert done.code == -9 or "git agentos recover" in done.err, what
+            abort = at % 2 == 0
+            runner.run_ok(case.place, "recover", *(["--abort"] if abort else []))
+            assert_like(case.before if abort else case.after, observe(case.repo), what)
+        elif done.code == 1 or unlike(case.after, found):
+            assert_like(case.before, found, what)
+        runner.run_ok(case.place, "recover")
+        assert_sound(case.repo, what)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("does", _WAYS)
+@pytest.mark.parametrize("name", ["again", "merge-and-nested"])
+def test_checkpoint(runner: Runner, repo: Repo, shim: Path, name: str, does: str) -> None:
+    """An error, and nothing changed; never a checkpoint that lacks what git did not tell."""
+    case = prepare(runner, repo, *CHECKPOINTS[name](runner, repo))
+    case.fresh()
+    before = observe(case.repo, strict=True)
+    runner.run_ok(case.place, *case.argv, env=_environment(shim, 0, does))
+    total = _calls(shim)
+    for at in range(1, total + 1):
+        case.fresh()
+        done = runner.run(case.place, *case.argv, env=_environment(shim, at, does))
+        what = f"{name}: git {does} at call {at} of {total}: {done}"
+        assert "Traceback" not in done.err, what
+        assert_unchanged(before, observe(case.repo, strict=True), what)
+        if does == "kills-the-tool":
+            assert done.code == -9, what
+            runner.run_ok(case.place, *case.argv)
+        elif done.code == 0:
+            _assert_complete(runner, case.repo, what)
+        else:
+            assert done.code == 1, what
+        assert_unchanged(before, observe(case.repo, strict=True), what)
+        runner.run_ok(case.place, "recover")
+        assert_sound(case.repo, what)
+
+
+def _assert_complete(runner: Runner, repo: Repo, what: str) -> None:
+    """What the newest checkpoint holds is the present state."""
+    before = observe(repo)
+    repo.git("reset", "-q", "--hard")
+    repo.git("clean", "-fdq")
+    runner.run_ok(repo.path, "restore", "latest", "--no-branch")
+    assert_like(before, observe(repo), what)
