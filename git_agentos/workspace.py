@@ -41,6 +41,7 @@ _HOMES = {
     "FileChange": "look",
     "FileContent": "look",
     "Finding": "doctor",
+    "Interrupted": "look",
     "Pick": "pick",
     "Recovery": "restore",
     "Restoration": "restore",
@@ -396,6 +397,6 @@ def _time(item: Checkpoint) -> datetime:
 
 
 __all__ = [
-    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Pick", "Recovery", "Restoration", "Skipped",
+    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Interrupted", "Pick", "Recovery", "Restoration", "Skipped",
     "Status", "Workspace", "open_workspace",
 ]  # fmt: skip

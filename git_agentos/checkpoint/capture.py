@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import itertools
 import os
+import random
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +32,7 @@ from git_agentos.git.trees import Change, Entry
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
+_PATIENCE = 20.0  # seconds
 TORN = "changed while it was being read; the saved bytes may be torn"
 TOO_LARGE = "larger than agentos.maxFileSize"
 UNREADABLE = "cannot be read: "
@@ -60,16 +65,18 @@ def capture(
     """
     location = repository.location
     request = request or Request()
-    for attempt in range(_ATTEMPTS):
+    deadline = time.monotonic() + _PATIENCE
+    for attempt in itertools.count():
         before = _index_stamp(location)
         current = started if attempt == 0 and started is not None else Scan(location, index=request.index_file)
         scanned = current.read()
         head = refs.read_head(location)
         settled = head.commit == scanned.head_commit and (before == _index_stamp(location) or attempt > 1)
-        if settled or attempt == _ATTEMPTS - 1:
+        if settled:
             break
-    if head.commit != scanned.head_commit:
-        raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
+        if time.monotonic() > deadline:
+            raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
+        time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
@@ -146,6 +153,7 @@ class _Capture:
             and stat.S_ISREG(_mode(os.path.join(self.root, change.path)))
         }
         self.compare(only_staged, self.converted(list(only_staged)))
+        self.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
         self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
@@ -341,6 +349,7 @@ class _Capture:
                 before = os.fstat(descriptor)
                 known = self.cache.get(path, before)
                 if known is not None and self.repository.exists(known):
+                    self.writer.rely(known, functools.partial(self._read_again, path, known))
                     return known
                 if before.st_size > _STREAM_FROM:
                     try:
@@ -361,6 +370,13 @@ class _Capture:
             )
         self.skipped.append(Skipped(os.fsdecode(path), TORN))
         return oid
+
+    def _read_again(self, path: bytes, expected: str) -> None:
+        """Store a file's blob anew: it was found in the store, and then pruned."""
+        with open(os.path.join(self.root, path), "rb") as file:
+            oid = self.writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
+        if oid != expected:
+            raise IncompleteCaptureError(f"'{os.fsdecode(path)}' changed while it was being saved", "try again")
 
     def _converted(self, paths: list[bytes]) -> dict[bytes, str]:
         """Blobs of files that git converts, with their own bytes in `raw` where a checkout would give others."""
@@ -384,6 +400,7 @@ class _Capture:
                     self.raw[path] = contents[path]
                 else:
                     self.raw.pop(path, None)
+                self.writer.rely(oid, functools.partial(convert.clean, self.repository, [path]))
                 result[path] = oid
             waiting = changed
         self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
@@ -423,6 +440,13 @@ class _Capture:
         for path, own in contents.items():
             if own and (path in lossy or (path not in converted and own != blobs[path])):
                 self.raw[path] = own
+
+    def note_permissions(self, modes: Mapping[bytes, int]) -> None:
+        """Keep the permission bits of files (path -> git's mode) that are other than usual."""
+        for path, mode in modes.items():
+            found = _mode(os.path.join(self.root, path))
+            if stat.S_ISREG(found) and stat.S_IMODE(found) != self.usual(mode):
+                self.permissions[path] = stat.S_IMODE(found)
 
     def _stamp(self, path: bytes) -> tuple[int, ...]:
         try:
@@ -513,8 +537,5 @@ def unseen_by_git(
         if mode in (trees.REGULAR, trees.EXECUTABLE) and stat.S_ISREG(_mode(os.path.join(worker.root, path)))
     }
     worker.compare(files, worker.converted(list(files)))
-    for path in entries:
-        bits = stat.S_IMODE(mode) if stat.S_ISREG(mode := _mode(os.path.join(worker.root, path))) else None
-        if bits is not None and bits != worker.usual(entries[path][0]):
-            worker.permissions[path] = bits
+    worker.note_permissions({path: mode for path, (mode, _) in entries.items()})
     return worker.raw, worker.permissions

@@ -308,7 +308,7 @@ def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
     if entry is None:
         raise CheckpointFormatError(f"checkpoint {oid[:8]} has no meta.json")
     try:
-        meta = json.loads(repository.blob(entry[1]))
+        meta = json.loads(repository.blob(entry[1]).decode("ascii"))
         found = meta["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error

@@ -23,6 +23,7 @@ from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.config import Settings
 from git_agentos.errors import (
     AgentosError,
+    CheckpointFormatError,
     CheckpointNotFound,
     InterruptedRestore,
     LockedError,
@@ -81,6 +82,10 @@ class Options:
     no_branch: bool = False
     keep_new: bool = False
     dry_run: bool = False
+
+
+class NotThere(RestoreError):
+    """A nested repository that cannot be brought back: it is told, and the rest is restored."""
 
 
 @dataclass(frozen=True)
@@ -565,9 +570,8 @@ class _Work:
         for path, oid in steps.nested.items():
             try:
                 restore_nested(self.repository, self.settings, self.origin, path, oid, application)
-            except (AgentosError, OSError) as error:
-                message = error.message if isinstance(error, AgentosError) else str(error)
-                skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {message}"))
+            except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThere) as error:
+                skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
         return skipped
 
     # -- index, operation, HEAD -----------------------------------------------------------------------------
@@ -630,7 +634,13 @@ class _Work:
         head = move.head
         if move.create and head.ref is not None and head.commit is not None:
             reason = f"{self.command}: created at checkpoint {self.checkpoint[:8]}"
-            refs.update(self.location, head.ref, head.commit, None, reason=f"agentos {reason}", who=self.who)
+            try:
+                refs.update(self.location, head.ref, head.commit, None, reason=f"agentos {reason}", who=self.who)
+            except refs.RefMoved as error:
+                raise RestoreError(
+                    f"somebody else made the branch '{head.branch}' in the same moment",
+                    "try again; nothing was changed",
+                ) from error
             created = head.ref
             application.remember(lambda: refs.delete(self.location, created, with_log=True))
         if before == head:
@@ -688,13 +698,13 @@ def restore_nested(
     if location is None:
         if record["kind"] == "submodule":
             if not nested.connect(repository, path, record):
-                raise RestoreError("its git directory is gone")
+                raise NotThere("its git directory is gone")
         else:
             nested.make_again(repository, path, record)
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     if location is None or record["checkpoint"] is None:
-        raise RestoreError("it cannot be opened")
+        raise NotThere("it cannot be opened")
     inner = Repository(location)
     started = Scan(location)
     values = started.config()

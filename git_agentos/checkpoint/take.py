@@ -15,7 +15,7 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import locks
+from git_agentos.git import consolidate, locks
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -48,7 +48,9 @@ def take(
     try:
         with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = capture(repository, writer, settings, scan, wanted)
-            return record(repository, writer, settings, state, origin)
+            taken = record(repository, writer, settings, state, origin)
+            consolidate.note(repository, writer.loose)
+            return taken
     except OSError as error:
         raise storage_error(error) from error
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format
 from git_agentos.config import AGENT_ID
 from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, LockedError, RepositoryError, UsageError
-from git_agentos.git import locks, refs, trees
+from git_agentos.git import locks, prune, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
 
@@ -77,6 +77,7 @@ def append(
             except refs.RefMoved:
                 continue
             writer.assure()
+            prune.outlast(location, writer.assure)
             return new
     raise LockedError(f"the timeline '{timeline}' moves faster than it can be appended to", "try again")
 

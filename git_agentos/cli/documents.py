@@ -59,13 +59,17 @@ def plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        # Ten thousand checkpoints have lists of paths above all.
+        return [inner if type(inner) is str else plain(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(inner) for name, inner in _fields(value).items()}
+        return {
+            name: inner if inner is None or type(inner) is str else plain(inner)
+            for name, inner in _fields(value).items()
+        }
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def _fields(value: object) -> dict[str, object]:
     if not dataclasses.is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no named fields")
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return dict(vars(value))

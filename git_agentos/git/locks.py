@@ -178,11 +178,14 @@ def _lock_files(location: Location) -> Iterator[str]:
 
 @contextlib.contextmanager
 def turn(location: Location, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
-    """Take turns among processes of ours: flock on a file of our own; it ends with the process.
+    """Take turns among processes of ours in one worktree; with `wait=False` a LockedError says that somebody is at it."""
+    with turn_at(os.path.join(own_folder(location.state_dir), name + ".turn"), shared=shared, wait=wait):
+        yield
 
-    With `wait=False` a LockedError says that somebody else has it.
-    """
-    path = os.path.join(own_folder(location.state_dir), name + ".turn")
+
+@contextlib.contextmanager
+def turn_at(path: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
+    """Take turns by flock(2) on a file of our own: it ends with the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         try:

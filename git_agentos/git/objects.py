@@ -16,7 +16,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
@@ -51,14 +51,22 @@ def hash_file(path: bytes) -> str | None:
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
-    `exists` tells whether the store has an object already. Used as a context manager: leaving it without `flush`
+    `exists` tells whether the store has an object already, `on_disk` which of several are there for sure. Used as a context manager: leaving it without `flush`
     leaves nothing visible; leaving it after `flush` drops the pack's keep file, so leave it only when a ref
     points at what was written.
     """
 
-    def __init__(self, objects_dir: str, exists: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        objects_dir: str,
+        exists: Callable[[str], bool],
+        on_disk: Callable[[Iterable[str]], set[str]],
+    ) -> None:
         self._dir = objects_dir
         self._exists = exists
+        self._on_disk = on_disk
+        self._found: dict[str, tuple[str, bytes]] = {}
+        self._relied: dict[str, Callable[[], object]] = {}
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_bytes = 0
         self._trees: dict[str, bytes] = {}
@@ -86,7 +94,10 @@ class ObjectWriter:
         oid = object_id(kind, data)
         if kind == "tree":
             self._trees[oid] = data
-        if oid in self._pending or (self._pack is not None and oid in self._pack) or self._exists(oid):
+        if oid in self._pending or (self._pack is not None and oid in self._pack):
+            return oid
+        if self._exists(oid):
+            self._found[oid] = (kind, data)
             return oid
         if self._pack is not None:
             self._pack.add(kind, oid, data)
@@ -96,6 +107,10 @@ class ObjectWriter:
         if len(self._pending) > _LOOSE_LIMIT or self._pending_bytes > _BUFFER_BYTES:
             self._open_pack()
         return oid
+
+    def rely(self, oid: str, again: Callable[[], object]) -> None:
+        """Count on an object that is in the store; `again` writes it anew if a concurrent prune has taken it."""
+        self._relied[oid] = again
 
     def pending_tree(self, oid: str) -> bytes | None:
         """A tree written through this writer, whether it is on disk yet or not."""
@@ -128,11 +143,26 @@ class ObjectWriter:
             self._pending = {}
             self._pending_bytes = 0
 
+    @property
+    def loose(self) -> list[str]:
+        """The oids of the loose objects that were written."""
+        return list(self._flushed)
+
     def assure(self) -> None:
-        """Write again what a concurrent prune has taken since `flush`: until a ref pointed at it, it could."""
-        lost = {oid: item for oid, item in self._flushed.items() if not self._exists(oid)}
+        """Write again what a concurrent prune has taken: until a ref pointed at it, it could.
+
+        That goes for what was written, and for what was found in the store and may have had no ref either.
+        """
+        wanted = {**self._found, **self._flushed}
+        there = self._on_disk([*wanted, *self._relied])
+        lost = {oid: item for oid, item in wanted.items() if oid not in there}
         if lost:
             _write_loose(self._dir, lost)
+        for oid, again in self._relied.items():
+            if oid not in there:
+                again()
+        if self._pending or self._pack is not None:
+            self.flush()
 
 
 def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> None:

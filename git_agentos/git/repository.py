@@ -6,7 +6,7 @@ Oids are hex strings above this module.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pygit2
@@ -48,6 +48,7 @@ class Repository:
             self._git = pygit2.Repository(location.git_dir)
         except (pygit2.GitError, KeyError) as error:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
+        self._odb = self._git.odb
         self.objects_dir = os.path.join(location.common_dir, "objects")
 
     # -- git ------------------------------------------------------------------------------------------------
@@ -71,17 +72,22 @@ class Repository:
             # libgit2 has it built in, but git fsck wants it as an object.
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
         # Not `in repository`: that reads the whole object.
-        return pygit2.Oid(hex=oid) in self._git.odb
+        return pygit2.Oid(hex=oid) in self._odb
+
+    def exists_for_sure(self, oids: Iterable[str]) -> set[str]:
+        """Those of `oids` that are in the store on disk now, whatever this process has open."""
+        odb = pygit2.Odb(self.objects_dir)
+        return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else pygit2.Oid(hex=oid) in odb)}
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object; MissingObjectsError if it is not there."""
         try:
-            kind, data = self._git.read(oid)
+            kind, data = self._odb.read(pygit2.Oid(hex=oid))
         except (KeyError, ValueError) as error:
             return self._read_from_promisor(oid, error)
         except pygit2.GitError as error:
             raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck tells more") from error
-        return _KINDS[int(kind)], data
+        return _KINDS[kind], data
 
     def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:
         # In a partial clone git fetches what is missing; elsewhere it says that it is missing.
@@ -98,7 +104,7 @@ class Repository:
     def is_large(self, oid: str, limit: int) -> bool:
         """Whether a blob is larger than `limit` bytes; the header alone is read."""
         try:
-            _, size = self._git.odb.read_header(oid)
+            _, size = self._odb.read_header(oid)
         except (KeyError, ValueError, pygit2.GitError):
             return int(self.git("cat-file", "-s", oid)) > limit
         return int(size) > limit
@@ -168,7 +174,7 @@ class Writer(ObjectWriter):
     """An ObjectWriter that is also a TreeStore."""
 
     def __init__(self, repository: Repository) -> None:
-        super().__init__(repository.objects_dir, repository.exists)
+        super().__init__(repository.objects_dir, repository.exists, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
 
@@ -204,17 +210,16 @@ class Writer(ObjectWriter):
 def parse_commit(oid: str, data: bytes) -> CommitData:
     """Parse a raw commit (gitformat: header lines, an empty line, the message)."""
     head, _, message = data.partition(b"\n\n")
-    tree, parents, seconds = "", [], 0
-    for line in head.split(b"\n"):
-        key, _, value = line.partition(b" ")
-        if key == b"tree":
-            tree = value.decode()
-        elif key == b"parent":
-            parents.append(value.decode())
-        elif key == b"committer":
-            words = value.rsplit(b" ", 2)
-            seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
-    return CommitData(oid, tree, tuple(parents), message, seconds)
+    # `tree` and `parent` lines come first and have a fixed length.
+    parents = []
+    position = 46
+    while head.startswith(b"parent ", position):
+        parents.append(head[position + 7 : position + 47].decode())
+        position += 48
+    _, _, committer = head.partition(b"\ncommitter ")
+    words = committer.partition(b"\n")[0].rsplit(b" ", 2)
+    seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
+    return CommitData(oid, head[5:45].decode(), tuple(parents), message, seconds)
 
 
 def is_hex(text: str) -> bool:

@@ -196,6 +196,10 @@ class Scan:
             self.location, self.index, others + _replaced(self.location, vanished)
         )
         empty += _emptied(self.location, vanished, set(empty))
+        for path in absent:
+            # To git a directory of skip-worktree paths has them in it, even if it is empty.
+            if path.endswith(b"/") and path != b"/":
+                _find_empty(os.fsencode(self.location.root), path[:-1], empty, closed)
         return Scanned(
             head_commit=head_commit,
             changed=changed,

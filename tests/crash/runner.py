@@ -22,6 +22,8 @@ CHILD = Path(__file__).with_name("child.py")
 EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
 
 _RESTORE_BRANCH = re.compile(r"refs/heads/restore/[0-9a-f]{8}/\d{8}T\d{6}Z(-\d+)?$")
+# Names of what is being written, or is no more than a sign that something is under way.
+_UNFINISHED = re.compile(r"^journal|^crash|\.(\d+|new|tmp|lock)$|tmp.*[0-9a-f]{8}")
 # The places where being killed, or failing, has always been worst.
 _WEIGHTY = re.compile(r"journal|last-restore|/index\b|/HEAD|refs/|_HEAD|rebase|sequencer|BISECT|sparse-checkout|kept/")
 
@@ -180,14 +182,9 @@ def assert_sound(repo: Repo, what: str) -> None:
         left = [path for path in git_dir.rglob("*.lock") if "objects" not in path.parts]
         for folder in ("agentos/tmp", "agentos/locks"):
             left += (git_dir / folder).glob("*") if (git_dir / folder).is_dir() else []
-        known = {"worktree.turn", "timeline.turn", "last-restore.json", "tmp", "locks", "kept"}
-        left += [path for path in (git_dir / "agentos").glob("*") if not _known(path.name, known)]
+        left += [path for path in (git_dir / "agentos").glob("*") if _UNFINISHED.search(path.name)]
         left += [path for path in git_dir.rglob("*.agentos-*") if "agentos" not in path.parts]
         assert not left, f"{what}: left behind: {', '.join(str(path) for path in left)}"
-
-
-def _known(name: str, known: set[str]) -> bool:
-    return name in known or name.startswith(("stat", "untracked"))
 
 
 def _git_dirs(root: Path) -> Iterator[Path]:

@@ -111,7 +111,7 @@ _KILLED_IN = ("restore", "restore-into-merge", "restore-swapped-types", "restore
 def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
     """A recovery that is killed can be recovered, in either direction."""
     first = prepare(runner, repo, *CHANGES[name](runner, repo))
-    inside = [step for step in range(1, len(first.steps) + 1) if _leaves_a_journal(runner, first, step)]
+    inside = _with_journal(first)
     # In the middle of the files, and between the index and HEAD.
     for step in (inside[len(inside) // 2], inside[-3]):
         first.fresh()
@@ -140,9 +140,8 @@ def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
                 assert_works(runner, case.repo, what)
 
 
-def _leaves_a_journal(runner: Runner, case: Case, step: int) -> bool:
-    """Told from the names of the steps: the journal is there from its rename to its removal."""
-    named = [n for n, text in enumerate(case.steps, 1) if "agentos/journal.json" in text and "nested" not in text]
-    renamed = next(n for n in named if case.steps[n - 1].startswith("os.rename"))
-    removed = next(n for n in named if case.steps[n - 1].startswith("os.remove"))
-    return renamed < step <= removed
+def _with_journal(case: Case) -> range:
+    """The steps before which there is a journal: from its rename to its removal."""
+    path = str(case.place / ".git/agentos/journal.json")
+    written = case.steps.index(f"os.rename {path}.new {path}") + 1
+    return range(written + 1, case.steps.index(f"os.remove {path}") + 2)

@@ -65,30 +65,36 @@ def _known_permissions(state: State, changed: Collection[bytes]) -> State:
     return replace(state, files={**files, **empty})
 
 
-def _comparable(then: Seen, now: Seen) -> tuple[State, State]:
-    ignored = then.ignored | now.ignored
+def _comparable(then: Seen, before: Seen, now: Seen) -> tuple[State, State]:
+    """The states then and now, cut down to what must be equal after a restore that began at `before`.
+
+    A file that was ignored before the restore, and that the checkpoint does not have, is nobody's to remove: it may
+    stay, and comes to light where the checkpoint's rules do not ignore it.
+    """
+    came_to_light = {path for path in before.ignored if path not in then.state.files and path in now.state.files}
+    ignored = then.ignored | now.ignored | came_to_light
+    lines = [line for line in now.state.status.split(b"\0") if line[:2] != b"? " or line[2:] not in came_to_light]
     return (
         _known_permissions(_without(then.state, ignored), then.changed),
-        _known_permissions(_without(now.state, ignored), then.changed),
+        _known_permissions(_without(replace(now.state, status=b"\0".join(lines)), ignored), then.changed),
     )
 
 
-def restored(then: Seen, now: Seen, what: str) -> None:
+def restored(then: Seen, before: Seen, now: Seen, what: str) -> None:
     """A default restore: everything is as it was, but for the branch's name."""
-    before, after = _comparable(then, now)
-    assert_same(before, after, what, branch="any", permissions="all")
+    wanted, found = _comparable(then, before, now)
+    assert_same(wanted, found, what, branch="any", permissions="all")
 
 
-def undone(then: Seen, now: Seen, what: str, *, on_branch: bool, exact: bool) -> None:
+def undone(then: Seen, before: Seen, now: Seen, what: str, *, on_branch: bool, exact: bool) -> None:
     """An undo: the state before the restore; `exact` where nothing happened since."""
-    before, after = (then.state, now.state) if exact else _comparable(then, now)
-    branch: str = "exact" if on_branch else "any"
-    assert_same(before, after, what, branch="exact" if branch == "exact" else "any", permissions="all")
+    wanted, found = (then.state, now.state) if exact else _comparable(then, before, now)
+    assert_same(wanted, found, what, branch="exact" if on_branch else "any", permissions="all")
 
 
 def restored_in_place(then: Seen, before: Seen, now: Seen, what: str) -> None:
     """`--no-branch`: HEAD stays; the operation comes back where HEAD is its commit, else stays as it is."""
-    wanted, found = _comparable(then, now)
+    wanted, found = _comparable(then, before, now)
     here, there = before.state.head, then.state.head
     fits = here.oid == there.oid and not (_on_own_branch(then.state) and here.branch is not None)
     source = then.state if fits else before.state
@@ -102,7 +108,7 @@ def _on_own_branch(state: State) -> bool:
 
 def restored_keeping_new(then: Seen, before: Seen, now: Seen, what: str) -> None:
     """`--keep-new`: all that was there then, and of what came since whatever is not in the way."""
-    wanted, found = _comparable(then, now)
+    wanted, found = _comparable(then, before, now)
     extra = {
         path: file
         for path, file in before.state.files.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ class Law(RuleBasedStateMachine):
             saved = self._choose(data)
             before = expect.look(self.repo)
             now = self._restore(saved, before)
-            expect.restored(saved.seen, now, "restore did not bring the state back")
+            expect.restored(saved.seen, before, now, "restore did not bring the state back")
 
     @precondition(lambda self: self.saved)
     @rule(data=st.data())
@@ -138,7 +139,7 @@ class Law(RuleBasedStateMachine):
             now = expect.look(self.repo)
             self.saved.append(Saved(done["saved"], before))
             on_branch = branch is None or there.split(" ")[0] in ("", wanted.state.head.oid)
-            expect.undone(wanted, now, "undo did not go back", on_branch=on_branch, exact=exact)
+            expect.undone(wanted, before, now, "undo did not go back", on_branch=on_branch, exact=exact)
             if exact:
                 expect.refs_kept(before.state, now.state, "undo moved a ref")
 
@@ -155,8 +156,9 @@ class Law(RuleBasedStateMachine):
         every = {saved.id: saved for saved in self.saved}
         some = list(every.values())[:: max(1, len(every) // _AT_THE_END)]
         for saved in some:
+            before = expect.look(self.repo)
             IN_PROCESS.restore(self.repo.path, saved.id)
-            expect.restored(saved.seen, expect.look(self.repo), f"checkpoint {saved.id[:8]} at the end")
+            expect.restored(saved.seen, before, expect.look(self.repo), f"checkpoint {saved.id[:8]} at the end")
 
     def _choose(self, data: st.DataObject) -> Saved:
         """Mostly one of the newest: index 0 is the newest, to which Hypothesis shrinks."""
@@ -167,8 +169,6 @@ class Law(RuleBasedStateMachine):
         self, saved: Saved, before: Seen, *paths: bytes, no_branch: bool = False, keep_new: bool = False
     ) -> Seen:
         """Restore, and check what holds for every kind of restore; the state now."""
-        import os
-
         names = [os.fsdecode(path) for path in paths]
         done = IN_PROCESS.restore(self.repo.path, saved.id, names, no_branch=no_branch, keep_new=keep_new)
         now = expect.look(self.repo)

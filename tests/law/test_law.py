@@ -28,7 +28,7 @@ _COMMON = settings(
     verbosity=Verbosity.normal,
 )
 settings.register_profile(
-    "ci", _COMMON, max_examples=3, stateful_step_count=14, phases=(Phase.explicit, Phase.generate, Phase.shrink)
+    "ci", _COMMON, max_examples=4, stateful_step_count=12, phases=(Phase.explicit, Phase.generate, Phase.shrink)
 )
 settings.register_profile("soak", _COMMON, max_examples=10_000 // _SHARDS, stateful_step_count=16)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")

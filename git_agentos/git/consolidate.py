@@ -1,0 +1,72 @@
+"""Packing the loose objects of many checkpoints together, from time to time.
+
+A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their oids are noted in a file of the
+common git directory, and when there are enough, git packs exactly those (`pack-objects`, with deltas), and their loose files
+go, as `git prune-packed` would do. Nothing depends on it: a failure leaves loose objects, and `git gc` packs them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+
+from git_agentos.errors import AgentosError
+from git_agentos.git import locks
+from git_agentos.git.repository import Repository
+
+_NOTES = "loose-objects"
+_TAKEN = "loose-objects.packing"
+_ROW = 41
+# About 200 checkpoints: a fifth of a second, and few enough packs for git's own limits (gc.auto 6700, gc.autoPackLimit 50).
+_ENOUGH = 3000
+
+
+def note(repository: Repository, oids: Iterable[str]) -> None:
+    """Remember loose objects that were just written, and pack when there are enough of them."""
+    rows = "".join(f"{oid}\n" for oid in oids)
+    if not rows:
+        return
+    folder = repository.location.shared_state_dir
+    with contextlib.suppress(OSError):
+        path = os.path.join(locks.own_folder(folder), _NOTES)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            os.write(descriptor, rows.encode())
+            enough = os.fstat(descriptor).st_size >= _ENOUGH * _ROW
+        finally:
+            os.close(descriptor)
+        if enough:
+            with contextlib.suppress(AgentosError):
+                _pack(repository, folder)
+
+
+def _pack(repository: Repository, folder: str) -> None:
+    """Pack what is noted; one process at a time, the others go on."""
+    with locks.turn_at(os.path.join(folder, "pack.turn"), wait=False):
+        taken = os.path.join(folder, _TAKEN)
+        rows = _rows(taken)  # left by a process that was killed here
+        os.replace(os.path.join(folder, _NOTES), taken)
+        rows += _rows(taken)
+        loose = [oid for oid in dict.fromkeys(rows) if os.path.exists(_loose_path(repository, oid))]
+        if loose:
+            base = os.path.join(repository.objects_dir, "pack", "pack")
+            repository.git(
+                "pack-objects", "-q", "--non-empty", base, data="".join(f"{oid}\n" for oid in loose).encode()
+            )
+            for oid in loose:
+                with contextlib.suppress(OSError):
+                    os.unlink(_loose_path(repository, oid))
+        os.unlink(taken)
+
+
+def _rows(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii") as file:
+            return [row for row in file.read().split("\n") if len(row) == _ROW - 1]
+    except FileNotFoundError:
+        return []
+
+
+def _loose_path(repository: Repository, oid: str) -> str:
+    return os.path.join(repository.objects_dir, oid[:2], oid[2:])

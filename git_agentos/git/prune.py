@@ -1,0 +1,34 @@
+"""Living beside `git gc --prune=now`, which removes objects that had no ref when it looked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from git_agentos.git.location import Location
+
+_PATIENCE = 10.0
+_AT_ONCE = (b"--prune=now", b"--prune=all", b"--prune=0")
+
+
+def outlast(location: Location, assure: Callable[[], None]) -> None:
+    """Call `assure` until no gc that prunes at once is running, or for ten seconds.
+
+    Such a gc may have looked at the refs just before ours moved, and delete just after. git's default, a grace of two
+    weeks, needs none of this.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while _pruning(location) and time.monotonic() < deadline:
+        time.sleep(0.02)
+        assure()
+
+
+def _pruning(location: Location) -> bool:
+    try:
+        with open(os.path.join(location.common_dir, "gc.pid"), "rb") as file:
+            pid = int(file.read().split()[0])
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return any(word in _AT_ONCE for word in file.read().split(b"\0"))
+    except (OSError, ValueError, IndexError):
+        return False

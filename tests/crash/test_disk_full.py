@@ -1,0 +1,117 @@
+"""A real file system that is full, with a little more room each time: no write at all, some, nearly all of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.runner import (
+    EXHAUSTIVE,
+    Runner,
+    assert_like,
+    assert_sound,
+    assert_works,
+    has_journal,
+    observe,
+    prepare,
+    unlike,
+)
+from tests.crash.scenarios import CHANGES, CHECKPOINTS
+from tests.support.repo import Repo, fill
+
+_PAGE = 4096
+_ROOM = 96  # pages: more than any of the commands takes
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    if os.geteuid() != 0 or not sys.platform.startswith("linux"):
+        pytest.skip("needs root on Linux, to mount a small file system")
+    folder = Path(tempfile.mkdtemp(prefix="agentos-disk-"))
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "agentos-test", str(folder)]
+    mounted = subprocess.run(command, capture_output=True)
+    if mounted.returncode != 0:
+        folder.rmdir()
+        pytest.skip("cannot mount a small file system here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+        folder.rmdir()
+
+
+def _fill_up(disk: Path, pages: int) -> Path:
+    """Fill the disk but for so many pages; removing the file frees it."""
+    filler = disk / "filler"
+    found = os.statvfs(disk)
+    free = found.f_bavail * found.f_frsize
+    with open(filler, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free - pages * _PAGE)
+    return filler
+
+
+def _rooms() -> range:
+    return range(0, _ROOM, 1 if EXHAUSTIVE else 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo"])
+def test_change(runner: Runner, disk: Path, name: str) -> None:
+    repo = fill(Repo.init(disk / "repo"))
+    case = prepare(runner, repo, *CHANGES[name](runner, repo))
+    codes = set()
+    for pages in _rooms():
+        case.fresh()
+        filler = _fill_up(disk, pages)
+        done = runner.run(case.place, *case.argv)
+        filler.unlink()
+        codes.add(done.code)
+        what = f"{name} with {pages} pages: {done}"
+        assert done.code in (0, 1), what
+        assert "Traceback" not in done.err, what
+        if done.code == 0:
+            assert_like(case.after, observe(case.repo), what)
+        elif has_journal(case.repo):
+            assert "git agentos recover" in done.err, what
+            abort = pages % 2 == 0
+            runner.run_ok(case.place, "recover", *(["--abort"] if abort else []))
+            assert_like(case.before if abort else case.after, observe(case.repo), what)
+        else:
+            assert "pace left" in done.err, what
+            assert_like(case.before, observe(case.repo), what)
+        runner.run_ok(case.place, "recover")
+        assert_sound(case.repo, what)
+    assert codes == {0, 1}, "the room is meant to be too small at first, and large enough in the end"
+    assert_works(runner, case.repo, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoint(runner: Runner, disk: Path, name: str) -> None:
+    repo = fill(Repo.init(disk / "repo"))
+    case = prepare(runner, repo, *CHECKPOINTS[name](runner, repo))
+    codes = set()
+    for pages in _rooms():
+        case.fresh()
+        filler = _fill_up(disk, pages)
+        done = runner.run(case.place, *case.argv)
+        filler.unlink()
+        codes.add(done.code)
+        what = f"{name} with {pages} pages: {done}"
+        assert done.code in (0, 1), what
+        assert "Traceback" not in done.err, what
+        if done.code == 1:
+            assert "pace left" in done.err, what
+        assert not unlike(case.before, observe(case.repo)), what
+        runner.run_ok(case.place, "recover")
+        assert_sound(case.repo, what)
+    assert codes == {0, 1}, "the room is meant to be too small at first, and large enough in the end"
+    assert_works(runner, case.repo, name)
+
