@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PREFIX ?=
 PYTEST_ARGS ?=
-SHELL_FILES := install.sh .ci/run $(wildcard hooks/*)
+SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -44,8 +44,9 @@ shellcheck: ## shellcheck, where it is installed
 bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS.md
 	$(BIN)/python -m bench
 
-soak: $(VENV)/.test ## 10,000 cases of the round-trip law
+soak: $(VENV)/.test ## 10,000 cases of the round-trip law, and a kill and a fault at every step
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
+	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/crash $(PYTEST_ARGS)
 
 install: ## install for this user, or below PREFIX=DIR
 	./install.sh $(if $(PREFIX),--prefix '$(PREFIX)')

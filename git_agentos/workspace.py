@@ -29,7 +29,7 @@ from git_agentos.git.scan import Scan, read_config
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.doctor import Finding
-    from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Status
+    from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Interrupted, Status
     from git_agentos.checkpoint.pick import Pick
     from git_agentos.checkpoint.restore import Recovery, Restoration
     from git_agentos.checkpoint.state import Skipped
@@ -228,8 +228,9 @@ class Workspace:
             keep_new=keep_new,
             dry_run=dry_run,
         )
-        self._discard()
-        return transaction.restore(self._repository, self._settings, self._origin(), checkpoint, options)
+        return transaction.restore(
+            self._repository, self._settings, self._origin(), checkpoint, options, scan=self._started()
+        )
 
     def undo(self, *, dry_run: bool = False) -> Restoration:
         """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
@@ -379,8 +380,8 @@ def open_workspace(
 ) -> Workspace:
     """The workspace of the worktree that `path` is in.
 
-    `agent` says who acts; without it AGENTOS_AGENT_ID, else the worktree's own id. `scan` is one that was started for this
-    path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.
+    `agent` says who acts; without it AGENTOS_AGENT_ID, else the worktree's own id. `scan` is one that was started for
+    this path before. Raises RepositoryError outside of a worktree, UnsupportedRepository where libgit2 cannot serve.
     """
     start = os.path.realpath(os.fspath(path))
     location = scan.location if scan is not None else locate(os.fspath(path))
@@ -397,6 +398,6 @@ def _time(item: Checkpoint) -> datetime:
 
 
 __all__ = [
-    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Interrupted", "Pick", "Recovery", "Restoration", "Skipped",
-    "Status", "Workspace", "open_workspace",
+    "Checkpoint", "Diff", "FileChange", "FileContent", "Finding", "Interrupted", "Pick", "Recovery", "Restoration",
+    "Skipped", "Status", "Workspace", "open_workspace",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Carrying out a plan in the worktree, and taking it back if a step fails.
 
 Everything that will be written is made in a scratch directory first, so a full disk or a failing filter is met before
-anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with its
-inode and times, if a later step fails.
+anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with
+its inode and times, if a later step fails.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ class Application:
         self.plan = plan
         self.staged = staged
         self._undo: list[Callable[[], None]] = []
+        self._put_in_place: dict[bytes, tuple[int, int, int]] = {}
 
     def remember(self, step: Callable[[], None]) -> None:
         """Add a step that takes back something done outside of the worktree's files."""
@@ -161,6 +162,23 @@ class Application:
             self._make_parents(path + b"/")
         for path, bits in plan.chmod.items():
             self._chmod(path, bits)
+
+    def wrong(self) -> list[bytes]:
+        """Paths that are not as the plan left them."""
+        found = []
+        for path, expected in self._put_in_place.items():
+            try:
+                status = os.lstat(os.path.join(self.root, path))
+            except OSError:
+                found.append(path)
+                continue
+            if _identity(status) != expected:
+                found.append(path)
+        for path in self.plan.remove:
+            full = os.path.join(self.root, path)
+            if os.path.lexists(full) and not os.path.isdir(full) and path not in self._put_in_place:
+                found.append(path)
+        return found
 
     def take_back(self) -> None:
         """Undo everything; the first failure ends it (the journal then leads on)."""
@@ -189,6 +207,7 @@ class Application:
             self._remove_tree_of_directories(path)
             found = None
         place = self.staged.files[path]
+        self._put_in_place[path] = _identity(os.lstat(place))
         if found is None:
             _rename(place, target)
             self._undo.append(lambda: _rename(target, place))
@@ -222,10 +241,9 @@ class Application:
         """Remove the directories that lost their last file, unless the target has them empty."""
         gone = [*self.plan.remove, *self.plan.remove_directories]
         parents = {path.rpartition(b"/")[0] for path in gone} - {b""}
-        for parent in sorted(parents, key=len, reverse=True):
-            while parent and parent not in self.plan.keep_directories:
-                if not self._rmdir(parent):
-                    break
+        for deepest in sorted(parents, key=len, reverse=True):
+            parent = deepest
+            while parent and parent not in self.plan.keep_directories and self._rmdir(parent):
                 parent = parent.rpartition(b"/")[0]
 
     def _remove_tree_of_directories(self, path: bytes) -> None:
@@ -257,6 +275,11 @@ class Application:
         if stat.S_ISREG(found.st_mode):
             os.chmod(full, bits)
             self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    """What a rename leaves as it is, and any write changes."""
+    return (stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 
 def _remover(full: bytes) -> Callable[[], None]:

@@ -24,7 +24,6 @@ from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import convert, ignore, locks, refs, scan, trees
-from git_agentos.git.location import Location
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, Scanned
@@ -32,6 +31,7 @@ from git_agentos.git.trees import Change, Entry
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
+_TICK_NS = 12_000_000
 _PATIENCE = 20.0  # seconds
 TORN = "changed while it was being read; the saved bytes may be torn"
 TOO_LARGE = "larger than agentos.maxFileSize"
@@ -42,14 +42,12 @@ class Request(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
     `ignored` names ignored files to save; `everything_ignored` takes them all. `take_nested` makes a checkpoint in
-    a repository inside the worktree and returns its id; without it there is a record of its HEAD alone. `index_file` names an index file to look at in the
-    place of the worktree's own.
+    a repository inside the worktree and returns its id; without it there is a record of its HEAD alone.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
-    index_file: str | None = None
 
 
 def capture(
@@ -67,24 +65,18 @@ def capture(
     request = request or Request()
     deadline = time.monotonic() + _PATIENCE
     for attempt in itertools.count():
-        before = _index_stamp(location)
-        current = started if attempt == 0 and started is not None else Scan(location, index=request.index_file)
+        current = started if attempt == 0 and started is not None else Scan(location)
         scanned = current.read()
         head = refs.read_head(location)
-        settled = head.commit == scanned.head_commit and (before == _index_stamp(location) or attempt > 1)
+        settled = head.commit == scanned.head_commit and (
+            current.index_stamp == scan.index_stamp(location) or attempt > 1
+        )
         if settled:
             break
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
         time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
     return _Capture(repository, writer, settings, scanned, request).state(head)
-
-
-def _index_stamp(location: Location) -> tuple[int, ...]:
-    try:
-        return row(os.stat(os.path.join(location.git_dir, "index")))
-    except FileNotFoundError:
-        return ()
 
 
 class _Capture:
@@ -137,7 +129,7 @@ class _Capture:
         others = {path: entries[path] for path in untracked if path in entries}
         saved_ignored = {path: entries[path] for path in ignored if path in entries}
         repositories = nested.capture(
-            self.repository, self.writer, self.settings, scanned.nested, scanned.gitlinks, self.request.take_nested
+            self.repository, self.writer, scanned.nested, scanned.gitlinks, self.request.take_nested
         )
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
@@ -346,7 +338,7 @@ class _Capture:
                     "make it readable, or ignore it",
                 ) from error
             try:
-                before = os.fstat(descriptor)
+                before = _settled(descriptor)
                 known = self.cache.get(path, before)
                 if known is not None and self.repository.exists(known):
                     self.writer.rely(known, functools.partial(self._read_again, path, known))
@@ -460,11 +452,7 @@ class _Capture:
         with locks.scratch(location) as folder:
             into = os.path.join(folder, "smudged")
             os.mkdir(into)
-            base = (
-                self.request.index_file or os.path.join(location.git_dir, "index")
-                if self.scanned.tracks_attributes
-                else None
-            )
+            base = os.path.join(location.git_dir, "index") if self.scanned.tracks_attributes else None
             try:
                 convert.smudge(
                     self.repository,
@@ -501,6 +489,24 @@ def _same(one: bytes, other: bytes) -> bool:
                     return True
     except OSError:
         return False
+
+
+def _settled(descriptor: int) -> os.stat_result:
+    """The stat data of an open file that nobody is writing at this moment, and whose time stamps will show it if
+    somebody begins to.
+
+    A write sets the modification time when it begins, in the ticks of a coarse clock. So a stamp of this very tick is
+    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock.
+    """
+    while True:
+        with contextlib.suppress(OSError, AttributeError):
+            os.lseek(descriptor, 0, os.SEEK_HOLE)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        found = os.fstat(descriptor)
+        age = now_ns() - max(found.st_mtime_ns, found.st_ctime_ns)
+        if not 0 <= age < _TICK_NS:
+            return found
+        time.sleep((_TICK_NS - age) / 1e9)
 
 
 def _read(descriptor: int, size: int) -> bytes:

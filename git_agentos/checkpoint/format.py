@@ -17,9 +17,9 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       sparse-checkout    the patterns of a sparse checkout
 
 C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and
-where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the parents
-previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in progress and
-of nested repositories.
+where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
+parents previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in
+progress and of nested repositories.
 
 meta.json (UTF-8 JSON; paths relative to the worktree root as `os.fsdecode` gives them, so a byte that is not UTF-8 is a
 lone surrogate, escaped):
@@ -80,8 +80,8 @@ ALWAYS = ("manual", "milestone")
 class Checkpoint:
     """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
 
-    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are text
-    (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger found
+    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
+    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger found
     nothing new and this is the earlier checkpoint.
     """
 

@@ -1,8 +1,8 @@
 """The journal of a restore: what a killed one leaves, so that `recover` can finish it or go back.
 
-It names two checkpoints, and together they hold every byte: `saved` (before) and `target` (after). So it needs no list of
-steps: recovery looks at what is there and plans anew. One JSON file, `<git dir>/agentos/journal.json`, written beside,
-fsynced and renamed before the first change, and removed after the last.
+It names two checkpoints, and together they hold every byte: `saved` (before) and `target` (after). So it needs no
+list of steps: recovery looks at what is there and plans anew. One JSON file, `<git dir>/agentos/journal.json`,
+written beside, fsynced and renamed before the first change, and removed after the last.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ _VERSION = 1
 _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
 _NEW = ".new"
+_UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z")
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Journal:
     """A restore under way.
 
     `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to make at
-    `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo` shall go
-    back to (that of the first attempt, where this one is a recovery's).
+    `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo`
+    shall go back to (that of the first attempt, where this one is a recovery's).
     """
 
     command: str
@@ -133,9 +135,14 @@ def remove(location: Location) -> None:
 
 
 def remove_unfinished(location: Location) -> list[str]:
-    """Remove what a process that was killed while it wrote left beside; the paths."""
-    paths = [os.path.join(location.state_dir, name + _NEW) for name in (_JOURNAL, _LAST)]
-    return [path for path in paths if _forget(path)]
+    """Remove what processes that were killed while they wrote a file of the state folder left beside it; the paths.
+
+    Whoever writes there has its turn; it is for the one to call this who has it alone.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        names = [name for name in os.listdir(location.state_dir) if _UNFINISHED.search(name)]
+        return [path for path in (os.path.join(location.state_dir, name) for name in names) if _forget(path)]
+    return []
 
 
 def write_last(location: Location, last: Last) -> None:

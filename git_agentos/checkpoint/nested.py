@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint.state import Skipped
-from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, GitCommandError, RepositoryError
 from git_agentos.git import locks, process, refs, scan, trees
 from git_agentos.git.location import Location, locate
@@ -86,7 +85,6 @@ def locate_at(root: str, path: bytes) -> Location | None:
 def capture(
     repository: Repository,
     writer: Writer,
-    settings: Settings,
     untracked: Sequence[bytes],
     gitlinks: Mapping[bytes, str],
     take: Take | None,
@@ -160,7 +158,8 @@ def _bring_in(
     with contextlib.suppress(OSError), open(os.path.join(location.common_dir, "config"), "rb") as file:
         record["config"] = file.read().decode("latin-1")
     commits: dict[str, None] = {}
-    for oid in [*found.values(), *([head.commit] if head.commit else [])]:
+    for tip in [*found.values(), *([head.commit] if head.commit else [])]:
+        oid = tip
         kind, data = inner.read(oid)
         while kind == "tag":
             record["tags"][oid] = data.decode("latin-1")

@@ -1,7 +1,8 @@
 """What must be done to get from one state to another: worked out completely before anything is touched.
 
-Only paths that differ are in a plan. It also finds what is in the way: files that the present state does not hold (ignored
-ones) and that would be overwritten or removed have to be saved first; what cannot be saved makes the plan impossible.
+Only paths that differ are in a plan. It also finds what is in the way: files that the present state does not hold
+(ignored ones) and that would be overwritten or removed have to be saved first; what cannot be saved makes the plan
+impossible.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class FileWrite:
 @dataclass(frozen=True)
 class Plan:
     """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `created` are
-    paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way; `aside` nested repositories
-    that leave; `nested` those that come or change (path -> description blob)."""
+    paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way;
+    `aside` nested repositories that leave; `nested` those that come or change (path -> description blob)."""
 
     write: Mapping[bytes, FileWrite] = field(default_factory=dict)
     remove: Sequence[bytes] = ()
@@ -159,7 +160,7 @@ class _Planner:
         left_out = {os.fsencode(item.path) for item in self.target.skipped}
         remove = [path for path in remove if path not in left_out]
         remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
-        self.skipped += [item for item in self.now.skipped if item.reason == capture.TOO_LARGE]
+        self.skipped += [item for item in self.now.skipped if item.reason != capture.TORN]
         nested = self._nested()
         blocking = self._blocking_directories(write)
         if self.keep_new:
@@ -371,14 +372,14 @@ class _Planner:
                 if found is not None and not stat.S_ISDIR(found.st_mode) and parent not in remove:
                     self._obstacle(parent)
         same: list[bytes] = []
-        for path in write:
+        for path, file in write.items():
             found = self._lstat(path)
             if found is None:
                 continue
             if stat.S_ISDIR(found.st_mode):
                 self._inside(path, remove)
             elif not self._is_visible_now(path):
-                if self._holds(path, found, write[path]):
+                if self._holds(path, found, file):
                     same.append(path)
                 else:
                     self._obstacle(path)
@@ -428,8 +429,9 @@ class _Planner:
 
     def _nested(self) -> dict[bytes, str]:
         """Repositories that come or change; those that the target does not have are put aside."""
+        left_out = {os.fsencode(item.path).rstrip(b"/") for item in self.target.skipped}
         for path in self.now.nested:
-            if path in self.target.nested or not self.wanted(path):
+            if path in self.target.nested or path in left_out or not self.wanted(path):
                 continue
             if self.keep_new:
                 self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))

@@ -1,9 +1,9 @@
 """Restore, undo and recover: the transaction that brings a saved state back.
 
-The order is: resolve the target, take `index.lock`, capture now, plan, save now, make everything ready beside the worktree,
-write the journal; then files, the new index (beside the real one), verify; then, by one rename or small write each, index,
-operation in progress, HEAD; then the record for `undo`, and the journal goes. A failure on the way takes everything
-back; a kill leaves the journal, which names both states.
+The order is: resolve the target, take `index.lock`, capture now, plan, save now, make everything ready beside the
+worktree, write the journal; then files, the new index (beside the real one), verify; then, by one rename or small
+write each, index, operation in progress, HEAD; then the record for `undo`, and the journal goes. A failure on the way
+takes everything back; a kill leaves the journal, which names both states.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ BRANCHES = "refs/heads/"
 class Restoration:
     """What a restore did, or, in a dry run, would do; the fields are the keys of the JSON kind `restore`.
 
-    `checkpoint` is the id restored, `saved` the id that holds the state before (None in a dry run), `branch` the short name
-    of the branch that HEAD is on afterwards (None if detached), `head` its commit. Paths are text.
+    `checkpoint` is the id restored, `saved` the id that holds the state before (None in a dry run), `branch` the
+    short name of the branch that HEAD is on afterwards (None if detached), `head` its commit. Paths are text.
     """
 
     checkpoint: str
@@ -100,9 +100,18 @@ class Move:
 
 
 def restore(
-    repository: Repository, settings: Settings, origin: Origin, checkpoint: str, options: Options
+    repository: Repository,
+    settings: Settings,
+    origin: Origin,
+    checkpoint: str,
+    options: Options,
+    *,
+    scan: Scan | None = None,
 ) -> Restoration:
-    """Bring the worktree to the state of `checkpoint`. The state before is saved, and `undo` goes back to it."""
+    """Bring the worktree to the state of `checkpoint`. The state before is saved, and `undo` goes back to it.
+
+    `scan` is one of this worktree that is under way already.
+    """
     refuse_interrupted(repository.location)
     with _errors():
         target = _resolve(repository, checkpoint)
@@ -115,6 +124,7 @@ def restore(
             here = refs.read_head(repository.location)
             with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
             work = _Work(repository, settings, origin, "restore", checkpoint, target, move, options, with_operation)
+            work.scan = scan
             return work.run()
 
 
@@ -318,6 +328,7 @@ class _Work:
         self.move = move
         self.options = options
         self.with_operation = with_operation
+        self.scan: Scan | None = None
         self.interrupted: Journal | None = None
         self.abort = False
         self.who = os.fsdecode(settings.committer)
@@ -329,7 +340,7 @@ class _Work:
         lock = self._lock_index()
         try:
             with locks.scratch(self.location) as folder, self.repository.writer() as writer:
-                return self._locked(writer, folder, lock)
+                return self._locked(writer, folder)
         finally:
             with contextlib.suppress(OSError):
                 locks.release(lock)
@@ -346,7 +357,7 @@ class _Work:
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
         """The state now and the plan; asked twice where ignored files are in the way and have to be saved."""
         request = capture.Request(take_nested=self._take_nested())
-        now = capture.capture(self.repository, writer, self.settings, None, request)
+        now = capture.capture(self.repository, writer, self.settings, self.scan, request)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
         if found.unsaved:
@@ -384,7 +395,7 @@ class _Work:
             return None
         return functools.partial(take.take_nested, origin=self.origin, settings=self.settings)
 
-    def _locked(self, writer: Writer, folder: str, lock: locks.Held) -> Restoration:
+    def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, steps = self._plan(writer)
         self._check_paths(writer, now)
         self._check_objects(steps)
@@ -411,7 +422,7 @@ class _Work:
             journal.write(self.location, entry)
         application = apply.Application(self.repository, steps, staged)
         try:
-            skipped = self._change(writer, now, steps, application, folder, saved)
+            skipped = self._change(writer, steps, application, folder, saved)
         except BaseException as error:
             self._take_back(application, error)
             raise
@@ -441,7 +452,7 @@ class _Work:
             return
         if refs.resolve(self.location, made.head_ref) == made.head_commit:
             with contextlib.suppress(RepositoryError):  # packed meanwhile
-                refs.delete(self.location, made.head_ref)
+                refs.delete(self.location, made.head_ref, with_log=True)
 
     def _take_back(self, application: apply.Application, error: BaseException) -> None:
         try:
@@ -456,7 +467,7 @@ class _Work:
             ) from error
 
     def _change(
-        self, writer: Writer, now: State, steps: Plan, application: apply.Application, folder: str, saved: str
+        self, writer: Writer, steps: Plan, application: apply.Application, folder: str, saved: str
     ) -> list[Skipped]:
         skipped = self._put_aside(steps, application, saved)
         application.run()
@@ -467,7 +478,8 @@ class _Work:
         os.mkdir(scratch)
         self._restore_sparse(application)
         index.apply(self.repository, new_index, steps.index, scratch)
-        self._verify(writer, now, new_index, steps)
+        index.refresh(self.repository, new_index, self._unmodified(writer, steps))
+        self._verify(application, new_index)
         self._replace_index(application, new_index, folder)
         if self.with_operation:
             self._set_operation(application, folder)
@@ -512,38 +524,39 @@ class _Work:
                     "git fsck tells more; nothing was changed",
                 ) from error
 
-    def _verify(self, writer: Writer, now: State, new_index: str, steps: Plan) -> None:
-        """Look at the result as a checkpoint would: the worktree and the new index are the target's."""
-        scan = Scan(self.location, index=new_index)
-        found = capture.capture(self.repository, writer, self.settings, scan, capture.Request(index_file=new_index))
-        left = {os.fsencode(item.path) for item in (*steps.skipped, *found.skipped, *self.target.skipped)}
-        wrong = [
+    def _unmodified(self, writer: Writer, steps: Plan) -> list[bytes]:
+        """Paths that were written or staged anew and are, in the target, as the index has them: their stat data in the
+        index is stale."""
+        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
+        return [
             path
-            for path, (before, after) in trees.diff(writer, found.visible_tree, self.target.visible_tree).items()
-            if path not in left
-            and not _gitlink(before, after)
+            for path in dict.fromkeys([*steps.write, *steps.index.entries])
+            if path not in apart
             and self._concerned(path)
-            # Written, and hidden by ignore rules of outside (info/exclude): it is there.
-            and not (before is None and after is not None and self._is_there(path))
-            # An ignored file that comes to light with other ignore rules is nobody's to remove.
-            and (after is not None or trees.find(writer, now.visible_tree, path) is not None or path in now.ignored)
+            and (entry := trees.find(writer, self.target.tree, path)) is not None
+            and entry[0] != trees.GITLINK
+            and entry == trees.find(writer, self.target.index_tree, path)
+            and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
         ]
-        if self.options.keep_new:
-            wrong = [path for path in wrong if trees.find(writer, self.target.visible_tree, path) is not None]
-        wrong += [
-            path for path in trees.diff(writer, found.index_tree, self.target.index_tree) if self._concerned(path)
-        ]
-        if self.options.paths is None and found.stages != self.target.stages:
-            wrong += found.stages.keys() ^ self.target.stages.keys()
+
+    def _verify(self, application: apply.Application, new_index: str) -> None:
+        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
+        is gone, and git reads the index as the tree that it shall be."""
+        wrong = application.wrong()
+        if self.options.paths is None:
+            wrong += [
+                path
+                for path in index.differences(self.repository, new_index, self.target.index_tree)
+                if path not in self.target.stages and path not in self.target.intent_to_add
+            ]
+            if index.stages(self.repository, new_index) != self.target.stages:
+                wrong += self.target.stages
         if wrong:
             names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
             raise RestoreError(
                 f"{len(set(wrong))} paths changed while they were being restored: {names}",
                 "something else writes to this worktree; everything was put back as it was",
             )
-
-    def _is_there(self, path: bytes) -> bool:
-        return os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
 
     def _concerned(self, path: bytes) -> bool:
         return self.options.paths is None or any(
@@ -667,10 +680,6 @@ class _Work:
         )
 
 
-def _gitlink(*entries: trees.Entry | None) -> bool:
-    return any(entry is not None and entry[0] == trees.GITLINK for entry in entries)
-
-
 def _replace_file(path: str, data: bytes | None) -> None:
     if data is None:
         os.unlink(path)
@@ -712,16 +721,33 @@ def restore_nested(
     own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
     target = _resolve(inner, record["checkpoint"])
     with _exclusive(location):
+        move = _back_to(location, record["checkpoint"], target)
+        here = refs.read_head(location)
+        if origin.restores is not None and here.commit == target.head.commit and _made_for(here, record["checkpoint"]):
+            move = Move(here, create=False)  # an attempt that was killed has put it there
         if journal.read(location) is not None:
             journal.remove(location)  # the restore around it was killed, and is being done again
-        move = _back_to(location, record["checkpoint"], target)
         work = _Work(
             inner, settings._replace(values=values), own, "restore", record["checkpoint"], target, move, Options(), True
         )
         done = work.run()
     saved = done.saved
+    made = move.head.ref
+    if move.create and made is not None:
+        application.remember(lambda: _drop_made(inner, made, move.head.commit))
     if saved is not None:
         application.remember(lambda: _nested_back(inner, settings._replace(values=values), own, saved))
+
+
+def _drop_made(repository: Repository, ref: str, commit: str | None) -> None:
+    """Remove a branch that a restore made and that nobody has used."""
+    location = repository.location
+    if refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
+        refs.delete(location, ref, with_log=True)
+
+
+def _made_for(head: Head, checkpoint: str) -> bool:
+    return (head.branch or "").startswith(f"restore/{checkpoint[:8]}/")
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:

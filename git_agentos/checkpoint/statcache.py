@@ -1,8 +1,8 @@
 """Which blob a file had when it was last hashed: so that a gigabyte of untracked files is read once.
 
-An entry is used only while the file's stat data is what it was, and is kept only if the file had rested for a while when
-it was read. That is git's racy-time rule (Documentation/technical/racy-git.txt) with the clock's granularity in the
-place of the index's own time: a change after the read then has a later time stamp, whatever its size.
+An entry is used only while the file's stat data is what it was, and is kept only if the file had rested for a while
+when it was read. That is git's racy-time rule (Documentation/technical/racy-git.txt) with the clock's granularity in
+the place of the index's own time: a change after the read then has a later time stamp, whatever its size.
 
 The cache is a file of the worktree's git directory; it can be deleted at any time. Layout: JSON
 `{"version": 1, "files": {path: [mtime_ns, ctime_ns, size, inode, device, mode, oid]}}`.

@@ -37,8 +37,8 @@ class State(NamedTuple):
     """Everything that a checkpoint holds.
 
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
-    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below). `not_present` names
-    paths, ignored ones among them, that are known not to exist. `raw` maps paths
+    skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
+    `not_present` names paths, ignored ones among them, that are known not to exist. `raw` maps paths
     to blobs of the worktree's own bytes where a checkout would not give them. `permissions` holds the bits (07777) of
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
     blobs; `operation_trees` names trees that they mention. `nested` maps directories to the blobs that describe the

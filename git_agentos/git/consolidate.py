@@ -1,8 +1,9 @@
 """Packing the loose objects of many checkpoints together, from time to time.
 
 A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their oids are noted in a file of the
-common git directory, and when there are enough, git packs exactly those (`pack-objects`, with deltas), and their loose files
-go, as `git prune-packed` would do. Nothing depends on it: a failure leaves loose objects, and `git gc` packs them too.
+common git directory, and when there are enough, git packs exactly those (`pack-objects`, with deltas), and their
+loose files go, as `git prune-packed` would do. Nothing depends on it: a failure leaves loose objects, and `git gc`
+packs them too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from git_agentos.git.repository import Repository
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
 _ROW = 41
-# About 200 checkpoints: a fifth of a second, and few enough packs for git's own limits (gc.auto 6700, gc.autoPackLimit 50).
+# About 200 checkpoints: a fifth of a second, and few enough packs for git's own limits (gc.auto 6700,
+# gc.autoPackLimit 50).
 _ENOUGH = 3000
 
 

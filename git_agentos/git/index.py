@@ -1,8 +1,8 @@
 """Rewriting the index through git: entries, stages and the flags that trees cannot hold.
 
-git does every edit (`update-index`), on a copy beside the real index: split and sparse indexes, versions, untracked cache
-and extensions stay as git wants them, entries that do not change keep their stat data, and the real index is replaced
-by one rename while `index.lock` is held.
+git does every edit (`update-index`), on a copy beside the real index: split and sparse indexes, versions, untracked
+cache and extensions stay as git wants them, entries that do not change keep their stat data, and the real index is
+replaced by one rename while `index.lock` is held.
 """
 
 from __future__ import annotations
@@ -89,16 +89,26 @@ def _intend(repository: Repository, paths: Mapping[bytes, int], env: Mapping[str
     )  # fmt: skip
 
 
-def expand_flags(repository: Repository, index: str, flagged: Iterable[bytes]) -> set[bytes]:
-    """The entries that a list of paths and directories (`a/`, and `/` for the whole index) stands for."""
-    listed = list(flagged)
-    plain = {path for path in listed if not path.endswith(b"/")}
-    folders = [path for path in listed if path.endswith(b"/")]
-    if not folders:
-        return plain
-    out = repository.git("ls-files", "-z", env={"GIT_INDEX_FILE": index})
-    every = [path for path in out.split(b"\0") if path]
-    if b"/" in folders:
-        return set(every)
-    prefixes = tuple(folders)
-    return plain | {path for path in every if path.startswith(prefixes)}
+def refresh(repository: Repository, index: str, paths: Iterable[bytes]) -> None:
+    """Give these unmodified paths the stat data of their files, so that nobody has to read them again."""
+    data = b"".join(path + b"\0" for path in paths)
+    if data:
+        args = ("-c", "core.ignoreStat=false", "-c", "core.safecrlf=false", "update-index", "-z", "--stdin")
+        repository.git(*args, data=data, env={"GIT_INDEX_FILE": index})
+
+
+def differences(repository: Repository, index: str, tree: str) -> list[bytes]:
+    """Paths at which the index is not `tree`; conflicts among them."""
+    args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--ita-invisible-in-index", tree)
+    return [path for path in repository.git(*args, env={"GIT_INDEX_FILE": index}).split(b"\0") if path]
+
+
+def stages(repository: Repository, index: str) -> dict[bytes, dict[int, trees.Entry]]:
+    """The paths in conflict, with their stages."""
+    found: dict[bytes, dict[int, trees.Entry]] = {}
+    for record in repository.git("ls-files", "--unmerged", "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
+        if record:
+            entry, _, path = record.partition(b"\t")
+            mode, oid, stage = entry.split(b" ")
+            found.setdefault(path, {})[int(stage)] = (int(mode, 8), oid.decode())
+    return found

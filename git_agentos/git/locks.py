@@ -178,7 +178,8 @@ def _lock_files(location: Location) -> Iterator[str]:
 
 @contextlib.contextmanager
 def turn(location: Location, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
-    """Take turns among processes of ours in one worktree; with `wait=False` a LockedError says that somebody is at it."""
+    """Take turns among processes of ours in one worktree; with `wait=False` a LockedError says that somebody is at
+    it."""
     with turn_at(os.path.join(own_folder(location.state_dir), name + ".turn"), shared=shared, wait=wait):
         yield
 

@@ -51,9 +51,9 @@ def hash_file(path: bytes) -> str | None:
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
-    `exists` tells whether the store has an object already, `on_disk` which of several are there for sure. Used as a context manager: leaving it without `flush`
-    leaves nothing visible; leaving it after `flush` drops the pack's keep file, so leave it only when a ref
-    points at what was written.
+    `exists` tells whether the store has an object already, `on_disk` which of several are there for sure. Used as a
+    context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the pack's keep
+    file, so leave it only when a ref points at what was written.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class _Pack:
         os.makedirs(folder, exist_ok=True)
         self._folder = folder
         self._path = os.path.join(folder, f"tmp_pack_{os.urandom(6).hex()}")
-        self._file = open(self._path, "xb+", buffering=1 << 18)
+        self._file = open(self._path, "xb+", buffering=1 << 18)  # noqa: SIM115 (closed by finish or abandon)
         self._offset = 12
         self._entries: dict[str, tuple[int, int]] = {}  # oid -> crc32, offset
         self._file.write(struct.pack(">4sII", b"PACK", 2, 0))

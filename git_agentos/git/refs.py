@@ -1,8 +1,8 @@
 """HEAD and refs in the files backend: read, and change by compare-and-swap.
 
 Written here, and not through libgit2 or `git update-ref`, for two reasons: locks must be provably ours when the process
-is killed (see `locks`), and no hook may run. The protocol is git's: make `<ref>.lock`, look at the present value, rename.
-Refs of our own have no reflog; HEAD and branches get one where git would write one (gitrepository-layout(5)).
+is killed (see `locks`), and no hook may run. The protocol is git's: make `<ref>.lock`, look at the present value,
+rename. Refs of our own have no reflog; HEAD and branches get one where git would write one (gitrepository-layout(5)).
 """
 
 from __future__ import annotations

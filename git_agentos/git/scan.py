@@ -101,11 +101,11 @@ class Scanned(NamedTuple):
 class _Child:
     """A git process whose output goes to memory files, so that it never waits for us to read a pipe."""
 
-    def __init__(self, args: Sequence[str | bytes], location: Location, index: str | None, fixed: bool = True) -> None:
+    def __init__(self, args: Sequence[str | bytes], location: Location, *, fixed: bool = True) -> None:
         self.args = args
         self.out = _memory_file()
         self.err = _memory_file()
-        env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+        env = location.environment()
         self.process = process.spawn(args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, fixed=fixed)
 
     def result(self) -> tuple[bytes, bytes]:
@@ -140,18 +140,26 @@ def _contents(descriptor: int) -> bytes:
         return file.read()
 
 
+def index_stamp(location: Location) -> tuple[int, ...]:
+    """What changes whenever the worktree's index is written."""
+    try:
+        found = os.stat(os.path.join(location.git_dir, "index"))
+    except FileNotFoundError:
+        return ()
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
 class Scan:
     """A scan under way in one worktree."""
 
-    def __init__(self, location: Location, *, index: str | None = None) -> None:
-        """Start scanning; with `index`, against that index file, whose stat data is refreshed on the way."""
+    def __init__(self, location: Location) -> None:
         self.location = location
-        self.index = index
-        self._config = _Child(_CONFIG, location, None, fixed=False)
-        self._status = _Child(_STATUS if index is None else _STATUS[1:], location, index)
-        self._others = _Child((*_OTHERS, "--directory"), location, index)
-        self._flags = _Child(_FLAGS, location, index)
-        self._version = _Child(("version",), location, None)
+        self.index_stamp = index_stamp(location)
+        self._config = _Child(_CONFIG, location, fixed=False)
+        self._status = _Child(_STATUS, location)
+        self._others = _Child((*_OTHERS, "--directory"), location)
+        self._flags = _Child(_FLAGS, location)
+        self._version = _Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
 
     @classmethod
@@ -184,7 +192,7 @@ class Scan:
         head_commit, changed, unmerged = _parse_status(status)
         # `status` does not look at paths with these flags, nor does git keep their stat data honest: whoever captures
         # has to read them.
-        unseen = _entries(self.location, self.index, set(blind)) if blind else {}
+        unseen = _entries(self.location, set(blind)) if blind else {}
         collapsed = _collapse(skipped, every) if skipped else []
         missing = _missing(self.location, unseen)
         vanished = [change.path for change in changed if change.unstaged == "D"]
@@ -192,9 +200,7 @@ class Scan:
         vanished += missing
         absent = collapsed if sparse else [path for path in missing if path in set(skipped)]
         others, complaints = self._others.result()
-        untracked, nested, empty, closed = _expand(
-            self.location, self.index, others + _replaced(self.location, vanished)
-        )
+        untracked, nested, empty, closed = _expand(self.location, others + _replaced(self.location, vanished))
         empty += _emptied(self.location, vanished, set(empty))
         for path in absent:
             # To git a directory of skip-worktree paths has them in it, even if it is empty.
@@ -212,7 +218,7 @@ class Scan:
             skip_worktree=collapsed,
             unseen={path: entry for path, entry in unseen.items() if path not in set(absent)},
             absent=absent,
-            gitlinks=_gitlinks(self.location, self.index),
+            gitlinks=_gitlinks(self.location),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
             git_version=self._version.result()[0].decode("ascii", "replace").strip(),
@@ -298,10 +304,10 @@ def _collapse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
     return list(collapsed)
 
 
-def _entries(location: Location, index: str | None, wanted: set[bytes]) -> dict[bytes, tuple[int, str]]:
+def _entries(location: Location, wanted: set[bytes]) -> dict[bytes, tuple[int, str]]:
     """Mode and oid in the index of those paths (conflicts left out)."""
     found = {}
-    env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+    env = location.environment()
     for record in process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env).split(b"\0"):
         entry, _, path = record.partition(b"\t")
         if path in wanted:
@@ -322,9 +328,7 @@ def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
     return missing
 
 
-def _expand(
-    location: Location, index: str | None, out: bytes
-) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
+def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
     """Untracked files, nested repositories, empty directories, and directories that cannot be read, from
     `ls-files --others --directory`."""
     files: list[bytes] = []
@@ -346,7 +350,7 @@ def _expand(
         few = len(populated) <= _MAX_PATHSPECS
         args: list[str | bytes] = [*_OTHERS, "--", *populated] if few else [*_OTHERS]
         top = set(files)
-        env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+        env = location.environment()
         for path in process.run(args, cwd=location.root, env=env).split(b"\0"):
             if not path or own(path) or path in top:
                 continue
@@ -425,19 +429,17 @@ def is_repository(directory: bytes) -> bool:
 
 def _unreadable(complaints: bytes) -> list[bytes]:
     """Directories that git could not look into, from its warnings."""
-    found = []
-    for line in complaints.splitlines():
-        if b"could not open directory '" in line:
-            found.append(line.partition(b"could not open directory '")[2].rpartition(b"':")[0].rstrip(b"/"))
-    return found
+    said = b"could not open directory '"
+    lines = [line for line in complaints.splitlines() if said in line]
+    return [line.partition(said)[2].rpartition(b"':")[0].rstrip(b"/") for line in lines]
 
 
-def _gitlinks(location: Location, index: str | None) -> dict[bytes, str]:
+def _gitlinks(location: Location) -> dict[bytes, str]:
     """Path -> commit of every gitlink in the index."""
-    if not _may_have_gitlinks(location.git_dir, index):
+    if not _may_have_gitlinks(location.git_dir):
         return {}
     links = {}
-    env = location.environment({"GIT_INDEX_FILE": index} if index else None)
+    env = location.environment()
     out = process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env)
     for record in out.split(b"\0"):
         if record.startswith(b"160000 "):
@@ -446,10 +448,10 @@ def _gitlinks(location: Location, index: str | None) -> dict[bytes, str]:
     return links
 
 
-def _may_have_gitlinks(git_dir: str, index: str | None) -> bool:
+def _may_have_gitlinks(git_dir: str) -> bool:
     """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
     files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
-    for path in [*files, index or os.path.join(git_dir, "index")]:
+    for path in [*files, os.path.join(git_dir, "index")]:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 continue

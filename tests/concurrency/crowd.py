@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def assert_timeline(where: Path, name: str, reported: list[str]) -> None:
     assert len({row[0] for row in rows}) == len(rows)
     assert [len(row) > 2 for row in rows] == [True] * (len(rows) - 1) + [False]
     assert len(rows[-1]) == 1, "the timeline does not end in a root commit"
-    for row, below in zip(rows, rows[1:], strict=False):
+    for row, below in itertools.pairwise(rows):
         assert row[1] == below[0]
     held = [row[2] for row in rows[:-1]]
     assert len(set(held)) == len(held)
@@ -141,5 +142,3 @@ def assert_restorable(where: Path, ids: list[str], check: Callable[[str, State],
         assert untracked == git(where, "ls-files", "-z", "--others", "--exclude-standard")
         if check is not None:
             check(oid, now)
-
-

@@ -54,7 +54,9 @@ def test_checkpoints_while_another_process_restores(repo: Repo) -> None:
 
 def _fingerprint(repo: Repo, oid: str) -> tuple[bytes, ...]:
     """HEAD's commit, and the trees of worktree, index and untracked files."""
-    return tuple(git(repo.path, "rev-parse", f"{oid}^1", f"{oid}^{{tree}}", f"{oid}^2^{{tree}}", f"{oid}^3^{{tree}}").split())
+    return tuple(
+        git(repo.path, "rev-parse", f"{oid}^1", f"{oid}^{{tree}}", f"{oid}^2^{{tree}}", f"{oid}^3^{{tree}}").split()
+    )
 
 
 def test_two_restores_at_once(repo: Repo) -> None:

@@ -139,7 +139,7 @@ def serve() -> None:
                     os.waitpid(-1, 0)
                 except ChildProcessError:
                     break
-            answer = {"code": os.waitstatus_to_exitcode(status)}
+            answer: dict[str, Any] = {"code": os.waitstatus_to_exitcode(status)}
             for name, file in (("out", out), ("err", err)):
                 file.seek(0)
                 answer[name] = file.read().decode("utf-8", "replace")

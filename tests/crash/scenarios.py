@@ -65,6 +65,17 @@ def checkpoint_packed(runner: Runner, repo: Repo) -> list[str]:
     return ["checkpoint"]
 
 
+def checkpoint_consolidating(runner: Runner, repo: Repo) -> list[str]:
+    """So many loose objects are noted that this checkpoint packs them."""
+    _dirty(repo)
+    take(runner, repo)
+    loose = [path for path in sorted((repo.path / ".git/objects").glob("??/*")) if len(path.parent.name) == 2]
+    rows = "".join(f"{path.parent.name}{path.name}\n" for path in loose)
+    repo.write(".git/agentos/loose-objects", rows * (3000 // len(loose) + 1))
+    repo.append("new/untracked.txt", "more\n")
+    return ["checkpoint", "-m", "killed"]
+
+
 def checkpoint_merge_and_nested(runner: Runner, repo: Repo) -> list[str]:
     _OPERATIONS["merge-half-resolved"].start(repo)
     fill(Repo.init(repo.path / "nested")).append("readme.txt", "dirty\n")
@@ -217,6 +228,7 @@ CHECKPOINTS: dict[str, Prepare] = {
     "first": checkpoint,
     "again": checkpoint_again,
     "packed": checkpoint_packed,
+    "consolidating": checkpoint_consolidating,
     "merge-and-nested": checkpoint_merge_and_nested,
 }
 
@@ -241,4 +253,3 @@ CHANGES: dict[str, Prepare] = {
     "undo-undo": undo_undo,
     "undo-into-bisect": undo_into_bisect,
 }
-

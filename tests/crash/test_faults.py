@@ -29,7 +29,7 @@ from tests.support.state import assert_unchanged
 
 _BYTES = re.compile(r"(?<!\w)b['\"]")
 _ERRORS = ("ENOSPC", "EACCES", "EIO")
-_BUDGET = 24
+_BUDGET = 18
 _WORKS_EVERY = 6
 
 

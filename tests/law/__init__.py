@@ -1,1 +1,1 @@
-"""The law: whatever happens between, a checkpoint changes nothing, a restore gives its state, an undo the state before."""
+"""The law: a checkpoint changes nothing, a restore gives its state, an undo the state before, whatever happens."""

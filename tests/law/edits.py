@@ -56,7 +56,16 @@ CONTENTS = {
 }
 MODES = (0o600, 0o644, 0o444, 0o755, 0o700)
 TARGETS = (b"file", b"d", b"nowhere", b"..", b"bad\xff", b"d/e")
-IGNORES = (b"", b"*.log\n", b"build/\n", b"*.log\n!d/y.log\n", b"/d/\n", b"/a\n/added\n", b"file\n", b"build/*\n/link\n")
+IGNORES = (
+    b"",
+    b"*.log\n",
+    b"build/\n",
+    b"*.log\n!d/y.log\n",
+    b"/d/\n",
+    b"/a\n/added\n",
+    b"file\n",
+    b"build/*\n/link\n",
+)
 FLAGS = ("--assume-unchanged", "--no-assume-unchanged", "--skip-worktree", "--no-skip-worktree")
 
 
@@ -140,7 +149,11 @@ class Rename:
     to: bytes
 
     def do(self, repo: Repo, templates: Path) -> None:
-        if not _is_real(repo, self.path) or self.to.startswith(self.path + b"/") or self.path.startswith(self.to + b"/"):
+        if (
+            not _is_real(repo, self.path)
+            or self.to.startswith(self.path + b"/")
+            or self.path.startswith(self.to + b"/")
+        ):
             return
         if self.path != self.to:
             _make_room(repo, self.to)

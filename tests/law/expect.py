@@ -8,7 +8,7 @@ reported the path as changed; elsewhere a checkpoint, which costs what changed, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tests.support.repo import Repo, git_run
@@ -117,9 +117,9 @@ def restored_keeping_new(then: Seen, before: Seen, now: Seen, what: str) -> None
         and not _in_the_way(path, then.state.files)
         and not any(path.startswith(nested + b"/") or nested.startswith(path + b"/") for nested in then.state.nested)
     }
-    for path in extra:
+    for path, file in extra.items():
         assert path in now.state.files, f"{what}: {path!r} is gone"
-        assert now.state.files[path].data == extra[path].data, f"{what}: {path!r} changed"
+        assert now.state.files[path].data == file.data, f"{what}: {path!r} changed"
     kept_below = {path for path in wanted.files if any(new.startswith(path + b"/") for new in before.state.files)}
     wanted = replace(wanted, files={p: f for p, f in wanted.files.items() if p not in kept_below})
     found = replace(found, files={p: f for p, f in found.files.items() if p in wanted.files})
@@ -134,9 +134,7 @@ def _in_the_way(path: bytes, files: Mapping[bytes, File]) -> bool:
 def restored_path(then: Seen, before: Seen, now: Seen, path: bytes, what: str) -> None:
     """`PATH`: there as it was then; everywhere else, and HEAD, as it was before."""
     ignored = then.ignored | before.ignored | now.ignored
-    old, was, new = (
-        _known_permissions(_without(seen.state, ignored), then.changed) for seen in (then, before, now)
-    )
+    old, was, new = (_known_permissions(_without(seen.state, ignored), then.changed) for seen in (then, before, now))
     _same_part(old, new, what, lambda other: _below(other, path))
     # Elsewhere: what had to make room above the path is not asked for, nor which directories became empty.
     _same_part(was, new, what + ", elsewhere", lambda other: not _below(other, path) and not _below(path, other))
@@ -144,8 +142,7 @@ def restored_path(then: Seen, before: Seen, now: Seen, path: bytes, what: str) -
     assert_same(head, replace(new, files={}, index=(), nested={}), what, status=False)
 
 
-def _same_part(before: State, after: State, what: str, concerned: object) -> None:
-    assert callable(concerned)
+def _same_part(before: State, after: State, what: str, concerned: Callable[[bytes], bool]) -> None:
     parts = [
         replace(
             state,

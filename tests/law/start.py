@@ -1,7 +1,7 @@
 """Repositories to begin from, made once and copied for every example.
 
-The history is small and full of quarrels: `other` and `topic` conflict with `main` in content, in file against directory,
-in modify against delete, and in what both added, so that merges, rebases, picks and reverts stop somewhere.
+The history is small and full of quarrels: `other` and `topic` conflict with `main` in content, in modify against
+delete, and in what both added, so that merges, rebases, picks and reverts stop somewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.repo import Repo
 
-NAMES = ("empty", "filled", "index-v4", "split-index", "linked", "untracked-cache")
+NAMES = ("empty", "filled", "index-v4", "split-index", "linked", "untracked-cache", "flagged", "merging")
 _CONFIG: Mapping[str, Mapping[str, str]] = {
     "index-v4": {"index.version": "4"},
     "split-index": {"core.splitIndex": "true"},
@@ -75,4 +75,9 @@ def begin(templates: Path, name: str, folder: Path) -> Repo:
         repo.git("worktree", "add", "-q", "-b", "agent/one", str(folder / "one"))
         repo = Repo(folder / "one")
     repo.git("update-index", "-q", "--refresh")
+    if name == "flagged":
+        repo.git("update-index", "--assume-unchanged", "file")
+        repo.git("update-index", "--skip-worktree", "d/e")
+    if name == "merging":
+        repo.try_git("merge", "-q", "other")
     return repo

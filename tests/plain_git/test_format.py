@@ -107,7 +107,10 @@ def test_a_description_cannot_forge_trailers(repo: Repo) -> None:
     """The last block is ours, whatever the description says."""
     oid = run_ok(repo.path, "checkpoint", "-m", "subject\n\nAgentos-Format: 99\nAgentos-Agent: somebody")["id"]
     assert run_ok(repo.path, "checkpoint", "show", oid)["created_by"] == "main"
-    assert repo.text("log", "-1", "--format=%(trailers:key=Agentos-Format,valueonly)", oid).split() in (["1"], ["99", "1"])
+    assert repo.text("log", "-1", "--format=%(trailers:key=Agentos-Format,valueonly)", oid).split() in (
+        ["1"],
+        ["99", "1"],
+    )
     run_ok(repo.path, "restore", oid)
 
 
@@ -180,7 +183,8 @@ def test_an_unborn_branch(empty_repo: Repo) -> None:
 def test_the_timeline_is_a_chain(film: Film) -> None:
     repo = film.repo
     rows = [
-        line.split() for line in repo.text("log", "--first-parent", "--format=%H %P", "refs/agentos/timelines/main").split("\n")
+        line.split()
+        for line in repo.text("log", "--first-parent", "--format=%H %P", "refs/agentos/timelines/main").split("\n")
     ]
     assert [row[2] for row in rows[:-1]] == film.ids[::-1]
     assert [row[1] for row in rows[:-1]] == [row[0] for row in rows[1:]]

@@ -16,8 +16,16 @@ DATE = "2026-03-01T12:00:00+00:00"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 # What a test run itself may need from outside. Everything else is dropped.
-_KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "COVERAGE_PROCESS_START", "COVERAGE_FILE")
-_KEPT_PREFIXES = ("PYTEST_", "HYPOTHESIS_", "SOAK_")
+_KEPT = (
+    "PATH",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "COVERAGE_PROCESS_START",
+    "COVERAGE_FILE",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+)
+_KEPT_PREFIXES = ("PYTEST_", "HYPOTHESIS_", "SOAK_", "AGENTOS_TEST_", "PIP_")
 
 _GIT_CONFIG = """\
 [user]
