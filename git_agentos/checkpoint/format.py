@@ -81,8 +81,8 @@ class Checkpoint:
     """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
 
     `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
-    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger found
-    nothing new and this is the earlier checkpoint.
+    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
+    found nothing new and this is the earlier checkpoint.
     """
 
     id: str

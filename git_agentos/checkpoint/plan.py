@@ -477,7 +477,7 @@ class _Planner:
             entries = {path: entry for path, entry in entries.items() if self.wanted(path)}
             stages = {path: found for path, found in stages.items() if self.wanted(path)}
             intent = {path: mode for path, mode in intent.items() if self.wanted(path)}
-        touched = entries.keys() | intent.keys()
+        touched = entries.keys() | intent.keys() | stages.keys()
         return index.IndexEdit(
             remove=sorted(remove),
             entries=entries,
@@ -500,7 +500,9 @@ class _Planner:
                 continue
             has, wants = self._expand(before, now.index_tree), self._expand(after, target.index_tree)
             result[name] = sorted(
-                path for path in wants if (path not in has or path in rewritten) and self.wanted(path)
+                path
+                for path in wants
+                if (path not in has or path in rewritten) and path not in target.stages and self.wanted(path)
             )
             result["no_" + name] = sorted(
                 path

@@ -90,6 +90,9 @@ def spawn(
     `fixed=False` leaves the user's configuration as it is: for reading it, and for commands that are the
     user's own (`pick`).
     """
+    if cwd is None and env is not None:
+        # Not where the caller stands: that directory may be gone.
+        cwd = env.get("GIT_WORK_TREE")
     try:
         return subprocess.Popen(
             ["git", *(FIXED_CONFIG if fixed else ()), *args],
