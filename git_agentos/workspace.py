@@ -205,12 +205,15 @@ class Workspace:
         *,
         branch: str | None = None,
         no_branch: bool = False,
+        worktree: str | None = None,
         keep_new: bool = False,
         dry_run: bool = False,
         agent: str | None = None,
         all_timelines: bool = False,
     ) -> Restoration:
         """Bring the state of a checkpoint back, on a new branch; `no_branch` and `paths` leave HEAD where it is.
+
+        `worktree` restores into a new worktree of that name instead, and leaves this one alone.
 
         The state before is saved and named in the result; `undo` goes back to it.
         """
@@ -221,6 +224,13 @@ class Workspace:
                 raise UsageError("--branch goes neither with --no-branch nor with paths")
             self._check_branch(branch)
         checkpoint = self._link(spec, agent, all_timelines).checkpoint
+        if worktree is not None:
+            if no_branch or paths or branch is not None or keep_new or dry_run:
+                raise UsageError("--worktree goes with no other option and no paths")
+            from git_agentos.worktree import create
+
+            self._discard()
+            return create.with_state(self._repository, self._settings, self._origin(), checkpoint, worktree)
         options = transaction.Options(
             paths=self._inside(paths) if paths else None,
             branch=branch,

@@ -53,6 +53,7 @@ class Restoration:
     saved: str | None
     branch: str | None
     head: str | None
+    worktree_path: str
     changed: list[str]
     removed: list[str]
     skipped: list[Skipped]
@@ -241,12 +242,12 @@ def _new_branch(location: Location, checkpoint: str, target: State, wanted: str 
         while refs.resolve(location, ref) is not None:
             n += 1
             ref = f"{base}-{n}"
-    _check_room(location, ref)
+    check_room(location, ref)
     return Move(Head(ref, target.head.commit), create=target.head.commit is not None)
 
 
-def _check_room(location: Location, ref: str) -> None:
-    """A branch `restore` blocks `restore/…`: said before anything is touched."""
+def check_room(location: Location, ref: str) -> None:
+    """A branch `restore` blocks `restore/…`: RestoreError, before anything is touched."""
     parent = ref.rpartition("/")[0]
     while parent.startswith(BRANCHES):
         if refs.resolve(location, parent) is not None:
@@ -273,7 +274,7 @@ def _back_to(location: Location, checkpoint: str, target: State) -> Move:
             return Move(target.head, create=False)
     elif present is None and not _checked_out_elsewhere(location, ref):
         with contextlib.suppress(RestoreError):
-            _check_room(location, ref)
+            check_room(location, ref)
             return Move(target.head, create=True)
     return _new_branch(location, checkpoint, target, None)
 
@@ -673,6 +674,7 @@ class _Work:
             saved=saved,
             branch=head.branch,
             head=head.commit,
+            worktree_path=self.location.root,
             changed=steps.changed,
             removed=steps.removed,
             skipped=[*steps.skipped, *self.target.skipped, *more],

@@ -24,6 +24,12 @@ def restore(
         str | None,
         typer.Option("--branch", metavar="NAME", help="Name the new branch that is checked out.", show_default=False),
     ] = None,
+    worktree: Annotated[
+        str | None,
+        typer.Option(
+            "--worktree", metavar="NAME", help="Restore into a new worktree; this one stays.", show_default=False
+        ),
+    ] = None,
     keep_new: Annotated[
         bool, typer.Option("--keep-new", help="Leave files in place that were made since the checkpoint.")
     ] = False,
@@ -48,9 +54,14 @@ def restore(
         paths or (),
         branch=branch,
         no_branch=no_branch,
+        worktree=worktree,
         keep_new=keep_new,
         dry_run=dry_run,
         agent=agent,
         all_timelines=everywhere,
     )
-    run.output.show("restore", done, lambda _: text.restored(done, kept_branch=no_branch or bool(paths)))
+    run.output.show(
+        "restore",
+        done,
+        lambda _: text.restored(done, kept_branch=no_branch or bool(paths), elsewhere=worktree is not None),
+    )

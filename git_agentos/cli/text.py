@@ -118,9 +118,16 @@ def contents(file: FileContent, style: Style) -> Text:
     return Text(shown, shown)
 
 
-def restored(done: Restoration, *, kept_branch: bool = False) -> Text:
-    """After `restore`."""
+def restored(done: Restoration, *, kept_branch: bool = False, elsewhere: bool = False) -> Text:
+    """After `restore`; `elsewhere` for a restore into a new worktree."""
     target = short(done.checkpoint)
+    if elsewhere:
+        lines = [
+            f"Restored checkpoint {target} into a new worktree: {quote.path(done.worktree_path)}",
+            f"It is on branch '{quote.line(done.branch)}'." if done.branch else "Its HEAD is detached.",
+            "This worktree was not touched.",
+        ]
+        return Text(_lines(lines), short(done.saved) + "\n" if done.saved else "", warnings=_not_touched(done.skipped))
     if done.dry_run:
         return _planned(done, f"restore checkpoint {target}")
     lines = [f"Restored checkpoint {target}: {_changes(done)}.", _whereabouts(done.branch, done.head, kept_branch)]

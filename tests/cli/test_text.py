@@ -56,6 +56,7 @@ RESTORED = Restoration(
     saved=B,
     branch="restore/a1b2c3d4/20261121T120000Z",
     head=B,
+    worktree_path="/home/ada/app",
     changed=["one", "two"],
     removed=["three"],
     skipped=[],
