@@ -108,6 +108,7 @@ class _Planner:
         self.root = os.fsencode(repository.location.root)
         self.skipped: list[Skipped] = []
         self._directories: set[bytes] = set()
+        self.rules_differ = False
         self.emptied: list[bytes] = []
         self.in_the_way: set[bytes] = set()
         self.aside: dict[bytes, None] = {}
@@ -121,6 +122,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
+        self.rules_differ = any(path.rpartition(b"/")[2] == b".gitignore" for path in delta)
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -293,14 +295,10 @@ class _Planner:
         """
         untracked = {*self.now.untracked, *self.now.empty_directories}
         tracked = [path for path in remove if path not in untracked]
-        rules_differ = any(
-            path.rpartition(b"/")[2] == b".gitignore"
-            for path in trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
-        )
         absent = set(self.target.not_present)
         candidates = [
             path
-            for path in (remove if rules_differ else tracked)
+            for path in (remove if self.rules_differ else tracked)
             # What the target tracks and does not have was deleted there.
             if path not in absent and not self._in_target_index(path)
         ]

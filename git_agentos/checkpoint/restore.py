@@ -39,6 +39,8 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
 BRANCHES = "refs/heads/"
+_FEW = 200
+_LITTLE = 4 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -479,7 +481,9 @@ class _Work:
         os.mkdir(scratch)
         self._restore_sparse(application)
         index.apply(self.repository, new_index, steps.index, scratch)
-        index.refresh(self.repository, new_index, self._unmodified(writer, steps))
+        stale = self._unmodified(writer, steps)
+        if self._worth_refreshing(stale):
+            index.refresh(self.repository, new_index, stale)
         self._verify(application, new_index)
         self._replace_index(application, new_index, folder)
         if self.with_operation:
@@ -539,6 +543,12 @@ class _Work:
             and entry == trees.find(writer, self.target.index_tree, path)
             and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
         ]
+
+    def _worth_refreshing(self, paths: Sequence[bytes]) -> bool:
+        """Whether to read these files again costs more than to rewrite the index now: the user's next `git status`
+        reads and rewrites anyway."""
+        root = os.fsencode(self.location.root)
+        return len(paths) > _FEW or sum(os.lstat(os.path.join(root, path)).st_size for path in paths) > _LITTLE
 
     def _verify(self, application: apply.Application, new_index: str) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go

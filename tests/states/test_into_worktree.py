@@ -9,7 +9,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import RestoreError, UsageError
 from tests.support.repo import Repo
-from tests.support.state import complete_state
+from tests.support.state import assert_same, complete_state
 from tests.support.tool import run
 
 
@@ -47,7 +47,7 @@ def test_the_state_comes_up_in_a_new_worktree_and_this_one_stays(repo: Repo) -> 
     there = repo.path.parent / f"{repo.path.name}.worktrees" / "dev-001"
     assert done.json["worktree_path"] == str(there)
     assert done.json["branch"] == "agent/dev-001"
-    assert complete_state(repo.path) == before
+    assert_same(before, complete_state(repo.path), "this worktree changed")
     assert _files(there) == wanted
     other = Repo(there)
     assert other.git("status", "--porcelain=v2", "-z", "--untracked-files=all") == status
