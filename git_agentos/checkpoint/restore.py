@@ -87,7 +87,7 @@ class Options:
     dry_run: bool = False
 
 
-class NotThere(RestoreError):
+class NotThereError(Exception):
     """A nested repository that cannot be brought back: it is told, and the rest is restored."""
 
 
@@ -594,8 +594,8 @@ class _Work:
         for path, oid in steps.nested.items():
             try:
                 restore_nested(self.repository, self.settings, self.origin, path, oid, application)
-            except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThere) as error:
-                skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
+            except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
+                skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
         return skipped
 
     # -- index, operation, HEAD -----------------------------------------------------------------------------
@@ -719,13 +719,13 @@ def restore_nested(
     if location is None:
         if record["kind"] == "submodule":
             if not nested.connect(repository, path, record):
-                raise NotThere("its git directory is gone")
+                raise NotThereError("its git directory is gone")
         else:
             nested.make_again(repository, path, record)
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     if location is None or record["checkpoint"] is None:
-        raise NotThere("it cannot be opened")
+        raise NotThereError("it cannot be opened")
     inner = Repository(location)
     started = Scan(location)
     values = started.config()
