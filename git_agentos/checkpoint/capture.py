@@ -11,7 +11,6 @@ import errno
 import functools
 import itertools
 import os
-import random
 import shutil
 import stat
 import time
@@ -75,7 +74,7 @@ def capture(
             break
         if time.monotonic() > deadline:
             raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
-        time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
+        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # not in step with others
     return _Capture(repository, writer, settings, scanned, request).state(head)
 
 
