@@ -176,9 +176,18 @@ class Application:
                 found.append(path)
         for path in self.plan.remove:
             full = os.path.join(self.root, path)
-            if os.path.lexists(full) and not os.path.isdir(full) and path not in self._put_in_place:
+            if path in self._put_in_place or self._below_a_link(path):
+                continue
+            if os.path.lexists(full) and not os.path.isdir(full):
                 found.append(path)
         return found
+
+    def _below_a_link(self, path: bytes) -> bool:
+        """Whether a symlink on the way makes `path` a place somewhere else."""
+        while path := path.rpartition(b"/")[0]:
+            if os.path.islink(os.path.join(self.root, path)):
+                return True
+        return False
 
     def take_back(self) -> None:
         """Undo everything; the first failure ends it (the journal then leads on)."""

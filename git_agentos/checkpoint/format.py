@@ -410,6 +410,12 @@ def read_state(repository: Repository, oid: str) -> State:
     return state
 
 
+def raw_paths(repository: Repository, oid: str) -> set[bytes]:
+    """The paths of which a checkpoint holds the worktree's own bytes."""
+    top = trees.parse(repository.read_tree(repository.commit(parts(repository, oid).extra).tree))
+    return {path for path, _ in trees.walk(repository, top[b"raw"][1])} if b"raw" in top else set()
+
+
 def with_visible_tree(repository: Repository, writer: Writer, state: State) -> State:
     """`state` with the tree of C plus U, which a checkpoint does not name (its timeline commit has it)."""
     others = dict(trees.walk(repository, state.untracked_tree))

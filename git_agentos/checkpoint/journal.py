@@ -44,6 +44,7 @@ class Journal:
     keep_new: bool
     with_operation: bool
     original: str
+    stamp: str
 
     @property
     def version(self) -> int:

@@ -123,7 +123,7 @@ def restore(
             if options.paths is not None or options.no_branch:
                 move = None
             else:
-                move = _new_branch(repository.location, checkpoint, target, options.branch)
+                move = _new_branch(repository.location, checkpoint, target, options.branch, _stamp())
             here = refs.read_head(repository.location)
             with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
             work = _Work(repository, settings, origin, "restore", checkpoint, target, move, options, with_operation)
@@ -144,7 +144,7 @@ def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run:
         target = _resolve(repository, last.saved)
         with _exclusive(repository.location):
             refuse_interrupted(repository.location)
-            move = _back_to(repository.location, last.saved, target)
+            move = _back_to(repository.location, last.saved, target, _stamp())
             options = Options(dry_run=dry_run)
             return _Work(repository, settings, origin, "undo", last.saved, target, move, options, True).run()
 
@@ -160,14 +160,14 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
         goal = found.saved if abort else found.target
         target = _resolve(repository, goal)
         if abort:
-            move: Move | None = _back_to(location, goal, target)
+            move: Move | None = _back_to(location, goal, target, _stamp())
             options, with_operation = Options(), True
         else:
             move = _remaining_move(location, found)
             paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
             options, with_operation = Options(paths=paths, keep_new=found.keep_new), found.with_operation
         work = _Work(repository, settings, origin, found.command, goal, target, move, options, with_operation)
-        work.interrupted, work.abort = found, abort
+        work.interrupted, work.abort, work.stamp = found, abort, found.stamp
         done = work.run()
         outcome = "went-back" if abort else "finished"
         return Recovery(outcome, goal, found.original, done.branch, done.changed, done.removed, done.skipped, cleaned)
@@ -229,7 +229,7 @@ def _operation_fits(here: Head, target: State) -> bool:
     return not (operation.on_own_branch(target.operation) and here.ref is not None)
 
 
-def _new_branch(location: Location, checkpoint: str, target: State, wanted: str | None) -> Move:
+def _new_branch(location: Location, checkpoint: str, target: State, wanted: str | None, stamp: str) -> Move:
     """A new branch at the checkpoint's commit; detached where the checkpoint was."""
     if wanted is None and target.head.ref is None:
         return Move(target.head, create=False)
@@ -238,7 +238,6 @@ def _new_branch(location: Location, checkpoint: str, target: State, wanted: str 
         if refs.resolve(location, ref) is not None:
             raise RestoreError(f"a branch named '{wanted}' exists already", "choose another name; nothing was changed")
     else:
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         base = f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
         ref, n = base, 1
         while refs.resolve(location, ref) is not None:
@@ -264,7 +263,11 @@ def check_room(location: Location, ref: str) -> None:
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
 
 
-def _back_to(location: Location, checkpoint: str, target: State) -> Move:
+def _stamp() -> str:
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _back_to(location: Location, checkpoint: str, target: State, stamp: str) -> Move:
     """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves."""
     ref = target.head.ref
     if ref is None:
@@ -278,7 +281,7 @@ def _back_to(location: Location, checkpoint: str, target: State) -> Move:
         with contextlib.suppress(RestoreError):
             check_room(location, ref)
             return Move(target.head, create=True)
-    return _new_branch(location, checkpoint, target, None)
+    return _new_branch(location, checkpoint, target, None, stamp)
 
 
 def _checked_out_elsewhere(location: Location, ref: str) -> bool:
@@ -332,6 +335,7 @@ class _Work:
         self.options = options
         self.with_operation = with_operation
         self.scan: Scan | None = None
+        self.stamp = _stamp()
         self.interrupted: Journal | None = None
         self.abort = False
         self.who = os.fsdecode(settings.committer)
@@ -420,6 +424,7 @@ class _Work:
             keep_new=self.options.keep_new,
             with_operation=self.with_operation,
             original=original,
+            stamp=self.stamp,
         )
         if self.interrupted is None:
             journal.write(self.location, entry)
@@ -437,6 +442,7 @@ class _Work:
         try:
             if self.abort:
                 self._drop_branch()
+                self._drop_nested_branches()
             else:
                 journal.write_last(self.location, Last(self.command, original, self.checkpoint))
             journal.remove(self.location)
@@ -456,6 +462,17 @@ class _Work:
         if refs.resolve(self.location, made.head_ref) == made.head_commit:
             with contextlib.suppress(RepositoryError):  # packed meanwhile
                 refs.delete(self.location, made.head_ref, with_log=True)
+
+    def _drop_nested_branches(self) -> None:
+        """The branches that the interrupted restore made in repositories inside."""
+        made = self.interrupted
+        if made is None:
+            return
+        for path, oid in _resolve(self.repository, made.target).nested.items():
+            record = nested.read(self.repository, oid)
+            location = nested.locate_at(self.location.root, path)
+            if location is not None and record["checkpoint"] is not None:
+                _drop_made(location, _nested_branch(record["checkpoint"], made.stamp), record["head"]["commit"])
 
     def _take_back(self, application: apply.Application, error: BaseException) -> None:
         try:
@@ -593,7 +610,7 @@ class _Work:
         skipped = []
         for path, oid in steps.nested.items():
             try:
-                restore_nested(self.repository, self.settings, self.origin, path, oid, application)
+                restore_nested(self.repository, self.settings, self.origin, path, oid, application, self.stamp)
             except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
                 skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
         return skipped
@@ -709,6 +726,7 @@ def restore_nested(
     path: bytes,
     description: str,
     application: apply.Application,
+    stamp: str,
 ) -> None:
     """Bring a nested repository to the state that its description names, making it again where it is gone."""
     record = nested.read(repository, description)
@@ -733,10 +751,10 @@ def restore_nested(
     own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
     target = _resolve(inner, record["checkpoint"])
     with _exclusive(location):
-        move = _back_to(location, record["checkpoint"], target)
-        here = refs.read_head(location)
-        if origin.restores is not None and here.commit == target.head.commit and _made_for(here, record["checkpoint"]):
-            move = Move(here, create=False)  # an attempt that was killed has put it there
+        move = _back_to(location, record["checkpoint"], target, stamp)
+        mine = _nested_branch(record["checkpoint"], stamp)
+        if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
+            move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.read(location) is not None:
             journal.remove(location)  # the restore around it was killed, and is being done again
         work = _Work(
@@ -746,20 +764,20 @@ def restore_nested(
     saved = done.saved
     made = move.head.ref
     if move.create and made is not None:
-        application.remember(lambda: _drop_made(inner, made, move.head.commit))
+        application.remember(lambda: _drop_made(location, made, move.head.commit))
     if saved is not None:
         application.remember(lambda: _nested_back(inner, settings._replace(values=values), own, saved))
 
 
-def _drop_made(repository: Repository, ref: str, commit: str | None) -> None:
+def _drop_made(location: Location, ref: str, commit: str | None) -> None:
     """Remove a branch that a restore made and that nobody has used."""
-    location = repository.location
-    if refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
-        refs.delete(location, ref, with_log=True)
+    if commit is not None and refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
+        with contextlib.suppress(RepositoryError):  # packed meanwhile
+            refs.delete(location, ref, with_log=True)
 
 
-def _made_for(head: Head, checkpoint: str) -> bool:
-    return (head.branch or "").startswith(f"restore/{checkpoint[:8]}/")
+def _nested_branch(checkpoint: str, stamp: str) -> str:
+    return f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:
@@ -769,7 +787,7 @@ def _aside_again(repository: Repository, path: bytes) -> None:
 def _nested_back(repository: Repository, settings: Settings, origin: Origin, saved: str) -> None:
     target = _resolve(repository, saved)
     with _exclusive(repository.location):
-        move = _back_to(repository.location, saved, target)
+        move = _back_to(repository.location, saved, target, _stamp())
         _Work(repository, settings, origin, "undo", saved, target, move, Options(), True).run()
 
 

@@ -49,6 +49,11 @@ def needing_conversion(
     return found
 
 
+def possible(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
+    """Whether any tracked file may be converted at all, as far as can be told without looking at one."""
+    return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
+
+
 def _line_ends_everywhere(config: Mapping[str, list[str]]) -> bool:
     return config.get("core.autocrlf", ["false"])[-1].lower() not in ("false", "no", "off", "0", "")
 
