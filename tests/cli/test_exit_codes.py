@@ -144,6 +144,8 @@ def test_closed_streams_are_survived(repo: Repo) -> None:
 def test_interrupted_is_130(repo: Repo) -> None:
     code = (
         "import os, signal\n"
+        # A shell starts background jobs with SIGINT ignored, and they hand that on.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from git_agentos.cli import common, entry\n"
         "def stop(self): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(10)\n"
         "common.Invocation.workspace = stop\n"
