@@ -39,8 +39,6 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
 BRANCHES = "refs/heads/"
-_FEW = 200
-_LITTLE = 4 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -169,6 +167,7 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
         work = _Work(repository, settings, origin, found.command, goal, target, move, options, with_operation)
         work.interrupted, work.abort, work.stamp = found, abort, found.stamp
         done = work.run()
+        _end_inner(repository, found)
         outcome = "went-back" if abort else "finished"
         return Recovery(outcome, goal, found.original, done.branch, done.changed, done.removed, done.skipped, cleaned)
 
@@ -184,6 +183,18 @@ def _clean(location: Location) -> list[str]:
                 with _exclusive(inner):
                     cleaned += _clean(inner)
     return cleaned
+
+
+def _end_inner(repository: Repository, found: Journal) -> None:
+    """Remove the journals that the interrupted restore left in repositories inside: it has been done again."""
+    for checkpoint in (found.saved, found.target):
+        for path, oid in _resolve(repository, checkpoint).nested.items():
+            location = nested.locate_at(repository.location.root, path)
+            inner = journal.read(location) if location is not None else None
+            if location is None or inner is None:
+                continue
+            if inner.target == nested.read(repository, oid)["checkpoint"]:
+                journal.remove(location)
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------
@@ -498,9 +509,8 @@ class _Work:
         os.mkdir(scratch)
         self._restore_sparse(application)
         index.apply(self.repository, new_index, steps.index, scratch)
-        stale = self._unmodified(writer, steps)
-        if self._worth_refreshing(stale):
-            index.refresh(self.repository, new_index, stale)
+        # `merge --abort` and its like refuse where an unmodified file has stale stat data.
+        index.refresh(self.repository, new_index, self._unmodified(writer, steps))
         self._verify(application, new_index)
         self._replace_index(application, new_index, folder)
         if self.with_operation:
@@ -560,12 +570,6 @@ class _Work:
             and entry == trees.find(writer, self.target.index_tree, path)
             and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
         ]
-
-    def _worth_refreshing(self, paths: Sequence[bytes]) -> bool:
-        """Whether to read these files again costs more than to rewrite the index now: the user's next `git status`
-        reads and rewrites anyway."""
-        root = os.fsencode(self.location.root)
-        return len(paths) > _FEW or sum(os.lstat(os.path.join(root, path)).st_size for path in paths) > _LITTLE
 
     def _verify(self, application: apply.Application, new_index: str) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go

@@ -200,7 +200,7 @@ def test_a_restore_of_one_path_needs_only_its_objects_or_says_so(repo: Repo, tak
         ["--as", "x" * 65, "checkpoint"],
         ["--as", "", "checkpoint"],
         ["no-such-command"],
-        ["restore", "latest", "--worktree", "x"],
+        ["restore", "latest", "--worktree", "x", "--no-branch"],
     ],
     ids=" ".join,
 )

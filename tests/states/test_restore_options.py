@@ -178,6 +178,7 @@ def test_what_a_restore_reports(repo: Repo) -> None:
         "saved",
         "branch",
         "head",
+        "worktree_path",
         "changed",
         "removed",
         "skipped",
