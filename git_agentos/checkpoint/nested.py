@@ -22,7 +22,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -336,8 +335,3 @@ def _remove_empty(folder: str) -> None:
     for top, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(top)
-
-
-def forget(repository: Repository, key: str) -> None:
-    """Delete what was put aside under `key`."""
-    shutil.rmtree(os.path.join(repository.location.state_dir, "kept", key), ignore_errors=True)

@@ -793,8 +793,3 @@ def _nested_back(repository: Repository, settings: Settings, origin: Origin, sav
     with _exclusive(repository.location):
         move = _back_to(repository.location, saved, target, _stamp())
         _Work(repository, settings, origin, "undo", saved, target, move, Options(), True).run()
-
-
-def interrupted(location: Location) -> Journal | None:
-    """The journal of an interrupted restore, for those who only look."""
-    return journal.read(location)

@@ -192,9 +192,6 @@ class Writer(ObjectWriter):
     def write_tree(self, data: bytes) -> str:
         return self.write("tree", data)
 
-    def write_blob(self, data: bytes) -> str:
-        return self.write("blob", data)
-
     def write_commit(self, tree: str, parents: Sequence[str], message: bytes, who: bytes, seconds: int) -> str:
         """Write a commit whose author and committer are `who` (`Name <email>`) at `seconds`, UTC."""
         lines = [b"tree " + tree.encode()]
