@@ -35,17 +35,27 @@ class Link(NamedTuple):
 
 
 def name_of(location: Location) -> str:
-    """The id of a worktree: `main`, or git's name for a linked worktree where that is a well-formed id.
+    """The id of a worktree: `main`, the id that a managed worktree has on record, or git's name for a linked worktree
+    where that is a well-formed id.
 
     A linked worktree that git itself calls `main` is not the main worktree; it and names that are no ids get one that
     is made from the name.
     """
     if location.is_main:
         return MAIN
-    name = location.worktree_name
+    name = _recorded(location) or location.worktree_name
     if name != MAIN and AGENT_ID.match(name) and not name.endswith((".lock", ".")) and ".." not in name:
         return name
     return "wt-" + hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()[:12]
+
+
+def _recorded(location: Location) -> str | None:
+    """The id that `worktree create` recorded."""
+    try:
+        with open(os.path.join(location.state_dir, "id"), encoding="ascii") as file:
+            return file.read(80).strip()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def tip(location: Location, timeline: str) -> str | None:
@@ -72,6 +82,9 @@ def append(
             )
             new = make(previous)
             writer.flush()
+            if prune.at_once(location):
+                # A ref must not point at what is being deleted, not even until `assure`: another gc would fail on it.
+                writer.shelter()
             try:
                 refs.update(location, name, new, old)
             except refs.RefMoved:

@@ -19,9 +19,9 @@ from git_agentos.git.repository import Repository
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
 _ROW = 41
-# About 200 checkpoints: a fifth of a second, and few enough packs for git's own limits (gc.auto 6700,
-# gc.autoPackLimit 50).
-_ENOUGH = 3000
+# About 90 checkpoints of a few files. Until then each object takes a block on disk (4 KiB), so this bounds what a store
+# weighs above its contents; and packs stay few: git's own `gc --auto` merges them at gc.autoPackLimit, 50.
+_ENOUGH = 1000
 
 
 def note(repository: Repository, oids: Iterable[str]) -> None:

@@ -52,8 +52,8 @@ class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
     `exists` tells whether the store has an object already, `on_disk` which of several are there for sure. Used as a
-    context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the pack's keep
-    file, so leave it only when a ref points at what was written.
+    context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the packs' keep
+    files, so leave it only when a ref points at what was written.
     """
 
     def __init__(
@@ -71,8 +71,7 @@ class ObjectWriter:
         self._pending_bytes = 0
         self._trees: dict[str, bytes] = {}
         self._pack: _Pack | None = None
-        self._keep: str | None = None
-        self._keep_descriptor: int | None = None
+        self._keeps: list[tuple[str, int]] = []
         self._flushed: dict[str, tuple[str, bytes]] = {}
 
     def __enter__(self) -> ObjectWriter:
@@ -83,11 +82,10 @@ class ObjectWriter:
     ) -> None:
         if self._pack is not None:
             self._pack.abandon()
-        if self._keep is not None:
+        for keep, descriptor in self._keeps:
             with contextlib.suppress(OSError):
-                os.unlink(self._keep)
-        if self._keep_descriptor is not None:
-            os.close(self._keep_descriptor)
+                os.unlink(keep)
+            os.close(descriptor)
 
     def write(self, kind: str, data: bytes) -> str:
         """Add an object; its oid."""
@@ -136,7 +134,7 @@ class ObjectWriter:
         """Put everything collected so far on disk; afterwards it can be read, and survives a power cut."""
         if self._pack is not None:
             pack, self._pack = self._pack, None
-            self._keep, self._keep_descriptor = pack.finish()
+            self._keeps.append(pack.finish())
         if self._pending:
             _write_loose(self._dir, self._pending)
             self._flushed.update(self._pending)
@@ -147,6 +145,21 @@ class ObjectWriter:
     def loose(self) -> list[str]:
         """The oids of the loose objects that were written."""
         return list(self._flushed)
+
+    def shelter(self) -> None:
+        """Put everything, what was found in the store too, into a pack with a keep file, whatever is there already.
+
+        For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
+        """
+        self.flush()
+        pack = _Pack(os.path.join(self._dir, "pack"))
+        try:
+            for oid, (kind, data) in {**self._found, **self._flushed}.items():
+                pack.add(kind, oid, data)
+            self._keeps.append(pack.finish())
+        except BaseException:
+            pack.abandon()
+            raise
 
     def assure(self) -> None:
         """Write again what a concurrent prune has taken: until a ref pointed at it, it could.

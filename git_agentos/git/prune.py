@@ -19,12 +19,13 @@ def outlast(location: Location, assure: Callable[[], None]) -> None:
     weeks, needs none of this.
     """
     deadline = time.monotonic() + _PATIENCE
-    while _pruning(location) and time.monotonic() < deadline:
+    while at_once(location) and time.monotonic() < deadline:
         time.sleep(0.02)
         assure()
 
 
-def _pruning(location: Location) -> bool:
+def at_once(location: Location) -> bool:
+    """Whether a gc is running that prunes without a grace."""
     try:
         with open(os.path.join(location.common_dir, "gc.pid"), "rb") as file:
             pid = int(file.read().split()[0])

@@ -71,7 +71,7 @@ def checkpoint_consolidating(runner: Runner, repo: Repo) -> list[str]:
     take(runner, repo)
     loose = [path for path in sorted((repo.path / ".git/objects").glob("??/*")) if len(path.parent.name) == 2]
     rows = "".join(f"{path.parent.name}{path.name}\n" for path in loose)
-    repo.write(".git/agentos/loose-objects", rows * (3000 // len(loose) + 1))
+    repo.write(".git/agentos/loose-objects", rows * (1000 // len(loose) + 1))
     repo.append("new/untracked.txt", "more\n")
     return ["checkpoint", "-m", "killed"]
 

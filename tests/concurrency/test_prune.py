@@ -1,0 +1,40 @@
+"""A `gc --prune=now` that strikes between the writing of a checkpoint's objects and its ref."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from git_agentos import open_workspace
+from git_agentos.git import refs
+from tests.support.repo import Repo
+
+
+def test_a_ref_never_points_at_what_a_running_gc_took(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.append("notes.txt", "unstaged\n")
+    repo.write("untracked.txt", "untracked\n")
+    repo.git("hash-object", "-w", "untracked.txt")  # found in the store, and held by no ref
+    seen = []
+    update = refs.update
+
+    def pruned_then_updated(*args: object, **options: object) -> None:
+        repo.git("prune", "--expire=now")
+        update(*args, **options)  # type: ignore[arg-type]  # handed through
+        # As a second gc would see it at once.
+        seen.append(repo.text("rev-list", "--objects", "--all", "--count"))
+
+    # What a running gc shows of itself: its number in gc.pid, and its command line.
+    pretended = subprocess.Popen([sys.executable, "-c", "input()", "--prune=now"], stdin=subprocess.PIPE)
+    try:
+        (repo.git_dir / "gc.pid").write_text(f"{pretended.pid} host")
+        monkeypatch.setattr(refs, "update", pruned_then_updated)
+        monkeypatch.setattr("git_agentos.git.prune._PATIENCE", 0.1)
+        made = open_workspace(repo.path).checkpoint("while gc runs")
+    finally:
+        pretended.communicate(b"\n")
+    assert len(seen) == 1
+    repo.git("fsck", "--strict", "--no-dangling")
+    assert repo.git("show", f"{made.id}^3:untracked.txt") == b"untracked\n"
+    assert not list((repo.git_dir / "objects/pack").glob("*.keep"))
