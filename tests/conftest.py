@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.disk import mounted
 from tests.support.env import seal
 from tests.support.repo import Repo, fill
 
@@ -55,3 +56,10 @@ def make_repo(tmp_path: Path) -> Callable[[str], Repo]:
         return fill(Repo.init(tmp_path / name))
 
     return make
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 24 MiB (see `tests.support.disk`)."""
+    with mounted(24) as folder:
+        yield folder

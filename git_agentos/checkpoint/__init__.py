@@ -1,14 +1,27 @@
 """Checkpoints: what they are on disk, how they are taken, and how they come back.
 
-state       a worktree's complete state as values and tree oids
-capture     worktree -> state
-format      state <-> the commits of a checkpoint (the on-disk format is specified there)
-timeline    the chain of checkpoints of one worktree: append, list, find
-plan        what must be done to get from one state to another
-apply       doing it
-restore     the transaction around it, and undo
-journal     what a killed restore leaves for `recover`
-operation   merge, rebase, bisect … in progress
-nested      repositories inside the worktree
-statcache   which files were hashed before
+state           a worktree's complete state as values and tree oids
+capture         worktree -> state: what of the index, and which paths
+contents        the bytes of those paths: read untorn, converted as git would
+statcache       which files were hashed before
+operation       merge, rebase, bisect … in progress
+nested          repositories inside the worktree
+format          state <-> the commits of a checkpoint (the on-disk format is specified there)
+timeline        the chain of checkpoints of one worktree: append, list, find
+take            capture, write, append
+context         where a command works, and who acts in it
+
+restore         the three commands: restore, undo, recover
+goal            what one is to bring about, and what came of it
+transaction     from the first lock to the last record
+journal         what a killed one leaves for `recover`
+plan            the steps from one state to another
+planning        working them out
+paths           which paths it may touch
+obstacles       what is in the way
+index_plan      how the index has to change
+apply           carrying them out in the worktree
+gitdir          putting the index, the operation in progress and the sparse checkout in place
+head            where HEAD goes
+nested_restore  the same for repositories inside
 """

@@ -31,7 +31,7 @@ class Journal:
 
     `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to make at
     `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo`
-    shall go back to (that of the first attempt, where this one is a recovery's).
+    shall go back to (that of the first attempt, where this one is a recovery's); `by` is who restores.
     """
 
     command: str
@@ -45,6 +45,7 @@ class Journal:
     with_operation: bool
     original: str
     stamp: str
+    by: str = ""
 
     @property
     def version(self) -> int:
@@ -53,11 +54,12 @@ class Journal:
 
 @dataclass(frozen=True)
 class Last:
-    """The last finished restore: what `undo` goes back to."""
+    """The last finished restore: what `undo` goes back to, and who made it (empty where that was not recorded)."""
 
     command: str
     saved: str
     target: str
+    by: str = ""
 
 
 def _path(location: Location, name: str) -> str:
@@ -148,6 +150,11 @@ def remove_unfinished(location: Location) -> list[str]:
 
 def write_last(location: Location, last: Last) -> None:
     _write(location, _LAST, asdict(last))
+
+
+def forget_last(location: Location) -> None:
+    """There is nothing to undo any more."""
+    _forget(os.path.join(location.state_dir, _LAST))
 
 
 def read_last(location: Location) -> Last | None:

@@ -13,7 +13,8 @@ Each gets a checkpoint of its own, in its own store. `nested/<path>` in S descri
     config      text           its configuration file (latin-1)
 
 A "repository" can be deleted with its store. So its objects are brought into the main store as well, where the timeline
-keeps them alive: a commit N whose parents are the tips of its refs is a further parent of the timeline commit.
+keeps them alive: a commit N whose parents are the tips of its refs is a further parent of the timeline commit. The
+same is done for a "submodule" whose git directory goes with the worktree; `refs` then has something in it.
 """
 
 from __future__ import annotations
@@ -87,13 +88,18 @@ def capture(
     untracked: Sequence[bytes],
     gitlinks: Mapping[bytes, str],
     take: Take | None,
+    *,
+    leaving: bool = False,
 ) -> Repositories:
-    """Describe every nested repository and every submodule (`gitlinks`: path -> commit) that is checked out."""
+    """Describe every nested repository and every submodule (`gitlinks`: path -> commit) that is checked out.
+
+    With `leaving`, the worktree's git directory is about to go, and with it those of submodules.
+    """
     result = Repositories({}, [], [], set())
     for path in [*untracked, *gitlinks]:
         expected = gitlinks.get(path)
         try:
-            _capture_one(repository, writer, path, expected, take, result)
+            _capture_one(repository, writer, path, expected, take, result, leaving)
         except AgentosError as error:
             if isinstance(error, RepositoryError | GitCommandError):
                 result.skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
@@ -109,6 +115,7 @@ def _capture_one(
     expected: str | None,
     take: Take | None,
     result: Repositories,
+    leaving: bool,
 ) -> None:
     name = os.fsdecode(path) + "/"
     if expected is not None and not scan.is_repository(os.path.join(os.fsencode(repository.location.root), path)):
@@ -138,7 +145,12 @@ def _capture_one(
         "tags": {},
         "config": "",
     }
-    if inside:
+    elsewhere = not location.git_dir.startswith(os.path.join(repository.location.common_dir, ""))
+    if leaving and not inside and elsewhere:
+        result.skipped.append(
+            Skipped(name, "its git directory lies outside of this repository and knows it by its path")
+        )
+    if inside or (leaving and location.common_dir.startswith(os.path.join(repository.location.git_dir, ""))):
         reason = _bring_in(repository, writer, location, head, record, result.pins)
         if reason is not None:
             result.skipped.append(Skipped(name + ".git/", reason))
@@ -168,6 +180,8 @@ def _bring_in(
             commits.setdefault(oid)
     missing = [oid for oid in commits if not repository.exists(oid)]
     if missing:
+        if os.path.exists(os.path.join(location.common_dir, "shallow")):
+            return "nested repository with a shallow history, which cannot be kept (git fetch --unshallow completes it)"
         if _size(location) > _LIMIT:
             return "nested repository too large to be kept in this one's object store"
         _copy_objects(location, missing, [oid for oid in commits if oid not in missing], repository.location)

@@ -1,4 +1,4 @@
-"""The server that runs the tool step by step, one for the whole run."""
+"""The server that runs the tool step by step, one for the whole run; and the cases that it strikes at."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.runner import Runner
+from tests.crash.runner import Case, Runner, prepare
+from tests.support.repo import Repo
 
 
 @pytest.fixture(scope="session")
 def runner() -> Iterator[Runner]:
     with Runner() as started:
         yield started
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest, runner: Runner, repo: Repo) -> Case:
+    """A scenario made ready; `every_checkpoint` and `every_change` say which."""
+    return prepare(runner, repo, *request.param(runner, repo))

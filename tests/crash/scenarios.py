@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.crash.runner import Runner
+from tests.support.dirty import make_dirty
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill
 
@@ -22,16 +25,10 @@ def take(runner: Runner, repo: Repo) -> str:
 
 
 def _dirty(repo: Repo) -> None:
-    """Staged, unstaged, both, deleted, untracked, an empty folder, another mode."""
-    repo.write("notes.txt", "staged\n")
-    repo.add("notes.txt")
-    repo.append("notes.txt", "and not staged\n")
-    repo.append("src/app.py", "# unstaged\n")
-    repo.remove("data.bin")
-    repo.chmod("docs/guide.md", 0o755)
+    """Dirty in every way, and what no stash holds: an empty folder."""
+    make_dirty(repo)
     repo.write("new/untracked.txt", "untracked\n")
     repo.mkdir("new/empty")
-    repo.link("link", "src/app.py")
 
 
 def _wreck(repo: Repo) -> None:
@@ -253,3 +250,6 @@ CHANGES: dict[str, Prepare] = {
     "undo-undo": undo_undo,
     "undo-into-bisect": undo_into_bisect,
 }
+
+every_checkpoint = pytest.mark.parametrize("case", CHECKPOINTS.values(), ids=CHECKPOINTS.keys(), indirect=True)
+every_change = pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES.keys(), indirect=True)

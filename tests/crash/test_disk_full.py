@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,39 +19,12 @@ from tests.crash.runner import (
     unlike,
 )
 from tests.crash.scenarios import CHANGES, CHECKPOINTS
+from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
 
 _PAGE = 4096
 _TOLD = re.compile("no space left|out of diskspace", re.IGNORECASE)  # in our words or in git's
 _ROOM = 96  # pages: more than any of the commands takes
-
-
-@pytest.fixture
-def disk() -> Iterator[Path]:
-    """A file system of 24 MiB."""
-    if os.geteuid() != 0 or not sys.platform.startswith("linux"):
-        pytest.skip("needs root on Linux, to mount a small file system")
-    folder = Path(tempfile.mkdtemp(prefix="agentos-disk-"))
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "agentos-test", str(folder)]
-    mounted = subprocess.run(command, capture_output=True)
-    if mounted.returncode != 0:
-        folder.rmdir()
-        pytest.skip("cannot mount a small file system here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-        folder.rmdir()
-
-
-def _fill_up(disk: Path, pages: int) -> Path:
-    """Fill the disk but for so many pages; removing the file frees it."""
-    filler = disk / "filler"
-    found = os.statvfs(disk)
-    free = found.f_bavail * found.f_frsize
-    with open(filler, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, free - pages * _PAGE)
-    return filler
 
 
 def _rooms() -> range:
@@ -65,13 +33,13 @@ def _rooms() -> range:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["restore", "restore-into-merge", "restore-swapped-types", "restore-nested", "undo"])
-def test_change(runner: Runner, disk: Path, name: str) -> None:
-    repo = fill(Repo.init(disk / "repo"))
+def test_change(runner: Runner, small_disk: Path, name: str) -> None:
+    repo = fill(Repo.init(small_disk / "repo"))
     case = prepare(runner, repo, *CHANGES[name](runner, repo))
     codes = set()
     for pages in _rooms():
         case.fresh()
-        filler = _fill_up(disk, pages)
+        filler = fill_disk(small_disk, pages * _PAGE)
         done = runner.run(case.place, *case.argv)
         filler.unlink()
         codes.add(done.code)
@@ -96,13 +64,13 @@ def test_change(runner: Runner, disk: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_checkpoint(runner: Runner, disk: Path, name: str) -> None:
-    repo = fill(Repo.init(disk / "repo"))
+def test_checkpoint(runner: Runner, small_disk: Path, name: str) -> None:
+    repo = fill(Repo.init(small_disk / "repo"))
     case = prepare(runner, repo, *CHECKPOINTS[name](runner, repo))
     codes = set()
     for pages in _rooms():
         case.fresh()
-        filler = _fill_up(disk, pages)
+        filler = fill_disk(small_disk, pages * _PAGE)
         done = runner.run(case.place, *case.argv)
         filler.unlink()
         codes.add(done.code)

@@ -19,12 +19,10 @@ from tests.crash.runner import (
     chosen,
     has_journal,
     observe,
-    prepare,
     unlike,
     words,
 )
-from tests.crash.scenarios import CHANGES, CHECKPOINTS, Prepare
-from tests.support.repo import Repo
+from tests.crash.scenarios import every_change, every_checkpoint
 from tests.support.state import assert_unchanged
 
 _BYTES = re.compile(r"(?<!\w)b['\"]")
@@ -73,9 +71,8 @@ def _assert_settled(runner: Runner, case: Case, done: Ended, what: str, *, abort
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", CHECKPOINTS.values(), ids=CHECKPOINTS.keys())
-def test_checkpoint(runner: Runner, repo: Repo, make: Prepare) -> None:
-    case = prepare(runner, repo, *make(runner, repo))
+@every_checkpoint
+def test_checkpoint(runner: Runner, case: Case) -> None:
     case.fresh()
     before = observe(case.repo, strict=True)
     for count, step in enumerate(chosen(case, _BUDGET)):
@@ -92,9 +89,8 @@ def test_checkpoint(runner: Runner, repo: Repo, make: Prepare) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", CHANGES.values(), ids=CHANGES.keys())
-def test_change(runner: Runner, repo: Repo, make: Prepare) -> None:
-    case = prepare(runner, repo, *make(runner, repo))
+@every_change
+def test_change(runner: Runner, case: Case) -> None:
     for count, step in enumerate(chosen(case, _BUDGET)):
         case.fresh()
         done, what = _fail(runner, case, step, _ERRORS[count % len(_ERRORS)])

@@ -18,7 +18,7 @@ from tests.crash.runner import (
     unlike,
     words,
 )
-from tests.crash.scenarios import CHANGES, CHECKPOINTS, Prepare
+from tests.crash.scenarios import CHANGES, every_change, every_checkpoint
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged
 
@@ -43,10 +43,9 @@ def _kill(runner: Runner, case: Case, step: int, mode: str) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", CHECKPOINTS.values(), ids=CHECKPOINTS.keys())
-def test_checkpoint(runner: Runner, repo: Repo, make: Prepare) -> None:
+@every_checkpoint
+def test_checkpoint(runner: Runner, case: Case) -> None:
     """Nothing at all has changed, and the next one works."""
-    case = prepare(runner, repo, *make(runner, repo))
     case.fresh()
     before = observe(case.repo, strict=True)
     for step in chosen(case, _BUDGET):
@@ -63,10 +62,9 @@ def test_checkpoint(runner: Runner, repo: Repo, make: Prepare) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", CHANGES.values(), ids=CHANGES.keys())
-def test_change(runner: Runner, repo: Repo, make: Prepare) -> None:
+@every_change
+def test_change(runner: Runner, case: Case) -> None:
     """`recover` leads to the state after, `recover --abort` to the state before."""
-    case = prepare(runner, repo, *make(runner, repo))
     for count, step in enumerate(chosen(case, _BUDGET)):
         for abort in (False, True) if EXHAUSTIVE else (count % 2 == 1,):
             case.fresh()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.disk import fill_disk
 from tests.support.refusal import assert_is_error, assert_refused
 from tests.support.repo import Repo, fill
 from tests.support.state import assert_same, assert_unchanged, complete_state
@@ -198,40 +195,12 @@ def test_a_folder_that_may_not_be_listed(repo: Repo) -> None:
     assert repo.read("closed/inside.txt") == b"inside\n"
 
 
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system of 12 MiB."""
-    if os.geteuid() != 0 or not sys.platform.startswith("linux"):
-        pytest.skip("needs root on Linux, to mount a small file system")
-    folder = Path(tempfile.mkdtemp(prefix="agentos-disk-"))
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=12m", "agentos-test", str(folder)], capture_output=True
-    )
-    if mounted.returncode != 0:
-        folder.rmdir()
-        pytest.skip("cannot mount a small file system here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-        folder.rmdir()
-
-
-def _fill_disk(folder: Path, leave: int) -> Path:
-    """Fill the disk but for `leave` bytes; removing the file frees it."""
-    filler = folder / "filler"
-    found = os.statvfs(folder)
-    with open(filler, "wb") as stream:
-        stream.write(bytes(max(0, found.f_bavail * found.f_frsize - leave)))
-    return filler
-
-
 @pytest.mark.parametrize("leave", [0, 4096, 100_000, 1_000_000])
 def test_disk_full_during_a_checkpoint(small_disk: Path, leave: int) -> None:
     repo = fill(Repo.init(small_disk / "repo"))
     repo.write("large.bin", os.urandom(3_000_000))
     repo.append("readme.txt", "dirty\n")
-    filler = _fill_disk(small_disk, leave)
+    filler = fill_disk(small_disk, leave)
     assert_refused(repo.path, "checkpoint", mentions="pace left", keeps=repo.path)
     filler.unlink()
     before = complete_state(repo.path)
@@ -253,7 +222,7 @@ def test_disk_full_during_a_restore(small_disk: Path, leave: int) -> None:
     repo.remove("large.bin", "zzz.txt")
     repo.write("aaa.txt", "now\n")
     wrecked = complete_state(repo.path)
-    filler = _fill_disk(small_disk, leave)
+    filler = fill_disk(small_disk, leave)
     done = run(repo.path, "restore", taken["id"])
     assert done.code == 1, str(done)
     assert b"pace left" in done.err, str(done)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import State, complete_state
 from tests.support.tool import IN_PROCESS
@@ -21,24 +22,6 @@ class Film:
     @property
     def ids(self) -> list[str]:
         return [oid for oid, _ in self.scenes]
-
-
-def make_dirty(repo: Repo) -> None:
-    """Something of everything that a stash can hold."""
-    repo.write("readme.txt", "staged\n")
-    repo.add("readme.txt")
-    repo.write("readme.txt", "unstaged on top of staged\n")
-    repo.append("notes.txt", "unstaged\n")
-    repo.remove("data.bin")
-    repo.git("rm", "-q", "docs/guide.md")
-    repo.git("mv", "src/app.py", "src/renamed.py")
-    repo.chmod("run.sh", 0o644)
-    repo.link("link", "notes.txt")
-    repo.write("staged new.txt", "staged new\n")
-    repo.add("staged new.txt")
-    repo.write("untracked.txt", "untracked\n")
-    repo.write("dir/untracked\nnewline", "untracked\n")
-    repo.write(b"bad\xff", b"\x00\xff")
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.plain_git.conftest import Film, make_dirty
+from tests.plain_git.conftest import Film
+from tests.support.dirty import make_dirty
 from tests.support.operations import diverge, expect_stop
 from tests.support.repo import Repo, fill
 from tests.support.tool import IN_PROCESS, run_ok

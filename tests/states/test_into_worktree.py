@@ -7,20 +7,11 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.errors import RestoreError, UsageError
+from git_agentos.errors import UsageError, WorktreeError
+from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
 from tests.support.tool import run
-
-
-def _dirty(repo: Repo) -> None:
-    repo.write("staged.txt", "staged\n")
-    repo.add("staged.txt")
-    repo.write("staged.txt", "staged, then changed\n")
-    repo.write("readme.txt", "changed\n")
-    repo.remove("notes.txt")
-    repo.write("new/deep.txt", "untracked\n")
-    repo.chmod("run.sh", 0o644)
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -32,7 +23,7 @@ def _files(path: Path) -> dict[str, bytes]:
 
 
 def test_the_state_comes_up_in_a_new_worktree_and_this_one_stays(repo: Repo) -> None:
-    _dirty(repo)
+    make_dirty(repo)
     wanted = _files(repo.path)
     status = repo.git("status", "--porcelain=v2", "-z", "--untracked-files=all")
     taken = open_workspace(repo.path).checkpoint("then")
@@ -68,11 +59,11 @@ def test_what_is_taken_is_refused_and_nothing_is_left(repo: Repo) -> None:
     taken = open_workspace(repo.path).checkpoint("then")
     folder = repo.path.parent / f"{repo.path.name}.worktrees"
     repo.git("branch", "agent/taken")
-    with pytest.raises(RestoreError, match="exists already"):
+    with pytest.raises(WorktreeError, match="exists already"):
         open_workspace(repo.path).restore(taken.id, worktree="taken")
     repo.git("branch", "-D", "agent/taken")
     repo.git("branch", "agent")
-    with pytest.raises(RestoreError, match="in the way"):
+    with pytest.raises(WorktreeError, match="in the way"):
         open_workspace(repo.path).restore(taken.id, worktree="fresh")
     assert not folder.exists()
     assert repo.git("worktree", "list", "--porcelain").count(b"worktree ") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.dirty import make_dirty
 from tests.support.operations import diverge, expect_stop
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, round_trip
@@ -17,10 +18,7 @@ _WRECKS = ("reset-and-clean", "remove-everything", "swap-types", "rewrite-and-co
 
 @SCENARIOS.add(wrecks=_WRECKS)
 def _dirty(repo: Repo) -> None:
-    repo.write("readme.txt", "staged\n")
-    repo.add("readme.txt")
-    repo.append("readme.txt", "unstaged\n")
-    repo.write("untracked.txt", "untracked\n")
+    make_dirty(repo)
 
 
 @SCENARIOS.add(wrecks=_WRECKS)

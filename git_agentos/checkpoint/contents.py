@@ -1,0 +1,281 @@
+"""The bytes of files in the worktree: read untorn, converted as git would, kept as they are where that loses something.
+
+A file is read until it did not change under the reading; what never holds still is said in `skipped`. Where a filter
+stands between file and object git converts, and the file's own bytes are kept as well if a checkout of the result
+would give others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import shutil
+import stat
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from git_agentos.checkpoint.statcache import StatCache, now_ns, row
+from git_agentos.checkpoint.state import Skipped
+from git_agentos.errors import GitCommandError, IncompleteCaptureError
+from git_agentos.git import convert, locks, trees
+from git_agentos.git.objects import FileChanged
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.trees import Entry
+
+_STREAM_FROM = 8 << 20
+_ATTEMPTS = 6
+_TICK_NS = 12_000_000
+TORN = "changed while it was being read; the saved bytes may be torn"
+
+
+class Contents:
+    """The files of one worktree, and what was learnt while they were read.
+
+    `skipped` names those that never held still, `permissions` holds bits that are not what `umask` gives, `raw` the
+    blobs of own bytes that a checkout would not give.
+    """
+
+    def __init__(
+        self, repository: Repository, writer: Writer, config: Mapping[str, list[str]], *, tracks_attributes: bool
+    ) -> None:
+        self.repository = repository
+        self.writer = writer
+        self.config = config
+        self.tracks_attributes = tracks_attributes
+        self.root = os.fsencode(repository.location.root)
+        self.cache = StatCache(repository.location.state_dir)
+        self.skipped: list[Skipped] = []
+        self.permissions: dict[bytes, int] = {}
+        self.raw: dict[bytes, str] = {}
+        self.umask = _umask()
+
+    def at(self, path: bytes) -> bytes:
+        return os.path.join(self.root, path)
+
+    def is_file(self, path: bytes) -> bool:
+        """Whether there is a regular file at `path`."""
+        return stat.S_ISREG(_mode(self.at(path)))
+
+    def read(self, paths: Sequence[bytes], *, plain_links: Collection[bytes] = ()) -> dict[bytes, Entry]:
+        """Mode and blob of each path that is there."""
+        converted = self.converted(paths)
+        entries: dict[bytes, Entry] = {}
+        through_git: list[bytes] = []
+        for path in paths:
+            full = self.at(path)
+            try:
+                found = os.lstat(full)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if stat.S_ISLNK(found.st_mode):
+                entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
+            elif stat.S_ISREG(found.st_mode) and path in plain_links:
+                # core.symlinks=false: a tracked symlink is a file that holds its target.
+                if stat.S_IMODE(found.st_mode) != self.usual(trees.REGULAR):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                entries[path] = (trees.SYMLINK, self._plain(path, full))
+            elif stat.S_ISREG(found.st_mode):
+                mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
+                if stat.S_IMODE(found.st_mode) != self.usual(mode):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                if path in converted:
+                    through_git.append(path)
+                    entries[path] = (mode, "")
+                else:
+                    entries[path] = (mode, self._plain(path, full))
+        for path, oid in self._converted(through_git).items():
+            entries[path] = (entries[path][0], oid)
+        return {path: entry for path, entry in entries.items() if entry[1]}
+
+    def _plain(self, path: bytes, full: bytes) -> str:
+        """The blob of a file's bytes as they are; empty if the file has just gone."""
+        oid = ""
+        for _ in range(_ATTEMPTS):
+            started = now_ns()
+            try:
+                # O_NONBLOCK: a file that has just become a pipe must not hang us.
+                descriptor = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except (FileNotFoundError, NotADirectoryError):
+                return ""
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    return self.writer.write("blob", os.readlink(full))
+                raise IncompleteCaptureError(
+                    f"'{os.fsdecode(path)}' cannot be read: {os.strerror(error.errno or 0).lower()}",
+                    "make it readable, or ignore it",
+                ) from error
+            try:
+                before = _settled(descriptor)
+                known = self.cache.get(path, before)
+                if known is not None and self.repository.exists(known):
+                    self.writer.rely(known, functools.partial(self._read_again, path, known))
+                    return known
+                if before.st_size > _STREAM_FROM:
+                    try:
+                        oid = self.writer.write_stream(descriptor, before.st_size)
+                    except FileChanged:
+                        continue
+                else:
+                    oid = self.writer.write("blob", _read(descriptor, before.st_size))
+                after = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if row(before) == row(after):
+                self.cache.put(path, before, oid, started)
+                return oid
+        if not oid:
+            raise IncompleteCaptureError(
+                f"'{os.fsdecode(path)}' keeps growing while it is being read", "stop what writes it, or ignore it"
+            )
+        self.skipped.append(Skipped(os.fsdecode(path), TORN))
+        return oid
+
+    def _read_again(self, path: bytes, expected: str) -> None:
+        """Store a file's blob anew: it was found in the store, and then pruned."""
+        with open(self.at(path), "rb") as file:
+            oid = self.writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
+        if oid != expected:
+            raise IncompleteCaptureError(f"'{os.fsdecode(path)}' changed while it was being saved", "try again")
+
+    # -- through git ----------------------------------------------------------------------------------------
+
+    def _converted(self, paths: list[bytes]) -> dict[bytes, str]:
+        """Blobs of files that git converts, with their own bytes in `raw` where a checkout would give others."""
+        result: dict[bytes, str] = {}
+        waiting = paths
+        for _ in range(_ATTEMPTS):
+            if not waiting:
+                return result
+            before = {path: self._stamp(path) for path in waiting}
+            cleaned = convert.clean(self.repository, waiting)
+            contents = {path: self._plain(path, self.at(path)) for path in waiting}
+            lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
+            changed = [path for path in waiting if before[path] != self._stamp(path)]
+            for path in waiting:
+                oid = cleaned[path]
+                if oid is None:
+                    # A required filter fails: the file's own bytes are all there is, and they are enough.
+                    oid = contents[path]
+                    self.raw[path] = contents[path]
+                elif path in lossy:
+                    self.raw[path] = contents[path]
+                else:
+                    self.raw.pop(path, None)
+                self.writer.rely(oid, functools.partial(convert.clean, self.repository, [path]))
+                result[path] = oid
+            waiting = changed
+        self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
+        return result
+
+    def converted(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of `paths` that git converts."""
+        return convert.needing_conversion(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)
+
+    def compare(self, blobs: Mapping[bytes, str], *, plain: bool = False) -> None:
+        """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
+        not convert."""
+        converted = self.converted(list(blobs))
+        contents = {path: self._plain(path, self.at(path)) for path in blobs if plain or path in converted}
+        lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
+        for path, own in contents.items():
+            if own and (path in lossy or (path not in converted and own != blobs[path])):
+                self.raw[path] = own
+
+    def usual(self, mode: int) -> int:
+        """The permission bits of a checkout."""
+        return (0o777 if mode == trees.EXECUTABLE else 0o666) & ~self.umask
+
+    def note_permissions(self, modes: Mapping[bytes, int]) -> None:
+        """Keep the permission bits of files (path -> git's mode) that are other than usual."""
+        for path, mode in modes.items():
+            found = _mode(self.at(path))
+            if stat.S_ISREG(found) and stat.S_IMODE(found) != self.usual(mode):
+                self.permissions[path] = stat.S_IMODE(found)
+
+    def _stamp(self, path: bytes) -> tuple[int, ...]:
+        try:
+            return row(os.lstat(self.at(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
+        """Those paths whose blob does not check out to the bytes that the worktree has."""
+        location = self.repository.location
+        with locks.scratch(location) as folder:
+            into = os.path.join(folder, "smudged")
+            os.mkdir(into)
+            base = os.path.join(location.git_dir, "index") if self.tracks_attributes else None
+            try:
+                convert.smudge(
+                    self.repository,
+                    {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
+                    into,
+                    base_index=base,
+                )
+            except GitCommandError:
+                pass  # a smudge filter fails: what it did not write cannot be had back through it
+            lossy = set()
+            for path in cleaned:
+                target = os.path.join(os.fsencode(into), path)
+                if not _same(target, self.at(path)):
+                    lossy.add(path)
+            shutil.rmtree(into, ignore_errors=True)
+        return lossy
+
+
+def _mode(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    try:
+        with open(one, "rb") as a, open(other, "rb") as b:
+            while True:
+                x, y = a.read(1 << 20), b.read(1 << 20)
+                if x != y:
+                    return False
+                if not x:
+                    return True
+    except OSError:
+        return False
+
+
+def _settled(descriptor: int) -> os.stat_result:
+    """The stat data of an open file that nobody is writing at this moment, and whose time stamps will show it if
+    somebody begins to.
+
+    A write sets the modification time when it begins, in the ticks of a coarse clock. So a stamp of this very tick is
+    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock.
+    """
+    while True:
+        with contextlib.suppress(OSError, AttributeError):
+            os.lseek(descriptor, 0, os.SEEK_HOLE)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        found = os.fstat(descriptor)
+        age = now_ns() - max(found.st_mtime_ns, found.st_ctime_ns)
+        if not 0 <= age < _TICK_NS:
+            return found
+        time.sleep((_TICK_NS - age) / 1e9)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    parts = []
+    while chunk := os.read(descriptor, max(size + 1, 4096)):
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _umask() -> int:
+    """The process's umask, read without setting it where the kernel tells."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    value = os.umask(0o022)
+    os.umask(value)
+    return value

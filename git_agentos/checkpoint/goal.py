@@ -1,0 +1,72 @@
+"""What a restore is to bring about: whose state, where HEAD goes, which paths; and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.head import Move
+from git_agentos.checkpoint.journal import Journal
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.errors import MissingObjectsError
+from git_agentos.git.repository import Repository
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to restore. `paths` are bytes relative to the root; `branch` a short name for the new branch."""
+
+    paths: Sequence[bytes] | None = None
+    branch: str | None = None
+    no_branch: bool = False
+    keep_new: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One transaction's aim: the state `target` of `checkpoint`, and HEAD moved by `move` (None: it stays).
+
+    `command` is what the user ran; `with_operation` says that the operation in progress comes back too; `stamp` names
+    the branches that are made. A recovery has the journal of what was `interrupted`, and with `abort` goes back.
+    """
+
+    command: str
+    checkpoint: str
+    target: State
+    move: Move | None
+    stamp: str
+    options: Options = Options()
+    with_operation: bool = True
+    interrupted: Journal | None = None
+    abort: bool = False
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """What a restore did, or, in a dry run, would do; the fields are the keys of the JSON kind `restore`.
+
+    `checkpoint` is the id restored, `saved` the id that holds the state before (None in a dry run), `branch` the
+    short name of the branch that HEAD is on afterwards (None if detached), `head` its commit. Paths are text.
+    """
+
+    checkpoint: str
+    saved: str | None
+    branch: str | None
+    head: str | None
+    worktree_path: str
+    changed: list[str]
+    removed: list[str]
+    skipped: list[Skipped]
+    dry_run: bool
+
+
+def resolve(repository: Repository, checkpoint: str) -> State:
+    """The target state, with what of it is needed whatever the present state is."""
+    try:
+        return format.read_state(repository, checkpoint)
+    except MissingObjectsError as error:
+        raise MissingObjectsError(
+            f"checkpoint {checkpoint[:8]} is incomplete: {error.message}", "git fsck tells more; nothing was changed"
+        ) from error

@@ -1,0 +1,149 @@
+"""Where HEAD goes in a restore: to a new branch, back to the one it was on, or detached. No existing branch moves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from git_agentos.checkpoint.apply import Application
+from git_agentos.checkpoint.journal import Journal
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import RepositoryError, RestoreError
+from git_agentos.git import refs
+from git_agentos.git.location import Location
+from git_agentos.git.refs import Head
+
+BRANCHES = "refs/heads/"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where HEAD goes: to `head`, after making its branch if `create`."""
+
+    head: Head
+    create: bool
+
+
+# -- deciding ------------------------------------------------------------------------------------------------------
+
+
+def stamp() -> str:
+    """The time, as the names of new branches have it."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def restore_branch(checkpoint: str, stamp: str) -> str:
+    """The full name of the branch that a restore makes where the user names none."""
+    return f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
+
+
+def to_new_branch(location: Location, checkpoint: str, target: State, wanted: str | None, stamp: str) -> Move:
+    """A new branch at the checkpoint's commit; detached where the checkpoint was."""
+    if wanted is None and target.head.ref is None:
+        return Move(target.head, create=False)
+    if wanted is not None:
+        ref = BRANCHES + wanted
+        if refs.resolve(location, ref) is not None:
+            raise RestoreError(f"a branch named '{wanted}' exists already", "choose another name; nothing was changed")
+    else:
+        base = restore_branch(checkpoint, stamp)
+        ref, n = base, 1
+        while refs.resolve(location, ref) is not None:
+            n += 1
+            ref = f"{base}-{n}"
+    check_room(location, ref)
+    return Move(Head(ref, target.head.commit), create=target.head.commit is not None)
+
+
+def check_room(location: Location, ref: str) -> None:
+    """A branch `restore` blocks `restore/…`: RestoreError, before anything is touched."""
+    parent = ref.rpartition("/")[0]
+    while parent.startswith(BRANCHES):
+        if refs.resolve(location, parent) is not None:
+            name = parent.removeprefix(BRANCHES)
+            raise RestoreError(
+                f"the branch '{name}' is in the way of '{ref.removeprefix(BRANCHES)}'",
+                f"rename it (git branch -m {name} NEW), or use --branch or --no-branch; nothing was changed",
+            )
+        parent = parent.rpartition("/")[0]
+    if refs.names(location, ref + "/"):
+        name = ref.removeprefix(BRANCHES)
+        raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
+
+
+def back_to(location: Location, checkpoint: str, target: State, stamp: str) -> Move:
+    """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves."""
+    ref = target.head.ref
+    if ref is None:
+        return Move(target.head, create=False)
+    present = refs.resolve(location, ref)
+    if present == target.head.commit:
+        if not checked_out_elsewhere(location, ref):
+            return Move(target.head, create=False)
+    elif present is None and not checked_out_elsewhere(location, ref):
+        with contextlib.suppress(RestoreError):
+            check_room(location, ref)
+            return Move(target.head, create=True)
+    return to_new_branch(location, checkpoint, target, None, stamp)
+
+
+def remaining(location: Location, found: Journal) -> Move | None:
+    """What is left of the move that an interrupted restore was to make."""
+    if found.head_ref is None and found.head_commit is None:
+        return None
+    head = Head(found.head_ref, found.head_commit)
+    if head.ref is None:
+        return Move(head, create=False)
+    return Move(head, create=found.create and refs.resolve(location, head.ref) is None)
+
+
+def checked_out_elsewhere(location: Location, ref: str) -> bool:
+    """Whether another worktree of the repository has the branch `ref` checked out."""
+    folders = [location.common_dir]
+    with contextlib.suppress(FileNotFoundError):
+        folders += [entry.path for entry in os.scandir(os.path.join(location.common_dir, "worktrees"))]
+    for folder in folders:
+        if folder == location.git_dir:
+            continue
+        with contextlib.suppress(OSError), open(os.path.join(folder, "HEAD"), "rb") as file:
+            if file.read().strip() == b"ref: " + os.fsencode(ref):
+                return True
+    return False
+
+
+# -- doing ---------------------------------------------------------------------------------------------------------
+
+
+def set_head(
+    location: Location, application: Application, move: Move, *, command: str, checkpoint: str, who: str
+) -> None:
+    """Make the move's branch and point HEAD at it; `application` takes both back."""
+    before = refs.read_head(location)
+    head = move.head
+    if move.create and head.ref is not None and head.commit is not None:
+        reason = f"{command}: created at checkpoint {checkpoint[:8]}"
+        try:
+            refs.update(location, head.ref, head.commit, None, reason=f"agentos {reason}", who=who)
+        except refs.RefMoved as error:
+            raise RestoreError(
+                f"somebody else made the branch '{head.branch}' in the same moment",
+                "try again; nothing was changed",
+            ) from error
+        created = head.ref
+        application.remember(lambda: refs.delete(location, created, with_log=True))
+    if before == head:
+        return
+    origin = before.branch or (before.commit or "unborn")[:8]
+    goal = head.branch or (head.commit or "")[:8]
+    reason = f"agentos {command}: moving from {origin} to {goal}"
+    refs.set_head(location, head, reason=reason, who=who)
+    application.remember(lambda: refs.set_head(location, before, reason=f"{reason} (undone)", who=who))
+
+
+def drop_made(location: Location, ref: str, commit: str | None) -> None:
+    """Remove a branch that a restore made and that nobody has used."""
+    if commit is not None and refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
+        with contextlib.suppress(RepositoryError):  # packed meanwhile
+            refs.delete(location, ref, with_log=True)

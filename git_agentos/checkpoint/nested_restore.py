@@ -1,0 +1,165 @@
+"""Bringing back the repositories inside the worktree: each by a transaction of its own, within the one around it.
+
+`nested` says how they are described and makes them again; here they are restored, put aside, and taken back when the
+restore around them fails. The transaction comes as an argument, for it comes here for the repositories inside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from git_agentos.checkpoint import head, journal, nested, timeline
+from git_agentos.checkpoint.apply import Application
+from git_agentos.checkpoint.format import Origin
+from git_agentos.checkpoint.goal import Goal, Restoration, resolve
+from git_agentos.checkpoint.head import Move
+from git_agentos.checkpoint.journal import Journal
+from git_agentos.checkpoint.state import Skipped
+from git_agentos.config import Settings
+from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, MissingObjectsError
+from git_agentos.git import locks, refs
+from git_agentos.git.location import Location
+from git_agentos.git.refs import Head
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+
+Run = Callable[[Repository, Settings, Origin, Goal], Restoration]
+
+
+class NotThereError(Exception):
+    """A nested repository that cannot be brought back: it is told, and the rest is restored."""
+
+
+def put_aside(repository: Repository, paths: Iterable[bytes], saved: str, application: Application) -> list[Skipped]:
+    """Move repositories out of the worktree, kept under the id of the checkpoint `saved`; those that cannot leave."""
+    skipped = []
+    for path in paths:
+        if nested.put_aside(repository, path, saved):
+            application.remember(functools.partial(_bring_back, repository, path))
+        else:
+            skipped.append(Skipped(os.fsdecode(path) + "/", "a repository on another file system: left in place"))
+    return skipped
+
+
+def _bring_back(repository: Repository, path: bytes) -> None:
+    if not nested.take_back(repository, path):
+        raise OSError(f"'{os.fsdecode(path)}' could not be moved back")
+
+
+def restore(
+    repository: Repository,
+    settings: Settings,
+    origin: Origin,
+    wanted: Mapping[bytes, str],
+    application: Application,
+    stamp: str,
+    run: Run,
+) -> list[Skipped]:
+    """Bring repositories (path -> description) to the states described; those that cannot be brought back."""
+    skipped = []
+    for path, oid in wanted.items():
+        try:
+            _restore_one(repository, settings, origin, path, oid, application, stamp, run)
+        except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
+            skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
+    return skipped
+
+
+def _restore_one(
+    repository: Repository,
+    settings: Settings,
+    origin: Origin,
+    path: bytes,
+    description: str,
+    application: Application,
+    stamp: str,
+    run: Run,
+) -> None:
+    """Bring a nested repository to the state that its description names, making it again where it is gone."""
+    record = nested.read(repository, description)
+    location = _located(repository, path, record, application)
+    if location is None or record["checkpoint"] is None:
+        raise NotThereError("it cannot be opened")
+    inner = Repository(location)
+    started = Scan(location)
+    values = settings._replace(values=started.config())
+    started.discard()
+    own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
+    target = resolve(inner, record["checkpoint"])
+    with locks.turn(location, "worktree", wait=True):
+        move = head.back_to(location, record["checkpoint"], target, stamp)
+        mine = head.restore_branch(record["checkpoint"], stamp)
+        if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
+            move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
+        if journal.read(location) is not None:
+            journal.remove(location)  # the restore around it was killed, and is being done again
+        done = run(inner, values, own, Goal("restore", record["checkpoint"], target, move, head.stamp()))
+    saved = done.saved
+    made = move.head.ref
+    if move.create and made is not None:
+        application.remember(lambda: head.drop_made(location, made, move.head.commit))
+    if saved is not None:
+        application.remember(lambda: _go_back(inner, values, own, saved, run))
+
+
+def _located(
+    repository: Repository, path: bytes, record: Mapping[str, object], application: Application
+) -> Location | None:
+    """The repository at `path`, brought back from aside or made again where there is none."""
+    location = nested.locate_at(repository.location.root, path)
+    if location is None and nested.take_back(repository, path):
+        application.remember(functools.partial(_aside_again, repository, path))
+        location = nested.locate_at(repository.location.root, path)
+    if location is None:
+        gone = record["kind"] == "submodule" and not nested.connect(repository, path, record)
+        if gone and not record["refs"]:
+            raise NotThereError("its git directory is gone")
+        if gone or record["kind"] != "submodule":
+            nested.make_again(repository, path, record)
+        application.remember(functools.partial(_aside_again, repository, path))
+        location = nested.locate_at(repository.location.root, path)
+    return location
+
+
+def _aside_again(repository: Repository, path: bytes) -> None:
+    nested.put_aside(repository, path, f"undone-{os.getpid()}")
+
+
+def _go_back(repository: Repository, settings: Settings, origin: Origin, saved: str, run: Run) -> None:
+    """Bring a nested repository back to what it was before it was restored."""
+    target = resolve(repository, saved)
+    with locks.turn(repository.location, "worktree", wait=True):
+        stamp = head.stamp()
+        move = head.back_to(repository.location, saved, target, stamp)
+        run(repository, settings, origin, Goal("undo", saved, target, move, stamp))
+
+
+# -- what an interrupted restore left inside -----------------------------------------------------------------------
+
+
+def end_journals(repository: Repository, found: Journal) -> None:
+    """Remove the journals that the interrupted restore left in repositories inside: it has been done again."""
+    for checkpoint in (found.saved, found.target):
+        for location, oid in _described(repository, checkpoint):
+            inner = journal.read(location)
+            if inner is not None and inner.target == nested.read(repository, oid)["checkpoint"]:
+                journal.remove(location)
+
+
+def drop_branches(repository: Repository, found: Journal) -> None:
+    """Remove the branches that the interrupted restore made in repositories inside, and that nobody has used."""
+    for location, oid in _described(repository, found.target):
+        record = nested.read(repository, oid)
+        if record["checkpoint"] is not None:
+            made = head.restore_branch(record["checkpoint"], found.stamp)
+            head.drop_made(location, made, record["head"]["commit"])
+
+
+def _described(repository: Repository, checkpoint: str) -> Iterator[tuple[Location, str]]:
+    """The repositories that a checkpoint describes and that are there now, each with its description's blob."""
+    for path, oid in resolve(repository, checkpoint).nested.items():
+        location = nested.locate_at(repository.location.root, path)
+        if location is not None:
+            yield location, oid

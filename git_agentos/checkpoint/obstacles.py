@@ -1,0 +1,165 @@
+"""What stands in the way of a plan: files that it would overwrite or remove, and that the present state does not hold.
+
+Ignored files among them have to be saved first; what cannot be saved makes the plan impossible.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from git_agentos.checkpoint.contents import TORN
+from git_agentos.checkpoint.plan import FileWrite
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import RestoreError
+from git_agentos.git import scan, trees
+from git_agentos.git.objects import hash_file
+from git_agentos.git.repository import Writer
+
+
+class Disk:
+    """What is where in a worktree; what a symlink on the way leads to is somewhere else."""
+
+    def __init__(self, root: bytes) -> None:
+        self.root = root
+        self._directories: set[bytes] = set()
+
+    def at(self, path: bytes) -> bytes:
+        return os.path.join(self.root, path)
+
+    def lstat(self, path: bytes) -> os.stat_result | None:
+        """What is at `path`; None where there is nothing."""
+        parent, _, _ = path.rpartition(b"/")
+        if parent:
+            above = self.lstat(parent) if parent not in self._directories else None
+            if above is not None and stat.S_ISDIR(above.st_mode):
+                self._directories.add(parent)
+            if parent not in self._directories:
+                return None
+        try:
+            return os.lstat(self.at(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """`in_the_way` are files that give way, `unsaved` those of them that the state now does not hold, `emptied` empty
+    directories that do, `aside` repositories that do; `met` are files that are already as the plan wants them."""
+
+    in_the_way: frozenset[bytes]
+    unsaved: frozenset[bytes]
+    emptied: list[bytes]
+    aside: list[bytes]
+    met: list[bytes]
+
+
+def find(
+    disk: Disk,
+    store: Writer,
+    now: State,
+    unsaved: Mapping[bytes, str],
+    write: Mapping[bytes, FileWrite],
+    remove: Collection[bytes],
+    directories: Collection[bytes],
+) -> Obstacles:
+    """Look at the places of all files to `write` and all `directories` that come; `unsaved` says what no checkpoint can
+    hold, and why. Raises RestoreError where one of those is in the way."""
+    search = _Search(disk, store, now, unsaved, remove)
+    search.above([*write, *directories])
+    met = search.at_files(write)
+    search.at_directories(directories)
+    return Obstacles(
+        in_the_way=frozenset(search.in_the_way),
+        unsaved=frozenset(path for path in search.in_the_way if not search.is_visible_now(path)),
+        emptied=search.emptied,
+        aside=search.aside,
+        met=met,
+    )
+
+
+class _Search:
+    def __init__(
+        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, str], remove: Collection[bytes]
+    ) -> None:
+        self.disk = disk
+        self.store = store
+        self.now = now
+        self.unsaved = unsaved
+        self.remove = remove
+        self.in_the_way: set[bytes] = set()
+        self.emptied: list[bytes] = []
+        self.aside: list[bytes] = []
+
+    def above(self, paths: Iterable[bytes]) -> None:
+        """Files where a directory is needed."""
+        checked: set[bytes] = set()
+        for path in paths:
+            parent = path
+            while parent := parent.rpartition(b"/")[0]:
+                if parent in checked:
+                    break
+                checked.add(parent)
+                self._no_directory(parent)
+
+    def at_files(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
+        """What is in the place of a file; those files that are there already."""
+        met: list[bytes] = []
+        for path, file in write.items():
+            found = self.disk.lstat(path)
+            if found is None:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                self._inside(path)
+            elif not self.is_visible_now(path):
+                if self._holds(path, found, file):
+                    met.append(path)
+                else:
+                    self._obstacle(path)
+        return met
+
+    def at_directories(self, paths: Iterable[bytes]) -> None:
+        for path in paths:
+            self._no_directory(path)
+
+    def is_visible_now(self, path: bytes) -> bool:
+        if path in self.unsaved and self.unsaved[path] != TORN:
+            return False
+        return path in self.now.ignored or trees.find(self.store, self.now.visible_tree, path) is not None
+
+    def _no_directory(self, path: bytes) -> None:
+        found = self.disk.lstat(path)
+        if found is not None and not stat.S_ISDIR(found.st_mode) and path not in self.remove:
+            self._obstacle(path)
+
+    def _holds(self, path: bytes, found: os.stat_result, file: FileWrite) -> bool:
+        """Whether a file that git does not see has the wanted bytes and permissions already."""
+        if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) != file.permissions:
+            return False
+        return hash_file(self.disk.at(path)) == (file.raw or file.entry[1])
+
+    def _obstacle(self, path: bytes) -> None:
+        """A file that stands where the target has something else, and that the present state does not hold."""
+        if path in self.unsaved and self.unsaved[path] != TORN:
+            raise RestoreError(
+                f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path]}",
+                "move it away, or raise agentos.maxFileSize; nothing was changed",
+            )
+        self.in_the_way.add(path)
+
+    def _inside(self, directory: bytes) -> None:
+        """Everything below a directory that has to give way to a file."""
+        if scan.is_repository(self.disk.at(directory)):
+            self.aside.append(directory)
+            return
+        entries = list(os.scandir(self.disk.at(directory)))
+        if not entries:
+            self.emptied.append(directory)
+        for entry in entries:
+            path = directory + b"/" + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                self._inside(path)
+            elif path not in self.remove:
+                self._obstacle(path)

@@ -1,0 +1,307 @@
+"""What must be done to get from one state to another: worked out completely before anything is touched.
+
+Only paths that differ are in a plan.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from git_agentos.checkpoint import index_plan, obstacles
+from git_agentos.checkpoint.contents import TORN
+from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint.paths import check, may_touch
+from git_agentos.checkpoint.plan import FileWrite, Plan
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.errors import RestoreError
+from git_agentos.git import ignore, trees
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.trees import Entry
+
+LEFT_IGNORED = "ignored at the checkpoint: left in place"
+NEW_KEPT = "created since: kept"
+
+
+def make(
+    repository: Repository,
+    store: Writer,
+    now: State,
+    target: State,
+    *,
+    paths: Sequence[bytes] | None = None,
+    keep_new: bool = False,
+) -> Plan:
+    """The plan from `now` to `target`; `paths` (files or directories) narrows it, `keep_new` leaves what is new.
+
+    Raises RestoreError where something that cannot be saved is in the way, CheckpointFormatError for a target that
+    names paths which no worktree may have.
+    """
+    return _Planner(repository, store, now, target, paths, keep_new).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        repository: Repository,
+        store: Writer,
+        now: State,
+        target: State,
+        paths: Sequence[bytes] | None,
+        keep_new: bool,
+    ) -> None:
+        self.repository = repository
+        self.store = store
+        self.now = now
+        self.target = target
+        self.paths = paths
+        self.keep_new = keep_new
+        self.disk = Disk(os.fsencode(repository.location.root))
+        self.skipped: list[Skipped] = []
+        self.rules_differ = False
+        self.aside: dict[bytes, None] = {}
+        self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item.reason for item in now.skipped}
+        # What the target itself had to leave out was there: no checkpoint holds it as it was.
+        self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
+        self.gone_for_sure = frozenset(target.not_present)
+        self.empty_now = frozenset(now.empty_directories)
+        self.empty_then = frozenset(target.empty_directories)
+        self.untracked_now = self.empty_now.union(now.untracked)
+
+    def wanted(self, path: bytes) -> bool:
+        return may_touch(self.paths, path)
+
+    def plan(self) -> Plan:
+        delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
+        self.rules_differ = any(path.rpartition(b"/")[2] == b".gitignore" for path in delta)
+        self._add_absence(delta)
+        write: dict[bytes, FileWrite] = {}
+        remove: list[bytes] = []
+        mode_only: dict[bytes, int] = {}
+        make_directories = [path for path in self.target.empty_directories if self.wanted(path)]
+        for path, (before, after) in sorted(delta.items()):
+            check(path)
+            if not self.wanted(path):
+                continue
+            gone_link = before is not None and before[0] == trees.GITLINK
+            if after is not None and after[0] == trees.GITLINK:
+                make_directories.append(path)
+                if before is not None and not gone_link:
+                    remove.append(path)
+            elif after is not None:
+                if (
+                    before is not None
+                    and before[1] == after[1]
+                    and trees.SYMLINK not in (before[0], after[0])
+                    and not gone_link
+                    and self.now.raw.get(path) == self.target.raw.get(path)
+                ):
+                    mode_only[path] = self._permissions(path, after)
+                else:
+                    write[path] = self._write(path, after)
+            elif before is not None and not gone_link:
+                remove.append(path)
+        self._add_raw(write)
+        self._recheck(delta, write)
+        for path, entry in self.target.ignored.items():
+            check(path)
+            if self.wanted(path) and self.now.ignored.get(path) != entry:
+                write[path] = self._write(path, entry)
+        remove += [path for path in self.now.ignored if path in self.gone_for_sure and self.wanted(path)]
+        remove = [path for path in remove if path not in self.left_out]
+        remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
+        self.skipped += [item for item in self.now.skipped if item.reason != TORN]
+        nested = self._nested()
+        blocking = self._blocking_directories(write)
+        if self.keep_new:
+            kept = dict.fromkeys(path for path in remove if not self._must_leave(path, write, make_directories))
+            self.skipped += [Skipped(os.fsdecode(path), NEW_KEPT) for path in kept]
+            remove = [path for path in remove if path not in kept]
+        found = obstacles.find(
+            self.disk, self.store, self.now, self.unsaved, write, frozenset(remove), [*make_directories, *nested]
+        )
+        for path in found.met:
+            del write[path]
+        chmod = {**mode_only, **self._permission_changes(write, mode_only)}
+        gone = self._keep_ignored(
+            [
+                path
+                for path in self.now.empty_directories
+                if path not in self.empty_then and self.wanted(path) and not self.keep_new
+            ],
+            quiet=True,
+        )
+        for path, reason in self.unsaved.items():
+            torn = path in write or path in remove
+            if torn and reason == TORN:
+                raise RestoreError(
+                    f"'{os.fsdecode(path)}' keeps changing and cannot be saved before it is replaced",
+                    "stop what writes it and try again; nothing was changed",
+                )
+        return Plan(
+            write=write,
+            remove=remove,
+            chmod=chmod,
+            make_directories=make_directories,
+            remove_directories=[*gone, *blocking, *self._left_links(delta)],
+            keep_directories=self.empty_then,
+            in_the_way=found.in_the_way,
+            unsaved=found.unsaved,
+            emptied=[path for path in found.emptied if path not in self.empty_now],
+            created=[path for path in write if self.disk.lstat(path) is None],
+            aside=list(dict.fromkeys([*self.aside, *found.aside])),
+            nested=nested,
+            index=index_plan.make(self.store, self.now, self.target, self.paths),
+            skipped=self.skipped,
+        )
+
+    # -- the worktree ---------------------------------------------------------------------------------------
+
+    def _add_absence(self, delta: dict[bytes, tuple[Entry | None, Entry | None]]) -> None:
+        """Take out of the difference what skip-worktree keeps off the disk, on either side."""
+        if not self.now.absent and not self.target.absent:
+            return
+        hidden_now = self._absent_paths(self.now)
+        hidden_then = self._absent_paths(self.target)
+        for path, (before, after) in list(delta.items()):
+            on_disk = None if path in hidden_now else before
+            wanted = None if path in hidden_then else after
+            if on_disk == wanted:
+                del delta[path]
+            else:
+                delta[path] = (on_disk, wanted)
+        for path, entry in hidden_now.items():
+            if path not in hidden_then and path not in delta and trees.find(self.store, self.target.visible_tree, path):
+                delta[path] = (None, entry)
+        for path, entry in hidden_then.items():
+            if path not in hidden_now and path not in delta and trees.find(self.store, self.now.visible_tree, path):
+                delta[path] = (entry, None)
+
+    def _absent_paths(self, state: State) -> dict[bytes, Entry]:
+        found: dict[bytes, Entry] = {}
+        for path in state.absent:
+            entry = (
+                (trees.DIRECTORY, state.visible_tree)
+                if path == b"/"
+                else trees.find(self.store, state.visible_tree, path.rstrip(b"/"))
+            )
+            if entry is None or (entry[0] == trees.DIRECTORY and not path.endswith(b"/")):
+                continue  # something else is in its place
+            if entry[0] == trees.DIRECTORY:
+                found.update(trees.walk(self.store, entry[1], b"" if path == b"/" else path.rstrip(b"/") + b"/"))
+            else:
+                found[path] = entry
+        return found
+
+    def _add_raw(self, write: dict[bytes, FileWrite]) -> None:
+        """Files whose blob is the same and whose own bytes differ."""
+        for path in self.now.raw.keys() | self.target.raw.keys():
+            if path in write or not self.wanted(path) or self.now.raw.get(path) == self.target.raw.get(path):
+                continue
+            entry = trees.find(self.store, self.target.visible_tree, path)
+            if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
+                write[path] = self._write(path, entry)
+
+    def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
+        """Where attributes change, a file with the right blob may have been checked out under the other ones."""
+        folders = {path.rpartition(b"/")[0] for path in delta if path.rpartition(b"/")[2] == b".gitattributes"}
+        if not folders:
+            return
+        hidden = self._absent_paths(self.target)
+        for path, entry in trees.walk(self.store, self.target.visible_tree):
+            if path in write or path in delta or path in hidden or not self.wanted(path):
+                continue
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and any(
+                folder == b"" or path.startswith(folder + b"/") for folder in folders
+            ):
+                write[path] = replace(self._write(path, entry), recheck=True)
+
+    def _write(self, path: bytes, entry: Entry) -> FileWrite:
+        return FileWrite(entry, self.target.raw.get(path), self._permissions(path, entry))
+
+    def _permissions(self, path: bytes, entry: Entry) -> int:
+        usual = (0o777 if entry[0] == trees.EXECUTABLE else 0o666) & ~self.target.umask
+        return self.target.permissions.get(path, usual)
+
+    def _permission_changes(self, write: Mapping[bytes, FileWrite], known: Mapping[bytes, int]) -> dict[bytes, int]:
+        """Files with the right content and other permission bits than the target recorded."""
+        changes: dict[bytes, int] = {}
+        for path in self.target.permissions.keys() | self.now.permissions.keys():
+            if path in write or path in known or not self.wanted(path):
+                continue
+            entry = trees.find(self.store, self.target.visible_tree, path)
+            entry = entry or self.target.ignored.get(path)
+            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+                continue
+            bits = self._permissions(path, entry)
+            found = self.disk.lstat(path)
+            if found is not None and stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != bits:
+                changes[path] = bits
+        return changes
+
+    def _keep_ignored(self, remove: list[bytes], *, quiet: bool = False) -> list[bytes]:
+        """Leave out what the target's ignore rules exclude: in the target's world it is nobody's to remove.
+
+        (Restoring an older .gitignore and then clearing away what it had protected is a loss that others made.)
+        """
+        tracked = [path for path in remove if path not in self.untracked_now]
+        candidates = [
+            path
+            for path in (remove if self.rules_differ else tracked)
+            # What the target tracks and does not have was deleted there.
+            if path not in self.gone_for_sure and not index_plan.holds(self.store, self.target, path)
+        ]
+        if not candidates:
+            return remove
+        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates)
+        # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
+        head = self.repository.commit_tree(self.target.head.commit)
+        ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
+        if not quiet:
+            self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
+        return [path for path in remove if path not in ignored]
+
+    def _must_leave(self, path: bytes, write: Mapping[bytes, FileWrite], directories: Iterable[bytes]) -> bool:
+        """Whether a new file stands where the target has a directory, or the other way round."""
+        below = path + b"/"
+        if any(other.startswith(below) for other in [*write, *directories]):
+            return True
+        return any(path.startswith(other + b"/") for other in write)
+
+    def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
+        """Directories that stand where a file comes."""
+        found = []
+        for path in write:
+            status = self.disk.lstat(path)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                found.append(path)
+        return found
+
+    def _left_links(self, delta: Mapping[bytes, tuple[Entry | None, Entry | None]]) -> list[bytes]:
+        """Directories of gitlinks that the target does not have."""
+        return [
+            path
+            for path, (before, after) in delta.items()
+            if before is not None and before[0] == trees.GITLINK and after is None and self.wanted(path)
+        ]
+
+    # -- nested repositories --------------------------------------------------------------------------------
+
+    def _nested(self) -> dict[bytes, str]:
+        """Repositories that come or change; those that the target does not have are put aside."""
+        for path in self.now.nested:
+            if path in self.target.nested or not self.wanted(path):
+                continue
+            if path in self.left_out or path + b"/" in self.left_out:
+                continue
+            if self.keep_new:
+                self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))
+            else:
+                self.aside[path] = None
+        return {
+            path: oid
+            for path, oid in self.target.nested.items()
+            if self.wanted(path) and self.now.nested.get(path) != oid
+        }

@@ -1,0 +1,324 @@
+"""The transaction that brings a saved state back, from the first lock to the last record.
+
+The order is: take `index.lock`, capture now, plan, save now, make everything ready beside the worktree, write the
+journal; then files, the new index (beside the real one), verify; then, by one rename or small write each, index,
+operation in progress, HEAD; then the record for `undo`, and the journal goes. A failure on the way takes everything
+back; a kill leaves the journal, which names both states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Sequence
+
+from git_agentos.checkpoint import (
+    apply,
+    capture,
+    format,
+    gitdir,
+    head,
+    journal,
+    nested,
+    nested_restore,
+    paths,
+    planning,
+    take,
+)
+from git_agentos.checkpoint.format import Origin
+from git_agentos.checkpoint.goal import Goal, Restoration
+from git_agentos.checkpoint.journal import Journal, Last
+from git_agentos.checkpoint.plan import Plan
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.config import Settings
+from git_agentos.errors import AgentosError, LockedError, MissingObjectsError, RestoreError, UsageError
+from git_agentos.git import index, locks, refs, trees
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan
+
+
+def run(
+    repository: Repository, settings: Settings, origin: Origin, goal: Goal, *, scan: Scan | None = None
+) -> Restoration:
+    """Bring the worktree to the goal, or leave it as it is. The worktree's turn is the caller's to take.
+
+    `scan` is one of this worktree that is under way already.
+    """
+    return _Transaction(repository, settings, origin, goal, scan).run()
+
+
+class _Transaction:
+    """The working parts of one restore."""
+
+    def __init__(
+        self, repository: Repository, settings: Settings, origin: Origin, goal: Goal, scan: Scan | None
+    ) -> None:
+        self.repository = repository
+        self.location = repository.location
+        self.settings = settings
+        self.origin = origin._replace(trigger="before_restore", restores=goal.checkpoint)
+        self.goal = goal
+        self.checkpoint = goal.checkpoint
+        self.target = goal.target
+        self.options = goal.options
+        self.scan = scan
+
+    def run(self) -> Restoration:
+        if self.options.dry_run:
+            with self.repository.writer() as writer:
+                return self._result(self._plan(writer)[1], None, dry_run=True)
+        lock = self._lock_index()
+        try:
+            with locks.scratch(self.location) as folder, self.repository.writer() as writer:
+                return self._locked(writer, folder)
+        finally:
+            with contextlib.suppress(OSError):
+                locks.release(lock)
+
+    def _lock_index(self) -> locks.Held:
+        try:
+            return locks.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
+        except LockedError as error:
+            raise LockedError(
+                "another git process is at work in this worktree (index.lock exists)",
+                "try again when it has finished; nothing was changed",
+            ) from error
+
+    def _plan(self, writer: Writer) -> tuple[State, Plan]:
+        """The state now and the plan; asked twice where ignored files are in the way and have to be saved."""
+        request = capture.Request(take_nested=self._take_nested())
+        now = capture.capture(self.repository, writer, self.settings, self.scan, request)
+        target = self.target = format.with_visible_tree(self.repository, writer, self.target)
+        found = self._make_plan(writer, now, target)
+        if found.unsaved:
+            request = request._replace(ignored=found.unsaved)
+            now = capture.capture(self.repository, writer, self.settings, None, request)
+            found = self._make_plan(writer, now, target)
+            if found.unsaved:
+                name = os.fsdecode(min(found.unsaved))
+                raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
+        return self._complete(writer, now, found), found
+
+    def _complete(self, writer: Writer, now: State, found: Plan) -> State:
+        """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
+        and paths that it will create."""
+        seen = {*now.unstaged, *now.untracked, *now.raw}
+        going = {
+            path: entry
+            for path in (*found.write, *found.remove)
+            if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
+        }
+        raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})
+        empty = sorted({*now.empty_directories, *found.emptied})
+        return now._replace(
+            raw={**now.raw, **raw},
+            permissions={**now.permissions, **bits},
+            not_present=sorted(found.created),
+            empty_directories=empty,
+        )
+
+    def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
+        return planning.make(
+            self.repository, writer, now, target, paths=self.options.paths, keep_new=self.options.keep_new
+        )
+
+    def _take_nested(self) -> nested.Take | None:
+        if self.options.dry_run:
+            return None
+        return functools.partial(take.take_nested, origin=self.origin, settings=self.settings)
+
+    def _locked(self, writer: Writer, folder: str) -> Restoration:
+        now, steps = self._plan(writer)
+        self._check_paths(writer, now)
+        self._check_objects(steps)
+        # Everything is made ready before the save: what cannot be restored leaves no trace.
+        ready = os.path.join(folder, "files")
+        os.mkdir(ready)
+        staged = apply.stage(self.repository, writer, steps, self.target, self.settings.values, ready)
+        saved = take.record(self.repository, writer, self.settings, now, self.origin).checkpoint.id
+        move, interrupted = self.goal.move, self.goal.interrupted
+        original = interrupted.original if interrupted is not None else saved
+        if interrupted is None:
+            journal.write(
+                self.location,
+                Journal(
+                    command=self.goal.command,
+                    saved=saved,
+                    target=self.checkpoint,
+                    head_ref=move.head.ref if move is not None else None,
+                    head_commit=move.head.commit if move is not None else None,
+                    create=move.create if move is not None else False,
+                    paths=None if self.options.paths is None else [os.fsdecode(path) for path in self.options.paths],
+                    keep_new=self.options.keep_new,
+                    with_operation=self.goal.with_operation,
+                    original=original,
+                    stamp=self.goal.stamp,
+                    by=self.origin.created_by,
+                ),
+            )
+        application = apply.Application(self.repository, steps, staged)
+        try:
+            skipped = self._change(writer, steps, application, folder, saved)
+        except BaseException as error:
+            self._take_back(application, error)
+            raise
+        self._finish(original)
+        return self._result(steps, original, dry_run=False, more=skipped)
+
+    def _finish(self, original: str) -> None:
+        """Everything is in place: note what `undo` goes back to, and end the journal."""
+        try:
+            if self.goal.abort:
+                self._drop_branches()
+            else:
+                found = self.goal.interrupted
+                by = found.by if found is not None else self.origin.created_by
+                journal.write_last(self.location, Last(self.goal.command, original, self.checkpoint, by))
+            journal.remove(self.location)
+        except OSError as error:
+            raise RestoreError(
+                f"everything is in place, but it could not be recorded: {take.storage_error(error).message}",
+                "git agentos recover finishes it; git agentos recover --abort goes back",
+            ) from error
+
+    def _drop_branches(self) -> None:
+        """The branches that the interrupted restore made, here and in repositories inside, if nobody has used them."""
+        found = self.goal.interrupted
+        if found is None:
+            return
+        made = found.head_ref
+        if found.create and made is not None and not head.checked_out_elsewhere(self.location, made):
+            head.drop_made(self.location, made, found.head_commit)
+        nested_restore.drop_branches(self.repository, found)
+
+    def _take_back(self, application: apply.Application, error: BaseException) -> None:
+        try:
+            application.take_back()
+            if self.goal.interrupted is None:
+                journal.remove(self.location)
+        except (OSError, AgentosError) as second:
+            first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
+            raise RestoreError(
+                f"the restore failed ({first}) and could not be taken back ({then})",
+                "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
+            ) from error
+
+    def _change(
+        self, writer: Writer, steps: Plan, application: apply.Application, folder: str, saved: str
+    ) -> list[Skipped]:
+        skipped = nested_restore.put_aside(self.repository, steps.aside, saved, application)
+        application.run()
+        skipped += nested_restore.restore(
+            self.repository, self.settings, self.origin, steps.nested, application, self.goal.stamp, run
+        )
+        new_index = os.path.join(folder, "index")
+        index.copy(self.repository, new_index)
+        scratch = os.path.join(folder, "intent")
+        os.mkdir(scratch)
+        if self.options.paths is None:
+            gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
+        index.apply(self.repository, new_index, steps.index, scratch)
+        # `merge --abort` and its like refuse where an unmodified file has stale stat data.
+        index.refresh(self.repository, new_index, self._unmodified(writer, steps))
+        self._verify(application, new_index)
+        gitdir.set_index(self.repository, application, new_index, folder)
+        if self.goal.with_operation:
+            gitdir.set_operation(self.repository, application, self.target, folder)
+        if self.goal.move is not None:
+            head.set_head(
+                self.location,
+                application,
+                self.goal.move,
+                command=self.goal.command,
+                checkpoint=self.checkpoint,
+                who=os.fsdecode(self.settings.committer),
+            )
+        return skipped
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _check_paths(self, writer: Writer, now: State) -> None:
+        for path in self.options.paths or ():
+            if path == b"" or any(
+                trees.find(writer, tree, path)
+                for tree in (self.target.visible_tree, now.visible_tree, self.target.index_tree, now.index_tree)
+            ):
+                continue
+            if path in self.target.ignored or path in self.target.empty_directories or path in self.target.nested:
+                continue
+            raise UsageError(
+                f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
+                f"git agentos checkpoint show {self.checkpoint[:8]} lists what it holds",
+            )
+
+    def _check_objects(self, steps: Plan) -> None:
+        """Every object that the plan needs is there: found out before anything is touched."""
+        wanted = {file.raw or file.entry[1] for file in steps.write.values()}
+        wanted |= {oid for _, oid in self.target.ignored.values()} | set(steps.nested.values())
+        if self.goal.with_operation:
+            wanted |= set(self.target.operation_files.values())
+        for stages in steps.index.stages.values():
+            wanted |= {oid for mode, oid in stages.values() if mode != trees.GITLINK}
+        wanted |= {oid for mode, oid in steps.index.entries.values() if mode != trees.GITLINK}
+        if self.target.head.commit is not None:
+            wanted.add(self.target.head.commit)
+        missing = [oid for oid in wanted if not self.repository.exists(oid)]
+        for oid in missing:
+            try:
+                self.repository.read(oid)  # a partial clone fetches it now
+            except MissingObjectsError as error:
+                raise MissingObjectsError(
+                    f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
+                    "git fsck tells more; nothing was changed",
+                ) from error
+
+    def _unmodified(self, writer: Writer, steps: Plan) -> list[bytes]:
+        """Paths that were written or staged anew and are, in the target, as the index has them: their stat data in the
+        index is stale."""
+        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
+        return [
+            path
+            for path in dict.fromkeys([*steps.write, *steps.index.entries])
+            if path not in apart
+            and paths.covers(self.options.paths, path)
+            and (entry := trees.find(writer, self.target.tree, path)) is not None
+            and entry[0] != trees.GITLINK
+            and entry == trees.find(writer, self.target.index_tree, path)
+            and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
+        ]
+
+    def _verify(self, application: apply.Application, new_index: str) -> None:
+        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
+        is gone, and git reads the index as the tree that it shall be."""
+        wrong = application.wrong()
+        if self.options.paths is None:
+            wrong += [
+                path
+                for path in index.differences(self.repository, new_index, self.target.index_tree)
+                if path not in self.target.stages and path not in self.target.intent_to_add
+            ]
+            if index.stages(self.repository, new_index) != self.target.stages:
+                wrong += self.target.stages
+        if wrong:
+            names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
+            raise RestoreError(
+                f"{len(set(wrong))} paths changed while they were being restored: {names}",
+                "something else writes to this worktree; everything was put back as it was",
+            )
+
+    # -- the result -----------------------------------------------------------------------------------------
+
+    def _result(self, steps: Plan, saved: str | None, *, dry_run: bool, more: Sequence[Skipped] = ()) -> Restoration:
+        at = self.goal.move.head if self.goal.move is not None else refs.read_head(self.location)
+        return Restoration(
+            checkpoint=self.checkpoint,
+            saved=saved,
+            branch=at.branch,
+            head=at.commit,
+            worktree_path=self.location.root,
+            changed=steps.changed,
+            removed=steps.removed,
+            skipped=[*steps.skipped, *self.target.skipped, *more],
+            dry_run=dry_run,
+        )
