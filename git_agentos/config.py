@@ -13,6 +13,9 @@ DEFAULT_MAX_FILE_SIZE = 100 << 20
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
+# A command: `worktree.setup` reads it, and looks at where it is set.
+SETUP = "agentos.setup"
+
 ConfigValues = Mapping[str, list[str]]
 
 
@@ -20,7 +23,8 @@ class Settings(NamedTuple):
     """What the domain needs from the configuration of one worktree.
 
     `max_file_size` is in bytes, 0 for no limit; `include_ignored` are gitignore patterns; `committer` is
-    `Name <email>` as bytes; `file_mode` is git's core.fileMode.
+    `Name <email>` as bytes; `file_mode` is git's core.fileMode. `workflow_db` is what AGENTOS_WORKFLOW_DB says, empty
+    where it says nothing; `log_retention` how many days log entries are kept in the database, 0 for ever.
     """
 
     max_file_size: int
@@ -28,6 +32,8 @@ class Settings(NamedTuple):
     committer: bytes
     file_mode: bool
     values: ConfigValues
+    workflow_db: str = ""
+    log_retention: int = 0
 
 
 def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
@@ -38,6 +44,8 @@ def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
         committer=_committer(values, environment),
         file_mode=boolean(values, "core.filemode", default=True),
         values=values,
+        workflow_db=environment.get("AGENTOS_WORKFLOW_DB", "").strip(),
+        log_retention=_days(values, "agentos.logretention") if "agentos.logretention" in values else 0,
     )
 
 
@@ -63,6 +71,31 @@ def _size(values: ConfigValues, key: str, default: int) -> int:
             f"bad value '{values[key][-1]}' for 'agentos.maxFileSize'", "give bytes, or a number with k, m or g"
         )
     return int(match[1]) * _UNITS[match[2]]
+
+
+def worktree_root(values: ConfigValues) -> str | None:
+    """agentos.worktreeRoot, the template of where worktrees go, `~` expanded; None where it is unset or empty."""
+    return os.path.expanduser(values.get("agentos.worktreeroot", [""])[-1]) or None
+
+
+def pool(values: ConfigValues) -> int:
+    """agentos.pool: how many worktrees are kept prepared."""
+    text = values.get("agentos.pool", ["0"])[-1].strip()
+    if not text.isascii() or not text.isdigit():
+        raise ConfigurationError(f"bad value '{text}' for 'agentos.pool'", "give a number; 0 keeps none")
+    return int(text)
+
+
+def _days(values: ConfigValues, key: str) -> int:
+    text = values[key][-1].strip().lower()
+    match = re.fullmatch(r"(\d+)\s*(d|w|m|y|days?|weeks?|months?|years?)?", text)
+    if text in ("keep", "never", "forever", ""):
+        return 0
+    if match is None:
+        raise ConfigurationError(
+            f"bad value '{values[key][-1]}' for 'agentos.logRetention'", "give 'keep', or a number of days such as 90d"
+        )
+    return int(match[1]) * {"w": 7, "m": 30, "y": 365}.get((match[2] or "d")[0], 1)
 
 
 def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:

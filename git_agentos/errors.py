@@ -16,6 +16,10 @@
       IncompleteCaptureError     exit 1   the state cannot be saved completely
       RestoreError               exit 1   a restore was refused or taken back
         InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
+      WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
+      DatabaseError              exit 1   the workflow database cannot be used
+        DamagedDatabase          exit 1   it is torn, or no database; it can be moved aside and made again
+      WorkflowConfigurationError exit 1   there is no place for the workflow database (also a RuntimeError)
 
 A message is in git's style: lower case, no full stop, the subject in single quotes; `hint` is the next
 step. Errors are raised where something is known to be wrong and caught only where one can act on them:
@@ -105,3 +109,35 @@ class RestoreError(AgentosError):
 
 class InterruptedRestore(RestoreError):
     kind = "interrupted"
+
+
+class WorktreeError(AgentosError):
+    kind = "worktree"
+
+
+class DatabaseError(AgentosError):
+    kind = "database"
+
+
+class DamagedDatabase(DatabaseError):
+    """`inode` (number, device) tells which file at `path` it was that was found damaged."""
+
+    kind = "damaged-database"
+
+    def __init__(self, path: str, reason: str, inode: tuple[int, int] | None = None) -> None:
+        super().__init__(
+            f"the workflow database '{path}' is damaged: {reason}",
+            "git agentos log rebuild makes it again from what the checkpoints carry",
+        )
+        self.path = path
+        self.reason = reason
+        self.inode = inode
+
+
+class WorkflowConfigurationError(AgentosError, RuntimeError):
+    kind = "workflow-configuration"
+
+
+class AgentosWarning(UserWarning):
+    """Something beside the result went wrong and the result stands: it is told through `warnings.warn`, and a command
+    prints it on stderr."""

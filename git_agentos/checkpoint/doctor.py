@@ -34,7 +34,6 @@ def examine(repository: Repository, settings: Settings, *, fix: bool) -> Iterato
     yield from _git()
     yield from _interrupted(repository)
     yield from _stale(repository, fix=fix)
-    yield from _foreign_locks(repository)
     yield from _keep_files(repository, fix=fix)
     yield from _names_in_the_way(repository)
     yield from _timelines(repository)
@@ -74,19 +73,6 @@ def _stale(repository: Repository, *, fix: bool) -> Iterator[Finding]:
         yield Finding(
             "stale-lock", "warning", f"'{path}' was left by a killed command", "git agentos doctor --fix", False
         )
-
-
-def _foreign_locks(repository: Repository) -> Iterator[Finding]:
-    for name in ("index.lock", "HEAD.lock"):
-        path = os.path.join(repository.location.git_dir, name)
-        if os.path.exists(path) and path not in set(locks.stale(repository.location)):
-            yield Finding(
-                "locked",
-                "warning",
-                f"'{path}' exists: a git process is at work, or one was killed",
-                "if no git runs here any more, remove the file",
-                False,
-            )
 
 
 def _keep_files(repository: Repository, *, fix: bool) -> Iterator[Finding]:

@@ -15,11 +15,20 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       raw/<path>         the worktree's own bytes where a checkout would give others
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
+                      log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
+                                         object a line, ASCII, as in `store.entries`
+                      memory.jsonl       the same of the working memory, as in `store.items`
+                      database/<name>    of a worktree that ended: log.jsonl and memory.jsonl with everything there
+                                         is, and issue_workflow.db, a copy of the workflow database
+                      worktree.json      the same: what was recorded of it (`worktree.record`)
+                      runs/<path>        the same: the evidence of runs
+
+An entry may be in two checkpoints (two were made at once): those with the same id are the same.
 
 C's message is the description, then the trailers Agentos-Format, Agentos-Agent, Agentos-Worktree, Agentos-Trigger, and
 where known Agentos-Task and Agentos-Branch. The timeline commit J has C's message, the tree of C plus U, and the
 parents previous J, C, and then commits that must stay alive and that nothing else holds: those of the operation in
-progress and of nested repositories.
+progress, of nested repositories, and where a worktree ends those that only its own reflog and refs reach.
 
 meta.json (UTF-8 JSON; paths relative to the worktree root as `os.fsdecode` gives them, so a byte that is not UTF-8 is a
 lone surrogate, escaped):
@@ -143,8 +152,15 @@ def check_trigger(trigger: str) -> str:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def write(writer: Writer, state: State, origin: Origin, committer: bytes, versions: Mapping[str, str]) -> Checkpoint:
-    """Write C and everything below it; the checkpoint."""
+def write(
+    writer: Writer,
+    state: State,
+    origin: Origin,
+    committer: bytes,
+    versions: Mapping[str, str],
+    cargo: Mapping[bytes, trees.Entry] = MappingProxyType({}),
+) -> Checkpoint:
+    """Write C and everything below it; the checkpoint. `cargo` are further entries of S (`database/…`)."""
     now = datetime.now(UTC)
     seconds = int(now.timestamp())
     created_at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -173,7 +189,9 @@ def write(writer: Writer, state: State, origin: Origin, committer: bytes, versio
         state.index_tree, [head], b"index" + (b" of an unborn branch" if unborn else b"") + b"\n", committer, seconds
     )
     untracked = writer.write_commit(state.untracked_tree, [], b"untracked files\n", committer, seconds)
-    extra = writer.write_commit(_extra_tree(writer, state, meta), [], b"what a stash cannot hold\n", committer, seconds)
+    extra = writer.write_commit(
+        _extra_tree(writer, state, meta, cargo), [], b"what a stash cannot hold\n", committer, seconds
+    )
     oid = writer.write_commit(state.tree, [head, index, untracked, extra], message, committer, seconds)
     return describe(oid, meta)
 
@@ -252,10 +270,12 @@ def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
     return entries
 
 
-def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any]) -> str:
+def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], cargo: Mapping[bytes, trees.Entry]) -> str:
     data = json.dumps(meta, sort_keys=True, indent=1).encode("ascii") + b"\n"
     changes: dict[bytes, Change] = {os.fsencode(name): entry for name, entry in _extra_entries(state).items()}
+    changes.update(cargo)
     changes[b"meta.json"] = (trees.REGULAR, writer.write("blob", data))
+    changes.update(cargo)
     for name, oid in state.operation_trees.items():
         changes[os.fsencode(f"gitdir-trees/{name}")] = (trees.DIRECTORY, oid)
     return trees.edit(writer, trees.EMPTY_TREE, changes)
@@ -408,6 +428,12 @@ def read_state(repository: Repository, oid: str) -> State:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
     return state
+
+
+def read_cargo(repository: Repository, oid: str, path: bytes) -> bytes | None:
+    """The contents of a file that a checkpoint carries beside the state; None where it does not have it."""
+    entry = trees.find(repository, repository.commit(parts(repository, oid).extra).tree, path)
+    return repository.blob(entry[1]) if entry is not None and entry[0] != trees.DIRECTORY else None
 
 
 def raw_paths(repository: Repository, oid: str) -> set[bytes]:

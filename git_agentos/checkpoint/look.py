@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import capture, format, journal, operation, timeline
 from git_agentos.checkpoint.format import Checkpoint
@@ -58,7 +58,8 @@ class Interrupted:
 
 @dataclass(frozen=True)
 class Status:
-    """Where one stands; counts are numbers of paths."""
+    """Where one stands; counts are numbers of paths. `interrupted_worktrees` are the ids of those on which a command
+    was killed, in the whole repository."""
 
     agent: str
     branch: str | None
@@ -73,11 +74,13 @@ class Status:
     last_checkpoint: Checkpoint | None
     pending_approvals: list[str]
     interrupted: Interrupted | None
+    interrupted_worktrees: list[str] = field(default_factory=list)
 
 
 def walk(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
-    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made or whose worktree is its; or all.
+    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; or all.
 
+    Agents may share a worktree: what others made in its worktree is not an agent's own, unless it has made none at all.
     CheckpointNotFound where no timeline and no checkpoint knows `agent`.
     """
     if agent is None and not every:
@@ -91,6 +94,9 @@ def walk(repository: Repository, own: str, agent: str | None, *, every: bool) ->
         for n, item in enumerate(format.read(repository, link.checkpoint) for link in timeline.walk(repository, name))
         if every or agent in (item.created_by, item.timeline)
     ]
+    if agent is not None and not every:
+        own_ones = [row for row in found if row[2].created_by == agent]
+        found = own_ones or found
     if agent is not None and not found and agent not in names:
         raise unknown_agent(agent)
     yield from (item for _, _, item in sorted(found, key=lambda row: row[:2], reverse=True))

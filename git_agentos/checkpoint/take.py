@@ -6,7 +6,8 @@ import errno
 import functools
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, timeline
@@ -15,10 +16,23 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import consolidate, locks
+from git_agentos.git import consolidate, locks, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
+from git_agentos.store import location as place
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.carry import Load
+
+
+class Cargo(NamedTuple):
+    """What a checkpoint carries beside the state: further entries of S, by path (`database/…`, `worktree.json`).
+
+    A checkpoint that has cargo to carry is made even if the state is unchanged.
+    """
+
+    files: Mapping[bytes, trees.Entry] = MappingProxyType({})
 
 
 class Taken(NamedTuple):
@@ -35,46 +49,76 @@ def take(
     *,
     scan: Scan | None = None,
     request: Request | None = None,
+    cargo: Cargo | None = None,
 ) -> Taken:
     """Save the complete state of the worktree; nothing in it changes.
 
-    An automatic trigger that finds what the newest checkpoint already holds makes no new one: that one is returned,
-    with `unchanged` set. Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the
-    state can be read.
+    An automatic trigger that finds what the newest checkpoint already holds, and no entry of log or memory that waits
+    to be carried, makes no new one: that one is returned, with `unchanged` set.
+
+    Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the state can be read.
     """
     format.check_trigger(origin.trigger)
-    nested_too = functools.partial(take_nested, origin=origin, settings=settings)
-    wanted = (request or Request())._replace(take_nested=nested_too)
+    wanted = request or Request()
+    nested_too = functools.partial(take_nested, origin=origin, settings=settings, request=wanted)
+    wanted = wanted._replace(take_nested=nested_too)
     try:
         with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = capture(repository, writer, settings, scan, wanted)
-            taken = record(repository, writer, settings, state, origin)
+            taken = record(repository, writer, settings, state, origin, cargo)
             consolidate.note(repository, writer.loose)
             return taken
     except OSError as error:
         raise storage_error(error) from error
 
 
-def record(repository: Repository, writer: Writer, settings: Settings, state: State, origin: Origin) -> Taken:
-    """Write a captured state as a checkpoint on the worktree's timeline."""
-    if origin.trigger not in format.ALWAYS:
+def record(
+    repository: Repository,
+    writer: Writer,
+    settings: Settings,
+    state: State,
+    origin: Origin,
+    cargo: Cargo | None = None,
+) -> Taken:
+    """Write a captured state as a checkpoint on the worktree's timeline, with what of log and memory waits."""
+    load = _waiting(repository, settings, origin.timeline)
+    if origin.trigger not in format.ALWAYS and cargo is None and not load:
         earlier = _unchanged(repository, origin.timeline, state)
         if earlier is not None:
             # Objects of the state may be new all the same (a nested checkpoint): they are kept.
             writer.flush()
             return Taken(earlier, state)
-    checkpoint = format.write(writer, state, origin, settings.committer, _versions(state))
+    files = dict(cargo.files) if cargo is not None else {}
+    if load:
+        files.update(load.files(writer))
+    checkpoint = format.write(writer, state, origin, settings.committer, _versions(state), files)
     data = writer.pending_commit(checkpoint.id)
     seconds = data.time
+    before = ""
 
     def link(previous: str) -> str:
+        nonlocal before
+        before = previous
         return format.write_timeline_commit(
             writer, checkpoint.id, previous, state, settings.committer, data.message, seconds
         )
 
     writer.flush()
-    timeline.append(repository, writer, origin.timeline, settings.committer, seconds, link)
+    tip = timeline.append(repository, writer, origin.timeline, settings.committer, seconds, link)
+    if load is not None:
+        from git_agentos.checkpoint import carry
+
+        carry.done(repository, settings, origin.timeline, load, before, tip, checkpoint)
     return Taken(checkpoint, state)
+
+
+def _waiting(repository: Repository, settings: Settings, name: str) -> Load | None:
+    """What of log and memory waits to be carried; None, and sqlite3 is not loaded, where there is no database."""
+    if not os.path.lexists(place.file_of(repository.location, settings.workflow_db)):
+        return None
+    from git_agentos.checkpoint import carry
+
+    return carry.waiting(repository, settings, name)
 
 
 def _unchanged(repository: Repository, name: str, state: State) -> Checkpoint | None:
@@ -90,8 +134,13 @@ def _unchanged(repository: Repository, name: str, state: State) -> Checkpoint | 
     return format.describe(newest.checkpoint, meta, unchanged=True)
 
 
-def take_nested(location: Location, *, origin: Origin, settings: Settings) -> nested.NestedCheckpoint:
-    """A checkpoint in a repository inside the worktree, in its own store and on its own timeline."""
+def take_nested(
+    location: Location, *, origin: Origin, settings: Settings, request: Request | None = None
+) -> nested.NestedCheckpoint:
+    """A checkpoint in a repository inside the worktree, in its own store and on its own timeline.
+
+    Of the `request` for the worktree around it, what goes for everything inside is asked for here as well.
+    """
     repository = Repository(location)
     started = Scan(location)
     own = origin._replace(
@@ -100,7 +149,8 @@ def take_nested(location: Location, *, origin: Origin, settings: Settings) -> ne
         trigger=origin.trigger if origin.trigger not in format.ALWAYS else "periodic",
         restores=None,
     )
-    taken = take(repository, settings._replace(values=started.config()), own, scan=started)
+    wanted = None if request is None else request._replace(ignored=frozenset())
+    taken = take(repository, settings._replace(values=started.config()), own, scan=started, request=wanted)
     return nested.NestedCheckpoint(
         id=taken.checkpoint.id,
         timeline=own.timeline,

@@ -1,0 +1,77 @@
+"""Agents that share a worktree: whose restore an `undo` would undo, and whose work with it."""
+
+from __future__ import annotations
+
+import os
+
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.format import Origin
+from git_agentos.checkpoint.journal import Last
+from git_agentos.config import Settings
+from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, RestoreError
+from git_agentos.git.repository import Repository
+from git_agentos.store import location as place
+
+
+def refuse_others(repository: Repository, settings: Settings, origin: Origin, last: Last) -> None:
+    """RestoreError unless the last restore was `origin`'s own, and nobody else has changed anything since.
+
+    What others did is told by their checkpoints and by entries of the log that name files. The save that a restore of
+    theirs made before it was given up says nothing.
+    """
+    saved = last.saved[:8]
+    hint = f"git agentos restore {saved} goes back to that state all the same; nothing was changed"
+    if last.by and last.by != origin.created_by:
+        raise RestoreError(
+            f"the last {last.command} in this worktree was made by agent '{last.by}', not by '{origin.created_by}'",
+            hint,
+        )
+    found = _checkpoint_of_others(repository, origin, last)
+    if found is not None:
+        agent, checkpoint = found
+        raise RestoreError(
+            f"agent '{agent}' has worked in this worktree since: checkpoint {checkpoint[:8]} would be undone too", hint
+        )
+    told = _entry_of_others(repository, settings, origin, last)
+    if told is not None:
+        agent, summary = told
+        raise RestoreError(
+            f"agent '{agent}' has worked in this worktree since ('{summary}'): that would be undone too", hint
+        )
+
+
+def _checkpoint_of_others(repository: Repository, origin: Origin, last: Last) -> tuple[str, str] | None:
+    """Agent and checkpoint of the first that somebody else made since, if there is one."""
+    found = None
+    for link in timeline.walk(repository, origin.timeline):
+        if link.checkpoint == last.saved:
+            return found
+        try:
+            meta = format.parts(repository, link.checkpoint).meta
+        except (CheckpointFormatError, MissingObjectsError):
+            continue
+        if meta.get("created_by") != origin.created_by and meta.get("trigger") != "before_restore":
+            found = (str(meta.get("created_by")), link.checkpoint)
+    return None  # the save is not on this timeline: nothing can be told from it
+
+
+def _entry_of_others(repository: Repository, settings: Settings, origin: Origin, last: Last) -> tuple[str, str] | None:
+    """Agent and summary of the first entry about files that somebody else wrote since, if there is one."""
+    if not os.path.lexists(place.file_of(repository.location, settings.workflow_db)):
+        return None
+    from git_agentos.checkpoint import carry
+    from git_agentos.store import entries
+    from git_agentos.store.database import Connection
+    from git_agentos.store.entries import Entry, Scope
+
+    after = format.read(repository, last.saved).created_at
+
+    def look(connection: Connection, scope: Scope) -> Entry | None:
+        return entries.of_others(connection, scope, origin.created_by, after)
+
+    try:
+        found = carry.using(repository, settings, origin.timeline, look, make=False)
+    except (AgentosError, OSError) as error:
+        carry.warn(f"the log could not be asked whether others have worked here: {error}")
+        return None
+    return (found.agent_id, found.summary.split("\n", 1)[0]) if found is not None else None

@@ -1,0 +1,174 @@
+"""The working memory: artifacts that agents made, and which work went into which merge.
+
+Items are rows of the worktree's workflow database beside the log's, and go the same way: every checkpoint carries those
+that none has yet, so they are readable after the worktree is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from git_agentos.checkpoint import carry, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, DatabaseError, UsageError
+from git_agentos.git import moment, refs, worktrees
+from git_agentos.git.location import Location
+from git_agentos.redact import redact
+from git_agentos.store import database
+from git_agentos.store import items as rows
+from git_agentos.store import location as place
+from git_agentos.store.database import Connection
+from git_agentos.store.entries import Scope
+from git_agentos.store.items import Contribution, Item
+
+__all__ = ["Contribution", "Item", "artifact", "items", "merge"]
+
+
+def artifact(context: Context, *, type: str, path: str, description: str) -> Item:  # noqa: A002 (the key's name)
+    """Record a file worth knowing of, with HEAD's commit and the worktree's newest checkpoint.
+
+    `path` is relative to the worktree's root; the file need not be tracked.
+    """
+    if not type.strip():
+        raise UsageError("an artifact needs a type", "for example code, test, document, data")
+    if not path:
+        raise UsageError("an artifact needs a path")
+    newest = timeline.newest(context.repository, context.timeline)
+    item = Item(
+        **_beginning(context, "artifact"),
+        type=redact(type)[0],
+        path=redact(path)[0],
+        description=redact(description)[0],
+        commit=refs.read_head(context.location).commit,
+        checkpoint_id=newest.checkpoint if newest is not None else None,
+    )
+    return _write(context, item)
+
+
+def merge(context: Context, target: str, sources: Sequence[str], commit: str) -> Item:
+    """Record that the work of worktrees went into `target`, a branch, with the commit that did it.
+
+    Of each source all checkpoints are named that no earlier merge into this target has named. CheckpointNotFound for a
+    source that has no timeline.
+    """
+    if not sources:
+        raise UsageError("a merge has at least one source")
+    repository = context.repository
+    known = timeline.all_names(context.location)
+    for source in sources:
+        if source not in known:
+            raise CheckpointNotFound(
+                f"there is no worktree '{source}' with checkpoints",
+                "git agentos checkpoint list --all shows everybody's",
+            )
+    oid = _commit(context, commit)
+    before = {
+        (each.worktree, checkpoint)
+        for item in items(context, every=True)
+        if item.kind == "merge" and item.target == target
+        for each in item.contributions
+        for checkpoint in each.checkpoints
+    }
+    contributions = []
+    for source in dict.fromkeys(sources):
+        walked = [link.checkpoint for link in timeline.walk(repository, source)]
+        contributions.append(Contribution(source, [each for each in reversed(walked) if (source, each) not in before]))
+    item = Item(
+        **_beginning(context, "merge"),
+        commit=oid,
+        target=target,
+        sources=list(dict.fromkeys(sources)),
+        contributions=contributions,
+    )
+    return _write(context, item)
+
+
+def items(context: Context, *, agent: str | None = None, every: bool = False) -> list[Item]:
+    """The items of this worktree, the newest first; with `agent` those that it made or whose worktree is its; or all.
+
+    Worktrees that are gone are read from their timelines. CheckpointNotFound where nothing here knows `agent`.
+    """
+    found = _own(context)
+    names = [context.timeline]
+    if agent is not None or every:
+        core = context.settings.values.get("core.worktree", [None])[-1]
+        living = {timeline.name_of(where): where for where in worktrees.living(context.location, core)}
+        names = sorted({*timeline.all_names(context.location), *living})
+        for name in names:
+            if name != context.timeline:
+                found += _of_other(context, name, living.get(name))
+    if agent is not None:
+        found = [item for item in found if agent in (item.created_by, item.worktree)]
+        if not found and agent not in names:
+            raise CheckpointNotFound(
+                f"there is no agent or worktree '{agent}' in this memory",
+                "git agentos memory list --all shows everybody's",
+            )
+    unique = {item.id: item for item in found}
+    return sorted(unique.values(), key=rows.order, reverse=True)
+
+
+def _beginning(context: Context, kind: str) -> dict[str, Any]:
+    now = time.time_ns()
+    return {
+        "id": f"{now:016x}{os.urandom(8).hex()}",
+        "kind": kind,
+        "created_at": moment.stamp(datetime.fromtimestamp(now / 1e9, UTC)),
+        "created_by": context.agent,
+        "worktree": context.timeline,
+    }
+
+
+def _commit(context: Context, name: str) -> str:
+    out = context.repository.git(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128)
+    )
+    if not out.strip():
+        raise UsageError(f"'{name}' is not a commit")
+    return out.strip().decode("ascii")
+
+
+def _write(context: Context, item: Item) -> Item:
+    def write(connection: Connection, scope: Scope) -> None:
+        with database.transaction(connection):
+            rows.insert(connection, scope, [item], None)
+
+    carry.using(context.repository, context.settings, context.timeline, write, make=True)
+    return item
+
+
+def _own(context: Context) -> list[Item]:
+    def read(connection: Connection, scope: Scope) -> list[Item]:
+        return rows.find(connection, *scope)
+
+    try:
+        return list(carry.using(context.repository, context.settings, context.timeline, read, make=True) or ())
+    except (AgentosError, OSError) as error:
+        carry.warn(f"the memory is read from the checkpoints alone: {error}")
+        return _of_timeline(context, context.timeline)
+
+
+def _of_other(context: Context, name: str, where: Location | None) -> list[Item]:
+    if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
+        return _of_timeline(context, name)
+    try:
+        path = place.check_place(where, context.settings.workflow_db)
+        with database.opened_to_read(path) as opened:
+            scope = Scope(place.repository_id(where), name)
+            _, reached = carry.reached_of(opened.connection, scope)
+            found = rows.find(opened.connection, *scope)
+    except (AgentosError, OSError) as error:
+        if isinstance(error, DamagedDatabase) or not isinstance(error, DatabaseError):
+            carry.warn(f"the memory of '{name}' is read from its checkpoints alone: {error}")
+        return _of_timeline(context, name)
+    return found + _of_timeline(context, name, reached)
+
+
+def _of_timeline(context: Context, name: str, until: str | None = None) -> list[Item]:
+    if until is not None and timeline.tip(context.location, name) == until:
+        return []
+    return [item for part in carry.parts_of(context.repository, name, until) for item in part.memory]

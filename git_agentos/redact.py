@@ -1,0 +1,160 @@
+"""Secrets that must not get into a log: found by their form, and taken out before anything is written.
+
+Known are the tokens of cloud, code-host and model providers (by the prefixes that these give them), private keys, JSON
+web tokens, `Authorization` headers, passwords in URLs, and values that are assigned to a name such as `password` or
+`api_key`. A long hexadecimal number alone is no secret: commits, checkpoints and UUIDs stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MASK = "[redacted]"
+
+# A token stands alone: what is before it would otherwise be part of it.
+_START = r"(?<![A-Za-z0-9])"
+_END = r"(?![A-Za-z0-9])"
+_TOKENS = "|".join(
+    (
+        # cloud providers
+        r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}",
+        r"AIza[A-Za-z0-9_-]{35}",
+        r"ya29\.[A-Za-z0-9_.-]{20,}",
+        r"GOCSPX-[A-Za-z0-9_-]{20,}",
+        r"do[opr]_v1_[0-9a-f]{64}",
+        r"dapi[0-9a-f]{32}(?:-\d)?",
+        r"hvs\.[A-Za-z0-9_-]{24,}",
+        # code hosts and package indexes
+        r"gh[pousr]_[A-Za-z0-9]{36,}",
+        r"github_pat_[A-Za-z0-9_]{22,}",
+        r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_.-]{20,}",
+        r"ATBB[A-Za-z0-9]{28,}",
+        r"ATATT3[A-Za-z0-9_=-]{40,}",
+        r"npm_[A-Za-z0-9]{36,}",
+        r"pypi-[A-Za-z0-9_-]{50,}",
+        r"rubygems_[0-9a-f]{48}",
+        r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
+        # messages, money
+        r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+        r"xapp-\d-[A-Za-z0-9-]{10,}",
+        r"[spr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+        r"whsec_[A-Za-z0-9+/=]{24,}",
+        r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+        r"\d{8,10}:AA[A-Za-z0-9_-]{33}",
+        # model providers
+        r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}",
+        r"sk-ant-[A-Za-z0-9_-]{10,}",
+        r"sk-or-v1-[0-9a-f]{32,}",
+        r"sk-[A-Za-z0-9]{32,}",
+        r"hf_[A-Za-z0-9]{30,}",
+        r"r8_[A-Za-z0-9]{37,}",
+        r"gsk_[A-Za-z0-9]{40,}",
+        r"xai-[A-Za-z0-9]{40,}",
+        r"pplx-[A-Za-z0-9]{40,}",
+        r"lin_api_[A-Za-z0-9]{32,}",
+        # anywhere
+        r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+        r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
+    )
+)
+_TOKEN = re.compile(f"{_START}(?:{_TOKENS}){_END}")
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
+    r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    re.DOTALL,
+)
+_WEBHOOK = re.compile(r"(https://hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}")
+_URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,200}:)([^\s/@'\"<>]{1,500})(?=@)")
+_URL_PARAMETER = re.compile(
+    r"(?i)([?&](?:sig|key|code|x-amz-signature|x-amz-security-token|x-goog-signature)=)([A-Za-z0-9%._~+/=-]{8,})"
+)
+_HEADER = re.compile(
+    r"(?i)((?:authorization|x-api-key|api-key|private-token)['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
+    r"([A-Za-z0-9._~+/=-]{8,})"
+)
+_BEARER = re.compile(r"(?i)((?<![\w-])bearer\s+)(?=[A-Za-z0-9._~+/=-]*\d)([A-Za-z0-9._~+/=-]{16,})")
+
+_NAMES = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access)?[_-]?key)?|(?:api|access|account|auth|private|signing"
+    r"|encryption|master)[_-]?key|apikey|(?:auth|access|refresh|id|bearer|session|api|bot|deploy)?[_-]?token"
+    r"|credentials?|client[_-]?secret|sas|signature)"
+)
+_NAME = rf"(?:[A-Za-z0-9_.-]{{0,60}}?[_.-])?(?:[A-Za-z]{{0,20}}?){_NAMES}"
+_SECRET_NAME = re.compile(rf"(?i){_NAME}\Z")
+# name = value, "name": "value", --name value, ?name=value
+_ASSIGNMENT = re.compile(
+    rf"(?i)(?P<before>(?<![A-Za-z0-9_.-])(?P<name>-{{0,2}}{_NAME})"
+    r"(?P<join>[\"']?\s{0,4}(?:=>|:=|=|:)\s{0,4}|\s+(?=[^\s-])))"
+    r"(?P<value>\[redacted\]|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[^\s\"',;&)\]}]+)"
+)
+# What is no secret in the place of one: a name for it, a gap to fill in, a word of prose.
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:\[redacted\]|\*+|x+|\.+|<.*>|\$.*|%.*%|\{.*|process\.env.*|os\.(?:environ|getenv).*|env[.(\[].*|getenv.*"
+    r"|none|null|nil|undefined|true|false|yes|no|empty|unset|missing|required|optional|invalid|expired|changed|wrong"
+    r"|str|string|text|bytes|int|number|token|password|secret|the|a|an|is|was|not|in|of|to|for|and|or|\d{1,7})\Z"
+)
+
+
+def redact(text: str) -> tuple[str, int]:
+    """`text` without the secrets in it, and how many were taken out. Done twice, it changes nothing more."""
+    count = 0
+
+    def mask(found: re.Match[str]) -> str:
+        nonlocal count
+        if found[0].endswith(MASK):
+            return found[0]
+        count += 1
+        return (found[1] if found.re.groups else "") + MASK
+
+    def assigned(found: re.Match[str]) -> str:
+        nonlocal count
+        if not _is_secret(found["name"], found["join"], found["value"]):
+            return found[0]
+        count += 1
+        quote = found["value"][0] if found["value"][0] in "\"'" else ""
+        return found["before"] + quote + MASK + quote
+
+    for pattern in (_PRIVATE_KEY, _WEBHOOK, _URL_PASSWORD, _URL_PARAMETER, _HEADER, _BEARER, _TOKEN):
+        text = pattern.sub(mask, text)
+    return _ASSIGNMENT.sub(assigned, text), count
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a key's name says that its value is a secret."""
+    return _SECRET_NAME.match(name.strip()) is not None
+
+
+def redact_value(value: Any) -> tuple[Any, int]:
+    """The same for a JSON value: texts, keys, and whatever is in lists and objects."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        pairs = [redact_value(each) for each in value]
+        return [each for each, _ in pairs], sum(count for _, count in pairs)
+    if isinstance(value, dict):
+        result: dict[str, Any] = {}
+        total = 0
+        for key, inner in value.items():
+            name, first = redact(str(key))
+            if isinstance(inner, str) and is_secret_name(name) and not _PLACEHOLDER.match(inner) and inner:
+                cleaned, second = MASK, 1
+            else:
+                cleaned, second = redact_value(inner)
+            result[name] = cleaned
+            total += first + second
+        return result, total
+    return value, 0
+
+
+def _is_secret(name: str, join: str, value: str) -> bool:
+    quoted = value[0] in "\"'"
+    bare = value[1:-1] if quoted else value
+    if not bare or _PLACEHOLDER.match(bare) or MASK in bare:
+        return False
+    if join.isspace():  # an option with its value; two words of prose otherwise
+        return name.startswith("--") and len(bare) >= 3
+    if "=" in join or quoted:
+        return len(bare) >= 3
+    # `name: value` may be prose: what is meant has something of a password in it.
+    return len(bare) >= 6 and any(not each.isalpha() for each in bare.rstrip(".!?"))

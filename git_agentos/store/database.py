@@ -1,0 +1,356 @@
+"""Opening the workflow database: WAL, busy timeout, foreign keys, migrations; and what to do with a damaged one.
+
+Whoever has the file open holds a shared flock(2) on `<file>.lock`; whoever changes what it is (sets it up, moves a
+damaged one aside) holds it alone. SQLite itself cannot be told of a file that is renamed: a process that still had it
+open would end by removing the write-ahead log of the one that took its place.
+
+A file of a newer version is refused before anything in it or beside it is written. A file without our tables is given
+them, whatever else is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from git_agentos.errors import DamagedDatabase, DatabaseError
+from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
+
+BUSY_SECONDS = 60.0
+_MAGIC = b"SQLite format 3\0"
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_ENDS = ("-wal", "-shm", "-journal")
+
+Inode = tuple[int, int]
+Connection = sqlite3.Connection  # for the signatures of those who must not import sqlite3
+
+
+class Database(NamedTuple):
+    """An open database; `gate` is the descriptor of the lock that keeps the file where it is."""
+
+    connection: sqlite3.Connection
+    path: str
+    gate: int | None
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Database]:
+    """The database at `path`, made and brought up to date if need be. Writes are durable when they return.
+
+    Raises DamagedDatabase, or DatabaseError where it cannot be used.
+    """
+    database = _open(path)
+    try:
+        with guarded(path):
+            yield database
+    finally:
+        _close(database)
+
+
+@contextlib.contextmanager
+def opened_to_read(path: str) -> Iterator[Database]:
+    """A database to look at and nothing else; DatabaseError where it has not been set up."""
+    gate = None
+    with guarded(path):
+        with contextlib.suppress(FileNotFoundError):
+            gate = _lock(path, alone=False, make=False)
+        try:
+            if _inode(path) is None:
+                raise DatabaseError(f"there is no workflow database '{path}'")
+            database = Database(_connect(path), path, gate)
+        except BaseException:
+            _unlock(gate)
+            raise
+    try:
+        with guarded(path):
+            database.connection.execute("PRAGMA query_only = ON")
+            if _version(database.connection, path) < LATEST:
+                raise DatabaseError(
+                    f"the workflow database '{path}' has not been set up", "use the log in its worktree"
+                )
+            yield database
+    finally:
+        _close(database)
+
+
+@contextlib.contextmanager
+def guarded(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    inode = _inode(path)
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+            raise DamagedDatabase(path, _told(str(error)), inode) from error
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise DatabaseError(
+                f"the workflow database '{path}' is kept locked by another process", "try again when it has finished"
+            ) from error
+        if code & 0xFF == sqlite3.SQLITE_FULL:
+            raise DatabaseError(
+                f"no space left to write the workflow database '{path}'", "free some space and try again"
+            ) from error
+        raise DatabaseError(f"the workflow database '{path}' cannot be used: {error}") from error
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; other writers wait."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def hurry(database: Database) -> None:
+    """What is written from here on can be had again: it need not be on disk when the write returns."""
+    database.connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def check(database: Database) -> None:
+    """Read all of it; DamagedDatabase where something does not fit."""
+    inode = _inode(database.path)
+    answer = database.connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if answer is None or answer[0] != "ok":
+        raise DamagedDatabase(database.path, _told(str(answer[0])) if answer else "it cannot be checked", inode)
+
+
+def move_aside(path: str, inode: Inode | None) -> str | None:
+    """Move a damaged database away, never deleting it; where to. None where it is another file by now."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    with guarded(path):
+        gate = _lock(path, alone=True)
+        try:
+            if inode is None or _inode(path) != inode:
+                return None
+            target, n = f"{path}.damaged-{stamp}", 1
+            while any(os.path.lexists(target + end) for end in ("", *_ENDS)):
+                n += 1
+                target = f"{path}.damaged-{stamp}-{n}"
+            # Its log first: a log that is left alone could be taken for the next database's.
+            for end in (*_ENDS, ""):
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(path + end, target + end)
+            return target
+        finally:
+            _unlock(gate)
+
+
+def moved_aside(path: str) -> list[str]:
+    """Where damaged databases of `path` were moved to, the oldest first."""
+    folder, name = os.path.split(path)
+    found = [each for each in os.listdir(folder) if each.startswith(f"{name}.damaged-") and not each.endswith(_ENDS)]
+    return [os.path.join(folder, each) for each in sorted(found)]
+
+
+def copy_into(database: Database, path: str) -> None:
+    """Write a copy of the whole database, without a log beside it, as a new file."""
+    database.connection.execute("VACUUM INTO ?", (path,))
+
+
+def put(path: str, data: bytes) -> None:
+    """Make `data`, a copy made by `copy_into`, the database at `path`, where there is none."""
+    with guarded(path):
+        gate = _lock(path, alone=True)
+        temporary = f"{path}.{os.urandom(6).hex()}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            _unlock(gate)
+
+
+# -- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _open(path: str) -> Database:
+    """The gate is taken shared to use the database, alone to set it up; then from the beginning, as it is now."""
+    set_up = False
+    while True:
+        with guarded(path):
+            _refuse_foreign(path)
+            gate = _lock(path, alone=False)
+            try:
+                if _inode(path) is not None:
+                    database = Database(_connect(path), path, gate)
+                    try:
+                        if _version(database.connection, path) == LATEST and (set_up or _is_wal(database.connection)):
+                            return database
+                    except BaseException:
+                        database.connection.close()
+                        raise
+                    database.connection.close()
+            except BaseException:
+                _unlock(gate)
+                raise
+            _unlock(gate)
+            gate = _lock(path, alone=True)
+            try:
+                _set_up(path)
+                set_up = True
+            finally:
+                _unlock(gate)
+
+
+def _close(database: Database) -> None:
+    try:
+        with contextlib.suppress(sqlite3.Error):
+            database.connection.close()
+    finally:
+        _unlock(database.gate)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    _check_header(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_header(path: str) -> None:
+    """Look at the file before SQLite does, which may already write beside it."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+    except FileNotFoundError:
+        return
+    if head and head[:16] != _MAGIC:
+        raise DamagedDatabase(path, "it does not begin as a database does", _inode(path))
+    if len(head) == 64:
+        _check_version(path, int.from_bytes(head[60:64], "big", signed=True))
+
+
+def _check_version(path: str, found: int) -> int:
+    if found > LATEST:
+        raise DatabaseError(
+            f"the workflow database '{path}' has version {found}; this version of git-agentos reads up to {LATEST}",
+            "install a newer git-agentos; the database was not touched",
+        )
+    return found
+
+
+def _version(connection: sqlite3.Connection, path: str) -> int:
+    """The version that the database has; refused where it is newer, or not ours."""
+    found = _check_version(path, connection.execute("PRAGMA user_version").fetchone()[0])
+    if found and not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'agentos_worktrees'").fetchone():
+        raise DatabaseError(
+            f"the database '{path}' has version {found}, but was not made by git-agentos",
+            "name another file in AGENTOS_WORKFLOW_DB; this one was not touched",
+        )
+    return found
+
+
+def _is_wal(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+
+
+def _set_up(path: str) -> None:
+    """Make the file and its tables, each version in a transaction of its own; the gate is held alone."""
+    connection = _connect(path)
+    try:
+        _version(connection, path)
+        # Some file systems cannot do it: then there is a rollback journal, and one writer keeps readers waiting.
+        connection.execute("PRAGMA journal_mode = WAL")
+        while (version := _version(connection, path)) < LATEST:
+            with transaction(connection):
+                for statement in MIGRATIONS[version]:
+                    connection.execute(statement)
+                if version == 0 and _has_trigrams(connection):
+                    for statement in SEARCH:
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version + 1}")
+    finally:
+        connection.close()
+
+
+def _has_trigrams(connection: sqlite3.Connection) -> bool:
+    """Whether this SQLite has FTS5 with its trigram tokenizer (3.34)."""
+    try:
+        connection.execute("CREATE VIRTUAL TABLE temp.agentos_probe USING fts5 (x, tokenize = 'trigram')")
+        connection.execute("DROP TABLE temp.agentos_probe")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+def _refuse_foreign(path: str) -> None:
+    """A file that is no database and that we have never opened is somebody's: it is not moved aside."""
+    if os.path.lexists(path + ".lock"):
+        return
+    try:
+        _check_header(path)
+    except DamagedDatabase as error:
+        if os.path.basename(os.path.dirname(path)) != ".agentos":
+            raise DatabaseError(
+                f"'{path}' is not a database", "name another file in AGENTOS_WORKFLOW_DB; this one was not touched"
+            ) from error
+
+
+def _lock(path: str, *, alone: bool, make: bool = True) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
+    descriptor = os.open(path + ".lock", flags, 0o644)
+    try:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                return descriptor
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise
+            if time.monotonic() > deadline:
+                raise DatabaseError(
+                    f"the workflow database '{path}' is in use by another process", "try again when it has finished"
+                )
+            time.sleep(0.005)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _inode(path: str) -> Inode | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_dev)
+
+
+def _told(reason: str) -> str:
+    """What SQLite says, on one line."""
+    return " ".join(reason.replace("*** in database main ***", "").split())
+
+
+def _failed(path: str, error: OSError) -> DatabaseError:
+    return DatabaseError(f"the workflow database '{path}' cannot be used: {(error.strerror or str(error)).lower()}")

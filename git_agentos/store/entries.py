@@ -1,0 +1,277 @@
+"""Rows of the agent log: `Entry` <-> row <-> line of `log.jsonl`.
+
+A line is the entry as one JSON object in ASCII; its keys are the fields of `Entry`. A reader ignores keys that it does
+not know and leaves out lines that are no entry. Entries are the same where their ids are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+TYPES = ("action", "decision", "error", "checkpoint", "nudge")
+_SHORTEST = 3  # characters that the search index knows at least
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of an agent's log; the fields are the keys of the JSON kind `log-entry`.
+
+    `timestamp` is ISO 8601 UTC; `type` one of TYPES; `details` any JSON object; `files_changed` are paths relative to
+    the worktree's root; `redacted` counts the secrets that were taken out before it was written. `id` sorts by time.
+    """
+
+    id: str
+    timestamp: str
+    type: str
+    summary: str
+    details: dict[str, Any]
+    commit: str | None
+    files_changed: list[str]
+    task_id: str | None
+    checkpoint_id: str | None
+    agent_id: str
+    worktree: str
+    redacted: int = 0
+
+
+_FIELDS = frozenset(each.name for each in fields(Entry))
+
+
+class Scope(NamedTuple):
+    """Whose rows: a repository's id (`location.repository_id`) and a worktree's."""
+
+    repository: str
+    worktree: str
+
+
+class Waiting(NamedTuple):
+    """A row that no checkpoint carries yet."""
+
+    seq: int
+    line: str
+
+
+class Wanted(NamedTuple):
+    """Which entries: all conditions hold. `agent` made them, or theirs is the worktree; `text` occurs in them;
+    `since` is a timestamp; `after` a row number."""
+
+    worktree: str | None = None
+    agent: str | None = None
+    kinds: Sequence[str] | None = None
+    since: str | None = None
+    text: str | None = None
+    after: int = 0
+    limit: int | None = None
+    newest_first: bool = True
+
+
+def line(entry: Entry) -> str:
+    """The entry as it stands in `log.jsonl`."""
+    return json.dumps(vars(entry), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def parse(text: str | bytes) -> Entry | None:
+    """The entry that a line holds; None for what is none."""
+    try:
+        body: dict[str, Any] = json.loads(text)
+        known = {name: body[name] for name in _FIELDS if name in body}
+        entry = Entry(**known)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return entry if _is_sound(known) else None
+
+
+def _is_sound(known: dict[str, Any]) -> bool:
+    return (
+        all(isinstance(known[name], str) for name in ("id", "timestamp", "type", "summary", "agent_id", "worktree"))
+        and all(isinstance(known[name], str | None) for name in ("commit", "task_id", "checkpoint_id"))
+        and isinstance(known["details"], dict)
+        and isinstance(known["files_changed"], list)
+        and all(isinstance(each, str) for each in known["files_changed"])
+        and isinstance(known.get("redacted", 0), int)
+    )
+
+
+def _of_row(body: str) -> Entry:
+    """The entry of a row, which was an entry when it was written. A frozen dataclass takes its time with its fields one
+    by one, and a log has many."""
+    known = json.loads(body)
+    if known.keys() != _FIELDS:
+        known = {name: known[name] for name in _FIELDS if name in known}
+        return Entry(**known)
+    entry = object.__new__(Entry)
+    vars(entry).update(known)
+    return entry
+
+
+def parse_lines(data: bytes) -> Iterator[Entry]:
+    """The entries of a `log.jsonl`."""
+    for each in data.split(b"\n"):
+        if each.strip():
+            entry = parse(each)
+            if entry is not None:
+                yield entry
+
+
+def order(entry: Entry) -> tuple[str, str]:
+    """What a stream of entries is sorted by."""
+    return (entry.timestamp, entry.id)
+
+
+def insert(connection: Connection, scope: Scope, entries: Iterable[Entry], carried: str | None) -> int:
+    """Add entries, within a transaction; those that are there are left alone. How many were new."""
+    before = last_row(connection)
+    done = connection.executemany(
+        "INSERT OR IGNORE INTO agentos_log (repository, worktree, id, timestamp, type, agent, body, text, carried)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (
+                *scope, storable(entry.id), storable(entry.timestamp), storable(entry.type), storable(entry.agent_id),
+                line(entry), searchable(entry), carried,
+            )
+            for entry in entries
+        ),
+    )  # fmt: skip
+    if done.rowcount and has_index(connection):
+        connection.execute(
+            "INSERT INTO agentos_log_search (rowid, text) SELECT seq, text FROM agentos_log WHERE seq > ?", (before,)
+        )
+    return done.rowcount
+
+
+def mark(connection: Connection, scope: Scope, ids: Iterable[str], carried: str) -> None:
+    """These entries are in a checkpoint now."""
+    connection.executemany(
+        "UPDATE agentos_log SET carried = ? WHERE repository = ? AND worktree = ? AND id = ? AND carried IS NULL",
+        ((carried, *scope, storable(each)) for each in ids),
+    )
+
+
+def mark_rows(connection: Connection, rows: Iterable[int], carried: str) -> None:
+    """The same for row numbers."""
+    connection.executemany(
+        "UPDATE agentos_log SET carried = ? WHERE seq = ? AND carried IS NULL", ((carried, seq) for seq in rows)
+    )
+
+
+def waiting(connection: Connection, scope: Scope) -> list[Waiting]:
+    """The entries that no checkpoint carries yet, in the order in which they were added."""
+    rows = connection.execute(
+        "SELECT seq, body FROM agentos_log WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq",
+        scope,
+    )
+    return [Waiting(seq, body) for seq, body in rows]
+
+
+def find(connection: Connection, repository: str, wanted: Wanted) -> list[Entry]:
+    """Entries of one repository, by time."""
+    conditions, values = ["repository = ?"], [repository]
+    if wanted.worktree is not None:
+        conditions.append("worktree = ?")
+        values.append(wanted.worktree)
+    if wanted.agent is not None:
+        conditions.append("(agent = ? OR worktree = ?)")
+        values += [wanted.agent, wanted.agent]
+    if wanted.kinds is not None:
+        conditions.append(f"type IN ({', '.join('?' * len(wanted.kinds))})")
+        values += wanted.kinds
+    if wanted.since is not None:
+        conditions.append("timestamp >= ?")
+        values.append(wanted.since)
+    more: list[object] = [*values]
+    if wanted.after:
+        conditions.append("seq > ?")
+        more.append(wanted.after)
+    if wanted.text:
+        condition, value = _containing(connection, wanted.text)
+        conditions.append(condition)
+        more.append(value)
+    direction = "DESC" if wanted.newest_first else "ASC"
+    query = (
+        f"SELECT body FROM agentos_log WHERE {' AND '.join(conditions)} ORDER BY timestamp {direction}, id {direction}"
+    )
+    if wanted.limit is not None:
+        query += " LIMIT ?"
+        more.append(wanted.limit)
+    return [_of_row(body) for (body,) in connection.execute(query, more)]
+
+
+def of_others(connection: Connection, scope: Scope, agent: str, after: str) -> Entry | None:
+    """The first entry about files that another agent made in a worktree after a time, checkpoints left out."""
+    rows = connection.execute(
+        "SELECT body FROM agentos_log WHERE repository = ? AND worktree = ? AND timestamp > ? AND agent != ?"
+        " AND type != 'checkpoint' ORDER BY timestamp, id",
+        (*scope, after, agent),
+    )
+    found = (_of_row(body) for (body,) in rows)
+    return next((entry for entry in found if entry.files_changed), None)
+
+
+def last_row(connection: Connection) -> int:
+    """The highest row number that was ever given."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'agentos_log'").fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def drop_older(connection: Connection, scope: Scope, timestamp: str) -> int:
+    """Remove entries from before a time that checkpoints carry, within a transaction; how many."""
+    which = "repository = ? AND worktree = ? AND timestamp < ? AND carried IS NOT NULL"
+    if has_index(connection):
+        connection.execute(
+            "INSERT INTO agentos_log_search (agentos_log_search, rowid, text)"
+            f" SELECT 'delete', seq, text FROM agentos_log WHERE {which}",
+            (*scope, timestamp),
+        )
+    return connection.execute(f"DELETE FROM agentos_log WHERE {which}", (*scope, timestamp)).rowcount
+
+
+def _containing(connection: Connection, text: str) -> tuple[str, str]:
+    """The condition that `text` occurs: by the index where it can tell, else by reading."""
+    plain = storable(text)
+    if len(plain) >= _SHORTEST and has_index(connection):
+        phrase = '"' + plain.replace('"', '""') + '"'
+        return "seq IN (SELECT rowid FROM agentos_log_search WHERE agentos_log_search MATCH ?)", phrase
+    escaped = plain.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return "text LIKE ? ESCAPE '\\'", f"%{escaped}%"
+
+
+def has_index(connection: Connection) -> bool:
+    """Whether the database has the index for searches."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'agentos_log_search'").fetchone())
+
+
+def contains(entry: Entry, text: str) -> bool:
+    """The same question for an entry that is in no database."""
+    return storable(text).casefold() in searchable(entry).casefold()
+
+
+def searchable(entry: Entry) -> str:
+    """The text that a search looks into."""
+    parts = [entry.summary, *_texts(entry.details), *entry.files_changed, entry.task_id, entry.commit]
+    parts += [entry.checkpoint_id, entry.agent_id, entry.type]
+    return storable("\n".join(part for part in parts if part))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def storable(text: str) -> str:
+    """Text that SQLite takes: bytes that are not UTF-8 are replaced, and NUL, at which its functions stop."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "\ufffd")

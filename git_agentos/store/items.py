@@ -1,0 +1,137 @@
+"""Rows of the working memory: `Item` <-> row <-> line of `memory.jsonl`, which is like `log.jsonl` (see `entries`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from git_agentos.store.entries import Scope, Waiting, storable
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+KINDS = ("artifact", "merge")
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one worktree brought to a merge: its checkpoints, the oldest first."""
+
+    worktree: str
+    checkpoints: list[str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of the working memory; the fields are the keys of the JSON kind `memory-item`.
+
+    An `artifact` is a file worth knowing of: its `type`, `path` and `description`, the `commit` and `checkpoint_id`
+    that it was recorded at. A `merge` says what came from where: `commit` is the merge's, `target` the branch,
+    `sources` the worktrees, `contributions` their checkpoints.
+    """
+
+    id: str
+    kind: str
+    created_at: str
+    created_by: str
+    worktree: str
+    type: str | None = None
+    path: str | None = None
+    description: str | None = None
+    commit: str | None = None
+    checkpoint_id: str | None = None
+    target: str | None = None
+    sources: list[str] = field(default_factory=list)
+    contributions: list[Contribution] = field(default_factory=list)
+
+
+def line(item: Item) -> str:
+    """The item as it stands in `memory.jsonl`."""
+    body = {**vars(item), "contributions": [vars(each) for each in item.contributions]}
+    return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def parse(text: str | bytes) -> Item | None:
+    """The item that a line holds; None for what is none."""
+    try:
+        body: dict[str, Any] = json.loads(text)
+        known = {each.name: body[each.name] for each in fields(Item) if each.name in body}
+        known["contributions"] = [
+            Contribution(str(each["worktree"]), [str(oid) for oid in each["checkpoints"]])
+            for each in known.get("contributions", ())
+        ]
+        item = Item(**known)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = ("id", "kind", "created_at", "created_by", "worktree")
+    optional = ("type", "path", "description", "commit", "checkpoint_id", "target")
+    sources = known.get("sources", [])
+    sound = (
+        all(isinstance(known[name], str) for name in texts)
+        and all(isinstance(known.get(name), str | None) for name in optional)
+        and isinstance(sources, list)
+        and all(isinstance(each, str) for each in sources)
+    )
+    return item if sound else None
+
+
+def parse_lines(data: bytes) -> Iterator[Item]:
+    """The items of a `memory.jsonl`."""
+    for each in data.split(b"\n"):
+        if each.strip():
+            item = parse(each)
+            if item is not None:
+                yield item
+
+
+def order(item: Item) -> tuple[str, str]:
+    """What a list of items is sorted by."""
+    return (item.created_at, item.id)
+
+
+def insert(connection: Connection, scope: Scope, items: Iterable[Item], carried: str | None) -> int:
+    """Add items; those that are there are left alone. How many were new."""
+    done = connection.executemany(
+        "INSERT OR IGNORE INTO agentos_memory (repository, worktree, id, created_at, body, carried)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        ((*scope, storable(each.id), storable(each.created_at), line(each), carried) for each in items),
+    )
+    return done.rowcount
+
+
+def mark(connection: Connection, scope: Scope, ids: Iterable[str], carried: str) -> None:
+    """These items are in a checkpoint now."""
+    connection.executemany(
+        "UPDATE agentos_memory SET carried = ? WHERE repository = ? AND worktree = ? AND id = ? AND carried IS NULL",
+        ((carried, *scope, storable(each)) for each in ids),
+    )
+
+
+def mark_rows(connection: Connection, rows: Iterable[int], carried: str) -> None:
+    """The same for row numbers."""
+    connection.executemany(
+        "UPDATE agentos_memory SET carried = ? WHERE seq = ? AND carried IS NULL", ((carried, seq) for seq in rows)
+    )
+
+
+def waiting(connection: Connection, scope: Scope) -> list[Waiting]:
+    """The items that no checkpoint carries yet, in the order in which they were added."""
+    rows = connection.execute(
+        "SELECT seq, body FROM agentos_memory WHERE repository = ? AND worktree = ? AND carried IS NULL ORDER BY seq",
+        scope,
+    )
+    return [Waiting(seq, body) for seq, body in rows]
+
+
+def find(connection: Connection, repository: str, worktree: str | None = None) -> list[Item]:
+    """The items of a repository, or of one of its worktrees, the newest first."""
+    where, values = "repository = ?", [repository]
+    if worktree is not None:
+        where, values = where + " AND worktree = ?", [repository, worktree]
+    rows = connection.execute(
+        f"SELECT body FROM agentos_memory WHERE {where} ORDER BY created_at DESC, id DESC", values
+    )
+    found = (parse(body) for (body,) in rows)
+    return [item for item in found if item is not None]

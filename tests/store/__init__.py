@@ -1,0 +1,1 @@
+"""The workflow database: its place, its making, its damage."""
