@@ -1,0 +1,28 @@
+"""What `doctor` says of a repository's worktrees: what `worktree repair` would find, and with `--fix` mends."""
+
+from __future__ import annotations
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.doctor import Finding
+from git_agentos.worktree import repair
+from git_agentos.worktree.repair import Mended
+
+_ERRORS = ("interrupted", "interrupted-restore", "damaged-head", "damaged-entry", "damaged-record", "folder-taken")
+_INFOS = ("trash", "at-work")
+
+
+def examine(context: Context, *, fix: bool) -> list[Finding]:
+    """The findings of all worktrees; with `fix`, what can be mended is."""
+    found = repair.repair(context).findings if fix else repair.examine(context)
+    return [_finding(each) for each in found]
+
+
+def _finding(one: Mended) -> Finding:
+    severity = "error" if one.code in _ERRORS else "info" if one.code in _INFOS else "warning"
+    hint = None if one.fixed else "git agentos doctor --fix" if one.code == "trash" else one.hint
+    return Finding(code_of(one.code), severity, one.message, hint, one.fixed)
+
+
+def code_of(code: str) -> str:
+    """What `doctor` calls a finding of `repair`: those of worktrees say so."""
+    return code if code in ("locked", "stale-lock", "stale-git-lock") else f"worktree-{code}"

@@ -1,0 +1,555 @@
+"""The end of a worktree: everything in it is saved, then it goes. `remove` and `archive` are two ways of calling this.
+
+    1  intent written; everything that speaks against it is looked for
+    2  one checkpoint of all there is: changes, untracked and ignored files, repositories inside, the commits that only
+       this worktree reaches; with it the log, the memory, the database's contents and the record of the worktree
+    3  turn held: the folder is renamed into the trash (`trash`): from here on it goes forward. If anything in it has
+       changed since the checkpoint began, it comes back, and step 2 is done again
+    4  git's entry follows it, the branch goes if that was asked for (by compare-and-swap), the intent ends
+    5  the trash is deleted in the background
+
+A failure in 3 or 4 takes back what was done by renaming in the other direction. Of a command that was killed, `repair`
+goes back where the folder has not moved, and forward where it has (`settle`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from git_agentos import config, log, processes
+from git_agentos.checkpoint import capture, restore, take, timeline
+from git_agentos.checkpoint.capture import Request
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.take import Cargo
+from git_agentos.errors import (
+    AgentosError,
+    IncompleteCaptureError,
+    LockedError,
+    RepositoryError,
+    WorktreeError,
+)
+from git_agentos.git import consolidate, locks, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan, read_config
+from git_agentos.worktree import intent, losses, place, record, trash
+from git_agentos.worktree.intent import Intent
+from git_agentos.worktree.losses import Losses
+from git_agentos.worktree.record import Managed
+from git_agentos.worktree.trash import Bin
+
+REMOVE = "remove"
+ARCHIVE = "archive"
+CARGO_RECORD = b"worktree.json"
+_TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
+_ATTEMPTS = 4
+_NOTHING = "nothing was changed"
+_MOST = 10
+# The kernel's time stamps are those of its last tick.
+_TICK_NS = 12_000_000
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A worktree that is gone, and what is kept of it.
+
+    `branch` is its own, which stays unless `branch_deleted`; `branch_sha` is where that is or was (None: there was
+    none). `checkpoint` holds everything in `losses`. `discarded` is gone for good: ignored files that could not be
+    saved, where that was asked for. `not_saved` is the rest of what the checkpoint does not have: sockets and pipes,
+    or what could not be read of a damaged worktree. `get_back` are the commands that bring things back.
+    """
+
+    id: str
+    path: str
+    branch: str
+    branch_sha: str | None
+    branch_deleted: bool
+    head_sha: str | None
+    checkpoint: str
+    losses: Losses
+    discarded: list[Skipped] = field(default_factory=list)
+    not_saved: list[Skipped] = field(default_factory=list)
+    get_back: list[str] = field(default_factory=list)
+
+
+def end(
+    context: Context, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
+) -> Removal:
+    """Save all that is in the managed worktree `id_`, and remove it; see the module's docstring.
+
+    WorktreeError where something speaks against it, IncompleteCaptureError where something cannot be saved: then
+    nothing has changed (but for a checkpoint that may have been taken).
+    """
+    if id_ == timeline.MAIN:
+        raise WorktreeError("the main worktree cannot be removed", "it is the repository itself; " + _NOTHING)
+    place.check_id(id_)
+    try:
+        with intent.turn(context.location):
+            begun = intent.begin(context.location, id_, operation)
+        return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
+    except OSError as error:
+        raise take.storage_error(error) from error
+
+
+def find(context: Context, id_: str) -> Managed:
+    """The managed worktree; WorktreeError tells what else there is of this name."""
+    try:
+        return record.find(context.location.common_dir, id_)
+    except WorktreeError:
+        for git_dir in record.entries(context.location.common_dir):
+            if timeline.name_of(Location("", git_dir, context.location.common_dir)) != id_:
+                continue
+            if os.path.exists(os.path.join(git_dir, "agentos", "id")):
+                raise WorktreeError(
+                    f"the worktree '{id_}' is half-made or damaged", f"git agentos worktree repair {id_}"
+                ) from None
+            raise WorktreeError(
+                f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
+            ) from None
+        raise
+
+
+def inner_context(context: Context, managed: Managed, root: str | None = None) -> Context:
+    """The same person at work in another worktree of the repository; `root` where its folder is, if elsewhere."""
+    top = root or os.path.realpath(managed.root)
+    location = Location(top, managed.git_dir, managed.common_dir)
+    values = read_config(location) if os.path.isdir(top) else context.settings.values
+    ours = context.settings
+    settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
+    return Context(Repository(location), settings, context.agent, timeline.name_of(location))
+
+
+class _End:
+    """One worktree on its way out."""
+
+    def __init__(self, context: Context, begun: Intent, *, delete_branch: bool, discard_ignored: bool) -> None:
+        self.context = context
+        self.location = context.location
+        self.intent = begun
+        self.delete_branch = delete_branch
+        self.discard_ignored = discard_ignored
+        self.managed: Managed
+        self.inner: Context
+        self.missing = False  # the folder is not there
+        self.stuck = False  # neither gone nor back: the intent stays
+        self.done = False
+        self.result: Removal
+
+    @property
+    def id(self) -> str:
+        return self.intent.id
+
+    @property
+    def ref(self) -> str:
+        return place.HEADS + self.managed.record.branch
+
+    def run(self) -> Removal:
+        try:
+            self.managed = find(self.context, self.id)
+            self._check()
+            self.inner = inner_context(self.context, self.managed)
+            with self._alone():
+                done = next((done for done in (self._attempt() for _ in range(_ATTEMPTS)) if done), None)
+        except BaseException:
+            if not self.done:
+                (intent.leave if self.stuck else intent.end)(self.intent)
+            raise
+        if done is None:
+            intent.end(self.intent)
+            raise WorktreeError(
+                f"files in the worktree '{self.id}' keep changing while it is being saved",
+                f"end what writes them, then try again; {_NOTHING}",
+            )
+        return done
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No checkpoint, restore or undo of ours is made in it meanwhile."""
+        with locks.turn(self.inner.location, "worktree"):
+            restore.refuse_interrupted(self.inner.location)
+            yield
+
+    # -- what speaks against it ------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """WorktreeError, before anything is touched."""
+        root, git_dir = self.managed.root, self.managed.git_dir
+        if self.location.git_dir == git_dir:
+            main = place.top_of(self.location)
+            raise WorktreeError(
+                f"'{self.id}' is the worktree that you are in",
+                f"run it from another one: git -C '{main}' agentos worktree {self.intent.operation} {self.id}",
+            )
+        locked = os.path.join(git_dir, "locked")
+        if os.path.lexists(locked):
+            with open(locked, encoding="utf-8", errors="surrogateescape") as file:
+                reason = file.read().strip()
+            raise WorktreeError(
+                f"the worktree '{self.id}' is locked" + (f": {reason}" if reason else ""),
+                f"if it may go: git worktree unlock '{root}'; {_NOTHING}",
+            )
+        if os.path.islink(root):
+            raise WorktreeError(
+                f"'{root}' is a symbolic link: the worktree '{self.id}' lies in '{os.path.realpath(root)}'",
+                f"git agentos worktree repair {self.id}; {_NOTHING}",
+            )
+        if self.delete_branch:
+            self._check_branch()
+        self.missing = not os.path.isdir(root)
+        if self.missing:
+            return
+        check_folder(self.managed, self.id)
+        self._check_alone(root)
+
+    def _check_branch(self) -> None:
+        elsewhere = checked_out(self.location, self.ref, but=self.managed.git_dir)
+        if elsewhere is not None:
+            raise WorktreeError(
+                f"the branch '{self.managed.record.branch}' is checked out at '{elsewhere}'",
+                f"leave --delete-branch out; {_NOTHING}",
+            )
+
+    def _check_alone(self, root: str) -> None:
+        """Nobody works in it, and nothing lies in it that is not its own."""
+        for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
+            other = place.top_of(self.location) if git_dir == self.location.common_dir else _root(git_dir)
+            if other is not None and git_dir != self.managed.git_dir and below(other, root):
+                raise WorktreeError(
+                    f"another worktree lies inside of '{self.id}': '{other}'",
+                    f"move it away first (git worktree move), or remove it; {_NOTHING}",
+                )
+        mounted = processes.mounted_below(root)
+        if mounted:
+            raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
+        refuse_processes(root, self.id)
+        lock = os.path.join(self.managed.git_dir, "index.lock")
+        if os.path.lexists(lock):
+            reason = processes.why_not_stale(lock, [root, self.managed.git_dir])
+            if reason is not None:
+                raise LockedError(
+                    f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
+                    f"try again when it has finished; {_NOTHING}",
+                )
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def _attempt(self) -> Removal | None:
+        """Save, and go; None where something has changed meanwhile, and all is as it was."""
+        since = time.time_ns() - _TICK_NS
+        with self._whole_folder() as inner, inner.repository.writer() as writer:
+            started = Scan(inner.location)  # git looks while we do
+            try:
+                stock = losses.Inventory((), (), ()) if self.missing else losses.take_stock(inner.location.root)
+            except BaseException:
+                started.discard()
+                raise
+            state = self._capture(inner, writer, started)
+            discarded = self._judge(inner, state, losses.unsaved(state, stock))
+            going = self.ref if self.delete_branch else None
+            commits, tips = losses.own_commits(inner.repository, without=going)
+            state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
+            cargo = Cargo(self._cargo(inner, writer))
+            origin = inner.origin(
+                trigger=_TRIGGERS[self.intent.operation],
+                description=f"worktree {self.id} {self.intent.operation}d",
+                task_id=self.managed.record.task,
+            )._replace(worktree_path=self.managed.root)
+            taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
+            consolidate.note(inner.repository, writer.loose)
+        tip = refs.resolve(self.location, self.ref)
+        not_saved = [Skipped(os.fsdecode(path), "a socket, pipe or device") for path in stock.special]
+        if self.missing:
+            not_saved.append(Skipped(self.managed.root, "the folder is missing: nothing in it could be read"))
+        self.result = Removal(
+            id=self.id,
+            path=self.managed.root,
+            branch=self.managed.record.branch,
+            branch_sha=tip,
+            branch_deleted=self.delete_branch and tip is not None,
+            head_sha=state.head.commit,
+            checkpoint=taken.checkpoint.id,
+            losses=losses.of_state(state, commits),
+            discarded=discarded,
+            not_saved=not_saved,
+            get_back=get_back(self.id, taken.checkpoint.id, self.managed.record.branch, tip, self.delete_branch),
+        )
+        return self._go(since, tip)
+
+    @contextlib.contextmanager
+    def _whole_folder(self) -> Iterator[Context]:
+        """The worktree to save; for a missing folder an empty one stands in, so that HEAD and index can be."""
+        if not self.missing:
+            yield self.inner
+            return
+        with locks.scratch(self.location) as folder:
+            yield inner_context(self.context, self.managed, folder)
+
+    def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:
+        request = Request(everything_ignored=True, leaving=True)
+        origin = inner.origin(trigger=_TRIGGERS[self.intent.operation])
+        nested_too = functools.partial(take.take_nested, origin=origin, settings=inner.settings, request=request)
+        try:
+            state = capture.capture(
+                inner.repository, writer, inner.settings, started, request._replace(take_nested=nested_too)
+            )
+        except IncompleteCaptureError as error:
+            raise IncompleteCaptureError(
+                f"not everything in the worktree '{self.id}' can be saved: {error.message}",
+                "; ".join(filter(None, [error.hint, _NOTHING])),
+            ) from error
+        if self.missing:
+            # What is not there says nothing: the files are taken to be as the index has them.
+            head, index = state.head, state.index_tree
+            state = state._replace(head=head, tree=index, visible_tree=index, unstaged=[], untracked=[], skipped=[])
+            state = state._replace(empty_directories=[], absent=[], nested={})
+        return state
+
+    def _judge(self, inner: Context, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
+        """What will be gone for good; IncompleteCaptureError unless that is what was asked for."""
+        if not unsaved:
+            return []
+        ignored = losses.is_ignored(inner.repository, state, [item.path for item in unsaved])
+        stopping = [item for item in unsaved if item.path not in ignored or not self.discard_ignored]
+        if not stopping:
+            return list(unsaved)
+        shown = [f"cannot be saved: '{item.path}' ({item.reason})" for item in stopping[:_MOST]]
+        if len(stopping) > _MOST:
+            shown.append(f"cannot be saved: {len(stopping) - _MOST} more")
+        number = f"{len(stopping)} files" if len(stopping) > 1 else "a file"
+        raise IncompleteCaptureError(
+            f"{number} in the worktree '{self.id}' cannot be saved, and would be lost: '{stopping[0].path}'"
+            + (" and others" if len(stopping) > 1 else ""),
+            "\n".join([*shown, self._way_out(stopping, ignored)]),
+        )
+
+    def _way_out(self, stopping: Sequence[Skipped], ignored: set[str]) -> str:
+        ways = ["move it away"]
+        if any(item.reason == capture.TOO_LARGE for item in stopping):
+            ways.append("raise the limit (git config agentos.maxFileSize SIZE, 0 for none)")
+        if self.intent.operation == REMOVE and all(item.path in ignored for item in stopping):
+            ways.append("lose it with --discard-ignored")
+        return f"{', or '.join(ways)}; {_NOTHING}"
+
+    def _cargo(self, inner: Context, writer: Writer) -> dict[bytes, trees.Entry]:
+        """The record, what the workflow database holds, and the evidence of runs."""
+        body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
+        files: dict[bytes, trees.Entry] = {CARGO_RECORD: (trees.REGULAR, writer.write("blob", body))}
+        if self.missing:
+            return files
+        files.update(log.archive_files(inner, writer))
+        top = os.path.join(os.fsencode(inner.location.root), b".agentos", b"runs")
+        for folder, _, names in os.walk(top):
+            for name in names:
+                full = os.path.join(folder, name)
+                if os.path.isfile(full) and not os.path.islink(full):
+                    with open(full, "rb") as file:
+                        oid = writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
+                    files[b"runs/" + os.path.relpath(full, top)] = (trees.REGULAR, oid)
+        return files
+
+    # -- going -----------------------------------------------------------------------------------------------------
+
+    def _go(self, since: int, tip: str | None) -> Removal | None:
+        with intent.turn(self.location):
+            self._check()
+            bin_ = trash.choose(self.location, self.managed.root, self.id)
+            self.intent = intent.note(
+                self.intent,
+                path=self.managed.root,
+                git_dir=self.managed.git_dir,
+                folder=bin_.folder,
+                entry=bin_.entry,
+                since=since,
+                ref=self.ref if self.delete_branch and tip is not None else None,
+                tip=tip,
+                missing=self.missing,
+            )
+            try:
+                trash.mark(self.managed.git_dir, bin_.folder)
+                if not self.missing:
+                    trash.throw(self.managed.root, bin_.folder)
+                if not self.missing and stirs(bin_.folder, since) is not None:
+                    move_back(self.location, self.intent)
+                    return None
+                forward(self.location, self.intent)
+            except BaseException as error:
+                self._take_back(error)
+                raise
+            self.done = True
+            self._forget_branch()
+        intent.finish(self.intent)
+        trash.delete([bin_])
+        return self.result
+
+    def _take_back(self, cause: BaseException) -> None:
+        try:
+            move_back(self.location, self.intent)
+        except (OSError, AgentosError) as error:
+            self.stuck = True
+            raise WorktreeError(
+                f"the worktree '{self.id}' could not be removed ({cause}), nor brought back ({error})",
+                f"nothing is lost: git agentos worktree repair {self.id}",
+            ) from cause
+
+    def _forget_branch(self) -> None:
+        if self.result.branch_deleted:
+            forget_branch(self.context.repository, self.managed.record.branch)
+
+
+# -- steps that `repair` takes as well -----------------------------------------------------------------------------
+
+
+def stirs(folder: str, since: int) -> str | None:
+    """Why a folder in the trash is not dead: a process in it, or a change since then; None where it is."""
+    alive = processes.inside(folder)
+    if alive:
+        return f"process {alive[0].pid} ({alive[0].name})"
+    return losses.changed_since(folder, since)
+
+
+def forward(location: Location, begun: Intent) -> None:
+    """The folder is in the trash: git's entry follows, then the branch goes."""
+    fields = begun.fields
+    git_dir, entry, ref = fields["git_dir"], fields["entry"], fields["ref"]
+    if os.path.lexists(git_dir):
+        trash.throw(git_dir, entry)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(git_dir))
+    if ref is not None:
+        try:
+            refs.drop(location, ref, fields["tip"])
+        except refs.RefMoved as error:
+            name = ref.removeprefix(place.HEADS)
+            raise WorktreeError(
+                f"the branch '{name}' has just moved", f"leave --delete-branch out, or try again; {_NOTHING}"
+            ) from error
+
+
+def move_back(location: Location, begun: Intent) -> None:
+    """Everything is where it was; done as far as it is needed."""
+    fields = begun.fields
+    if "git_dir" not in fields:
+        return
+    git_dir, ref = fields["git_dir"], fields["ref"]
+    if ref is not None and refs.resolve(location, ref) is None:
+        refs.update(location, ref, fields["tip"], None)
+    if os.path.lexists(fields["entry"]) and not os.path.lexists(git_dir):
+        os.makedirs(os.path.dirname(git_dir), exist_ok=True)
+        os.rename(fields["entry"], git_dir)
+    if os.path.lexists(fields["folder"]) and not os.path.lexists(fields["path"]):
+        os.rename(fields["folder"], fields["path"])
+    trash.unmark(git_dir)
+    trash.tidy(Bin(fields["folder"], fields["entry"]))
+
+
+def forget_branch(repository: Repository, branch: str) -> None:
+    """Remove the configuration of a branch that has gone, as `git branch -d` does; nothing depends on it."""
+    with contextlib.suppress(AgentosError, OSError):
+        repository.git("config", "--local", "--remove-section", f"branch.{branch}", ok=(0, 1, 5, 128))
+
+
+def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: bool) -> list[str]:
+    """The commands that bring back what a worktree had."""
+    commands = [f"git agentos worktree create {id_} --revive"]
+    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {id_}-restored")
+    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} -- PATH")
+    if deleted and tip is not None:
+        commands.append(f"git branch {branch} {tip}")
+    return commands
+
+
+def check_folder(managed: Managed, id_: str) -> None:
+    """WorktreeError where the folder belongs to something else by now."""
+    what = belongs(managed.root, managed.git_dir)
+    if what is not None:
+        raise WorktreeError(
+            f"'{managed.root}' is no longer the worktree '{id_}': {what}",
+            f"git agentos worktree repair {id_}; {_NOTHING}",
+        )
+
+
+def belongs(root: str, git_dir: str) -> str | None:
+    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
+    path = os.path.join(root, ".git")
+    if os.path.isdir(path):
+        return "a repository of its own lies there"
+    target = pointed_at(root)
+    if target is None or not os.path.isdir(target) or os.path.realpath(target) == os.path.realpath(git_dir):
+        return None
+    return f"it belongs to '{target}'"
+
+
+def pointed_at(root: str) -> str | None:
+    """The git directory that the `.git` file of a worktree names; None where that cannot be read."""
+    try:
+        with open(os.path.join(root, ".git"), "rb") as file:
+            content = file.read(8192)
+    except OSError:
+        return None
+    if not content.startswith(b"gitdir: "):
+        return None
+    return os.path.normpath(os.path.join(root, os.fsdecode(content[8:].rstrip(b"\r\n"))))
+
+
+def refuse_processes(root: str, id_: str) -> None:
+    """WorktreeError where a live process works in the folder."""
+    found = processes.inside(root)
+    if not found:
+        return
+    first = found[0]
+    mine = next((each for each in found if each.ancestor and each.how == "cwd"), None)
+    if mine is not None:
+        raise WorktreeError(
+            f"you are in the worktree '{id_}': what started this command ({mine.name}) stands in '{mine.path}'",
+            f"cd elsewhere, then try again; {_NOTHING}",
+        )
+    listed = "\n".join(f"process {each.pid}: {each.name} ({_does(each)})" for each in found[:_MOST])
+    raise WorktreeError(
+        f"a process works in the worktree '{id_}': {first.pid} ({first.name})"
+        + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
+        f"{listed}\nend it, then try again; {_NOTHING}",
+    )
+
+
+def _does(process: processes.Process) -> str:
+    words = {"cwd": "stands in", "root": "has as its root", "exe": "runs from", "mapped": "has mapped files of"}
+    return f"{words.get(process.how, 'has open')} {process.path}"
+
+
+def checked_out(location: Location, ref: str, *, but: str) -> str | None:
+    """Where a branch is checked out, other than in the worktree with the git directory `but`."""
+    for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
+        if git_dir == but:
+            continue
+        with contextlib.suppress(RepositoryError, OSError):
+            if refs.read_head(Location("", git_dir, location.common_dir)).ref == ref:
+                if git_dir == location.common_dir:
+                    return place.top_of(location)
+                return _root(git_dir) or git_dir
+    return None
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies in it."""
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _root(git_dir: str) -> str | None:
+    try:
+        return record.root_of(git_dir)
+    except OSError:
+        return None
+
+
+def with_state(managed: Managed, **changes: Any) -> None:
+    """Record something new of a worktree."""
+    record.write(managed.git_dir, replace(managed.record, **changes))

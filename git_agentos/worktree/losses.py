@@ -1,0 +1,219 @@
+"""What the end of a worktree would take away: shown before, saved in a checkpoint, and named where it cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.errors import AgentosError
+from git_agentos.git import refs, scan
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository
+
+_OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
+_PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
+_OURS = "refs/agentos/"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The five kinds of what goes with a worktree; all of it is in the checkpoint that was taken first.
+
+    `dirty` are tracked paths with changes, `untracked` and `ignored` files, `commits` ids of commits that no other ref
+    reaches, `submodules` the paths of submodules and nested repositories.
+    """
+
+    dirty: list[str] = field(default_factory=list)
+    untracked: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
+    submodules: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What git does not tell of a folder: `closed` directories that cannot be read, `special` files (sockets, pipes,
+    devices: there is nothing in them to save), `odd` entries named `.git` that make no repository. Bytes, relative."""
+
+    closed: Sequence[bytes]
+    special: Sequence[bytes]
+    odd: Sequence[bytes]
+
+
+def take_stock(root: str) -> Inventory:
+    """Look through a worktree for what git passes over without a word."""
+    closed: list[bytes] = []
+    special: list[bytes] = []
+    odd: list[bytes] = []
+    top = os.fsencode(root)
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            closed.append(folder)
+            continue
+        for entry in entries:
+            if entry.name == b".git":
+                if folder != top and not scan.is_repository(folder):
+                    odd.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                continue
+            elif not entry.is_dir(follow_symlinks=False):
+                special.append(entry.path)
+            elif folder != top or not scan.own(entry.name):
+                waiting.append(entry.path)
+    return Inventory(*(sorted(os.path.relpath(path, top) for path in paths) for paths in (closed, special, odd)))
+
+
+def changed_since(root: str, moment: int) -> str | None:
+    """Something in a folder that has changed since `moment` (nanoseconds since the epoch); None where nothing has.
+
+    Repositories inside are left out below their `.git`, as is our own folder: saving them writes there.
+    """
+    top = os.fsencode(root)
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.name == b".git" or (folder == top and scan.own(entry.name)):
+                continue
+            try:
+                if entry.stat(follow_symlinks=False).st_ctime_ns > moment:
+                    return os.fsdecode(os.path.relpath(entry.path, top))
+            except FileNotFoundError:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+    return None
+
+
+def of_state(state: State, commits: Sequence[str]) -> Losses:
+    """The losses, by the state that was captured."""
+    inner = {path + b"/" for path in state.nested}
+
+    def names(paths: Sequence[bytes]) -> list[str]:
+        return [os.fsdecode(path) for path in sorted(paths)]
+
+    return Losses(
+        dirty=names([*{*state.staged, *state.unstaged} - state.nested.keys()]),
+        untracked=names([path for path in state.untracked if path not in inner]),
+        ignored=names([*state.ignored]),
+        commits=list(commits),
+        submodules=names([*state.nested]),
+    )
+
+
+# -- commits -------------------------------------------------------------------------------------------------------
+
+
+def own_commits(repository: Repository, *, without: str | None = None) -> tuple[list[str], list[str]]:
+    """The commits that only this worktree keeps (by its HEAD, its reflog, its own refs), newest first, and the tips
+    among them. `without` is a branch that goes with the worktree, and its reflog."""
+    location = repository.location
+    candidates = set(_own_tips(location))
+    staying = {name: oid for name, oid in refs.names(location, "refs/").items() if not name.startswith(_OWN_REFS)}
+    if without is not None:
+        candidates |= set(_reflog(location.common_dir, without))
+        if without in staying:
+            candidates.add(staying.pop(without))
+    others = {oid for name, oid in staying.items() if not name.startswith(_OURS)}
+    commits = _commits(repository, candidates - others)
+    if not commits:
+        return [], []
+    lines = "".join([f"{oid}\n" for oid in commits] + [f"^{oid}\n" for oid in sorted(others)])
+    out = repository.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=lines.encode()).decode()
+    rows = [line.split(" ") for line in out.splitlines()]
+    parents = {parent for row in rows for parent in row[1:]}
+    found = [row[0] for row in rows]
+    return found, [oid for oid in found if oid not in parents]
+
+
+def _own_tips(location: Location) -> Iterator[str]:
+    with contextlib.suppress(AgentosError):
+        head = refs.read_head(location).commit
+        if head is not None:
+            yield head
+    yield from _reflog(location.git_dir, "HEAD")
+    for name in _PSEUDO_REFS:
+        with contextlib.suppress(OSError), open(os.path.join(location.git_dir, name), "rb") as file:
+            for line in file:
+                yield line[:40].decode("ascii", "replace")
+    for prefix in _OWN_REFS:
+        for folder, _, names in os.walk(os.path.join(location.git_dir, prefix)):
+            for name in names:
+                with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                    yield file.read(40).decode("ascii", "replace")
+
+
+def _reflog(git_dir: str, name: str) -> Iterator[str]:
+    """Every commit that a reflog names."""
+    with contextlib.suppress(OSError), open(os.path.join(git_dir, "logs", name), "rb") as file:
+        for line in file:
+            words = line.split(b" ", 2)
+            for word in words[:2]:
+                yield word.decode("ascii", "replace")
+
+
+def _commits(repository: Repository, candidates: set[str]) -> list[str]:
+    """Those candidates that are commits which are there."""
+    wanted = sorted(oid for oid in candidates if len(oid) == 40 and oid.strip("0") and oid.isalnum())
+    if not wanted:
+        return []
+    data = "".join(f"{oid}\n" for oid in wanted).encode()
+    out = repository.git("cat-file", "--batch-check=%(objectname) %(objecttype)", data=data).decode()
+    return [line.split(" ")[0] for line in out.splitlines() if line.endswith(" commit")]
+
+
+# -- what cannot be saved ------------------------------------------------------------------------------------------
+
+
+def unsaved(state: State, stock: Inventory) -> list[Skipped]:
+    """What of a worktree the state does not hold, and why."""
+    found = list(state.skipped)
+    known = {item.path for item in found}
+    closed = [os.fsdecode(path) for path in stock.closed]
+    found += [Skipped(path + "/", "cannot be read: permission denied") for path in closed if path not in known]
+    found += [Skipped(os.fsdecode(path), "a '.git' that is no repository: git passes it over") for path in stock.odd]
+    return sorted(found, key=lambda item: item.path)
+
+
+def is_ignored(repository: Repository, state: State, paths: Sequence[str]) -> set[str]:
+    """Those of `paths` (text, a directory with a trailing slash) that git's rules ignore.
+
+    What lies in a repository inside is ignored where that whole repository is.
+    """
+    if not paths:
+        return set()
+    inner = [os.fsdecode(path) + "/" for path in state.nested]
+    asked = {path: next((each for each in inner if path.startswith(each)), path) for path in paths}
+    data = b"\0".join(sorted({os.fsencode(path) for path in asked.values()})) + b"\0"
+    env = {"GIT_LITERAL_PATHSPECS": "0"}
+    out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
+    ignored = {os.fsdecode(path) for path in out.split(b"\0") if path}
+    return {path for path, each in asked.items() if each in ignored}
+
+
+def size_of(path: str) -> int:
+    """The bytes that a folder takes on disk, as far as it can be read."""
+    total = 0
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    total += found.st_blocks * 512
+                    if stat.S_ISDIR(found.st_mode):
+                        waiting.append(entry.path)
+    return total

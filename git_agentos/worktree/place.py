@@ -1,0 +1,245 @@
+"""Where managed worktrees go, and what may be in the way of one.
+
+`agentos.worktreeRoot` is a path with `{repo}` (the name of the main repository's folder) and `{id}` in it; without
+`{id}` the id comes last. `~` is the home folder, and a relative path counts from the top of the main repository. The
+default is `../{repo}.worktrees/{id}`: a folder beside the repository.
+
+A folder inside of the repository's own worktree is possible, if it holds nothing that git tracks: it is then listed in
+`info/exclude` (the worktrees would be untracked files to git otherwise, committed as gitlinks and cleaned away).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import NamedTuple
+
+from git_agentos import config
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.config import Settings
+from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
+from git_agentos.git import refs
+from git_agentos.git.location import Location
+from git_agentos.worktree import record
+
+HEADS = "refs/heads/"
+_DEFAULT = "../{repo}.worktrees/{id}"
+_ID, _REPO = "{id}", "{repo}"
+_FIELD = re.compile(r"\{[^{}]*\}")
+_NOTHING = "nothing was changed"
+
+
+class Place(NamedTuple):
+    """Where a new worktree goes: `path` is absolute; `exclude` is the line that `info/exclude` needs for it, if any."""
+
+    path: str
+    branch: str
+    exclude: str | None
+
+
+def check_id(id_: str, *, source: str = "ID") -> None:
+    """UsageError where `id_` cannot be a managed worktree's."""
+    config.agent_id(id_, source=source)
+    if id_ == timeline.MAIN:
+        raise UsageError(f"'{timeline.MAIN}' is the main worktree's name", "choose another id")
+
+
+def top_of(location: Location) -> str:
+    """The main repository's folder: its worktree, or the bare repository itself."""
+    return location.common_dir.removesuffix(os.sep + ".git")
+
+
+def path_of(location: Location, settings: Settings, id_: str) -> str:
+    """Where the worktree `id_` goes, by `agentos.worktreeRoot`."""
+    folder, rest = _template(location, settings)
+    path = os.path.normpath(os.path.join(folder, rest.replace(_ID, id_)))
+    parent, name = os.path.split(path)
+    return os.path.join(os.path.realpath(parent), name)
+
+
+def folder_of(location: Location, settings: Settings) -> str:
+    """The folder that all worktrees of the repository are in."""
+    return os.path.realpath(_template(location, settings)[0])
+
+
+def pool_of(location: Location, settings: Settings) -> str:
+    """Where prepared worktrees wait (`pool`)."""
+    return os.path.join(folder_of(location, settings), ".pool")
+
+
+def _template(location: Location, settings: Settings) -> tuple[str, str]:
+    """agentos.worktreeRoot, cut before the first part with `{id}` in it; `{repo}` is filled in."""
+    template = config.worktree_root(settings.values) or _DEFAULT
+    if _ID not in template:
+        template = os.path.join(template, _ID)
+    for name in _FIELD.findall(template):
+        if name not in (_ID, _REPO):
+            raise ConfigurationError(
+                f"bad value '{template}' for 'agentos.worktreeRoot': '{name}' is not known", "use {repo} and {id}"
+            )
+    top = top_of(location)
+    template = os.path.join(top, template.replace(_REPO, os.path.basename(top).removesuffix(".git")))
+    folder = template[: template.index(_ID)].rpartition(os.sep)[0] or os.sep
+    return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
+
+
+def free(context: Context, id_: str, *, revived: bool = False) -> Place:
+    """The place for the new worktree `id_`; WorktreeError where anything is in its way. The turn must be held.
+
+    `revived`: its branch may be there already.
+    """
+    location = context.location
+    branch = record.BRANCHES + id_
+    ref = HEADS + branch
+    _check_taken(location, id_)
+    if refs.resolve(location, ref) is None:
+        _check_room(location, ref)
+    elif not revived:
+        raise branch_taken(context, id_, branch)
+    path = path_of(location, context.settings, id_)
+    if os.path.lexists(path):
+        raise WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {_NOTHING}")
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
+    if any(_root(git_dir) == path for git_dir in record.entries(location.common_dir)):
+        raise WorktreeError(
+            f"a worktree at '{path}' is registered, but its folder is missing",
+            f"git agentos worktree repair; {_NOTHING}",
+        )
+    return Place(path, branch, exclude(context, path))
+
+
+def _check_taken(location: Location, id_: str) -> None:
+    for git_dir in record.entries(location.common_dir):
+        if timeline.name_of(Location(_root(git_dir) or "", git_dir, location.common_dir)) == id_:
+            where = f" at '{_root(git_dir)}'" if _root(git_dir) else ""
+            raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
+
+
+def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
+    """What is to be said where the branch for a new worktree exists already."""
+    location = context.location
+    try:
+        _check_not_checked_out(location, branch)
+    except WorktreeError as error:
+        return error
+    if timeline.tip(location, id_) is not None:
+        hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
+        return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
+    return WorktreeError(f"a branch '{branch}' exists already", f"choose another id; {_NOTHING}")
+
+
+def _check_not_checked_out(location: Location, branch: str) -> None:
+    for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
+        with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
+            if file.read().strip() == os.fsencode("ref: " + HEADS + branch):
+                where = top_of(location) if git_dir == location.common_dir else _root(git_dir)
+                raise WorktreeError(
+                    f"the branch '{branch}' is checked out at '{where}'", f"choose another id; {_NOTHING}"
+                )
+
+
+def _check_room(location: Location, ref: str) -> None:
+    """A branch `agent` blocks `agent/…`, and branches below `agent/x/` block `agent/x`."""
+    name = ref.removeprefix(HEADS)
+    parent = name.rpartition("/")[0]
+    if refs.resolve(location, HEADS + parent) is not None:
+        raise WorktreeError(
+            f"the branch '{parent}' is in the way of '{name}': git cannot have both",
+            f"rename it (git branch -m {parent} NEW); {_NOTHING}",
+        )
+    if refs.names(location, ref + "/"):
+        raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
+
+
+def _root(git_dir: str) -> str | None:
+    try:
+        return record.root_of(git_dir)
+    except OSError:
+        return None
+
+
+def exclude(context: Context, path: str) -> str | None:
+    """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
+    location = context.location
+    top = os.path.realpath(top_of(location))
+    if _inside(path, location.common_dir):
+        raise _bad_root(path, "inside of the git directory")
+    for git_dir in record.entries(location.common_dir):
+        root = _root(git_dir)
+        if root is not None and root != top and _inside(path, os.path.realpath(root)):
+            raise _bad_root(path, f"inside of the worktree '{root}'")
+    if top == location.common_dir or not _inside(path, top):
+        return None
+    folder = folder_of(location, context.settings)
+    if folder == top:
+        raise _bad_root(path, "directly in the repository")
+    relative = os.path.relpath(folder, top)
+    env = {"GIT_DIR": location.common_dir, "GIT_WORK_TREE": top}
+    if context.repository.git("ls-files", "-z", "--", relative, cwd=top, env=env):
+        raise _bad_root(path, f"in the folder '{relative}', which holds files that git tracks")
+    if "\n" in relative:
+        raise _bad_root(path, "in a folder whose name holds a line end")
+    line = "/" + re.sub(r"([\\*?\[\] !#])", r"\\\1", relative) + "/"
+    return None if os.fsencode(line) in _read(_exclude_file(location)).split(b"\n") else line
+
+
+def add_exclude(location: Location, line: str) -> None:
+    """List a folder of worktrees in `info/exclude`."""
+    path = _exclude_file(location)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    present = _read(path)
+    if os.fsencode(line) not in present.split(b"\n"):
+        gap = b"" if not present or present.endswith(b"\n") else b"\n"
+        _replace(path, present + gap + os.fsencode(line) + b"\n")
+
+
+def remove_exclude(location: Location, line: str) -> None:
+    """Take that back."""
+    path = _exclude_file(location)
+    present = _read(path)
+    lines = present.split(b"\n")
+    if os.fsencode(line) in lines:
+        lines.remove(os.fsencode(line))
+        if any(lines):
+            _replace(path, b"\n".join(lines))
+            return
+        os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+
+
+def _exclude_file(location: Location) -> str:
+    return os.path.join(location.common_dir, "info", "exclude")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _replace(path: str, data: bytes) -> None:
+    temporary = path + ".agentos-new"
+    with open(temporary, "wb") as file:
+        file.write(data)
+    if os.path.exists(path):
+        os.chmod(temporary, os.stat(path).st_mode & 0o7777)
+    os.replace(temporary, path)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def _bad_root(path: str, where: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the worktree would be {where}: '{path}'", f"set agentos.worktreeRoot to a folder of its own; {_NOTHING}"
+    )

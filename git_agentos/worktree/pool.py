@@ -1,0 +1,93 @@
+"""Worktrees that are prepared before anybody asks for one: in a large repository the checkout is what takes time.
+
+    <folder of the worktrees>/.pool/p-<random>       a worktree with detached HEAD, all files checked out
+    <git dir>/agentos/pool.json                      marks its entry; written last, so a half-made one is not taken
+
+`agentos.pool` says how many there are to be. `create` claims one by `git worktree move` (a rename), and checks out what
+is different in its commit: nothing, where it was prepared at the same one. A process in the background fills the pool
+again; one at a time does. A prepared worktree has no id and is nobody's, and so nothing is lost if it goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from git_agentos import config, processes
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import LockedError
+from git_agentos.git import locks, process
+from git_agentos.git.location import Location
+from git_agentos.worktree import record
+
+_MARK = "pool.json"
+_VERSION = 1
+
+
+class Prepared(NamedTuple):
+    """A worktree that waits to be claimed, with the files of `base_sha`."""
+
+    git_dir: str
+    path: str
+    base_sha: str
+
+
+def prepared(location: Location) -> list[Prepared]:
+    """Those that can be claimed, the newest first."""
+    found = []
+    for git_dir in record.entries(location.common_dir):
+        mark = os.path.join(git_dir, "agentos", _MARK)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(mark, encoding="utf-8") as file:
+                base_sha = str(json.load(file)["base_sha"])
+            path = record.root_of(git_dir)
+            if os.path.isfile(os.path.join(path, ".git")):
+                found.append((os.stat(mark).st_mtime_ns, Prepared(git_dir, path, base_sha)))
+    return [each for _, each in sorted(found, reverse=True)]
+
+
+def choose(location: Location, base_sha: str) -> Prepared | None:
+    """The one to claim for a worktree at `base_sha`: one that has its files, else the newest. The turn must be held."""
+    waiting = prepared(location)
+    return next((each for each in waiting if each.base_sha == base_sha), waiting[0] if waiting else None)
+
+
+def mark(git_dir: str, base_sha: str) -> None:
+    """Make a worktree a prepared one."""
+    folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+    temporary = os.path.join(folder, _MARK + ".new")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump({"version": _VERSION, "base_sha": base_sha}, file)
+    os.replace(temporary, os.path.join(folder, _MARK))
+
+
+def unmark(git_dir: str) -> None:
+    """It is somebody's now."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(git_dir, "agentos", _MARK))
+
+
+def refill(context: Context) -> None:
+    """See to it that the pool is filled, by a process in the background; nothing if agentos.pool asks for none."""
+    wanted = config.pool(context.settings.values)
+    if wanted == len(prepared(context.location)):
+        return
+    try:
+        with filling(context.location):
+            pass
+    except LockedError:
+        return  # somebody is at it, and will look again
+    words = [sys.executable, "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
+    processes.start_in_background(words, env=process.for_others({}))
+
+
+@contextlib.contextmanager
+def filling(location: Location) -> Iterator[None]:
+    """One process at a time fills the pool: LockedError if somebody does."""
+    folder = locks.own_folder(location.shared_state_dir)
+    with locks.turn_at(os.path.join(folder, "pool.turn"), wait=False):
+        yield

@@ -1,0 +1,155 @@
+"""What is recorded of a managed worktree, in its own git directory, and how one is found by its id.
+
+    <git dir>/agentos/id              the id alone: it names the timeline (`checkpoint.timeline.name_of`)
+    <git dir>/agentos/worktree.json   everything, as `Record`; written last: a worktree without it is half-made
+
+`<git dir>` is `<common dir>/worktrees/<git's own name>`; that name is not always the id (the folder may be called
+otherwise, a prepared worktree is claimed under a new one), so worktrees are found by what is recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from git_agentos.errors import WorktreeError
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+from git_agentos.git.worktrees import entries, root_of
+
+__all__ = [
+    "ACTIVE", "BRANCHES", "COMPLETE", "Managed", "Record", "entries", "find", "from_fields", "id_of", "managed", "name",
+    "read", "root_of", "write",
+]  # fmt: skip
+
+BRANCHES = "agent/"
+ACTIVE = "active"
+COMPLETE = "complete"
+_VERSION = 1
+_ID = "id"
+_RECORD = "worktree.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A managed worktree as it was made.
+
+    `base_ref` is what `--from` named, `base_sha` the commit that it led to; `path` where it was made (it may have been
+    moved since); `state` is `active` or `complete`; `copied` are the ignored files that set-up brought in (paths
+    relative to the root, text), `setup` the command that ran in it, `sparse` the folders of a sparse checkout.
+    """
+
+    id: str
+    branch: str
+    path: str
+    base_ref: str
+    base_sha: str
+    created_at: str
+    created_by: str
+    task: str | None = None
+    state: str = ACTIVE
+    copied: list[str] = field(default_factory=list)
+    setup: str | None = None
+    sparse: list[str] = field(default_factory=list)
+    completed_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Managed:
+    """A managed worktree that has an entry in the repository: its record, its git directory, and where it is now.
+
+    `root` is where git's entry says that it is; the folder may be missing.
+    """
+
+    record: Record
+    git_dir: str
+    root: str
+    common_dir: str
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def location(self) -> Location:
+        return Location(self.root, self.git_dir, self.common_dir)
+
+
+def write(git_dir: str, record: Record) -> None:
+    """Record a worktree, durably; the id first, so that its timeline has its name from the beginning."""
+    folder = name(git_dir, record.id)
+    body = {"version": _VERSION, **asdict(record)}
+    _put(os.path.join(folder, _RECORD), json.dumps(body, indent=1) + "\n")
+
+
+def name(git_dir: str, id_: str) -> str:
+    """Give a worktree its id, and so its timeline, while it is still being made; the folder of its records."""
+    folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+    _put(os.path.join(folder, _ID), id_ + "\n")
+    return folder
+
+
+def _put(path: str, text: str) -> None:
+    temporary = path + ".new"
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def read(git_dir: str) -> Record | None:
+    """The record of a worktree; None where there is none (not managed, or half-made)."""
+    path = os.path.join(git_dir, "agentos", _RECORD)
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            body = json.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise WorktreeError(f"the record '{path}' is damaged", "git agentos worktree repair") from error
+    return from_fields(body, path)
+
+
+def id_of(git_dir: str) -> str | None:
+    """The id that a worktree was given; None where it is not a managed one."""
+    try:
+        with open(os.path.join(git_dir, "agentos", _ID), encoding="ascii") as file:
+            return file.read(80).strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def from_fields(body: Mapping[str, Any], source: str) -> Record:
+    """A record out of JSON; keys that are not known are ignored."""
+    known = Record.__dataclass_fields__
+    try:
+        return Record(**{key: value for key, value in body.items() if key in known})
+    except (TypeError, AttributeError) as error:
+        raise WorktreeError(f"the record '{source}' is damaged", "git agentos worktree repair") from error
+
+
+def managed(common_dir: str) -> Iterator[Managed]:
+    """All managed worktrees that have an entry, by id; half-made ones and those with a damaged record are left out."""
+    found = []
+    for git_dir in entries(common_dir):
+        with contextlib.suppress(WorktreeError, OSError):
+            record = read(git_dir)
+            if record is not None:
+                found.append(Managed(record, git_dir, root_of(git_dir), common_dir))
+    yield from sorted(found, key=lambda each: each.id)
+
+
+def find(common_dir: str, id_: str) -> Managed:
+    """The managed worktree with this id; WorktreeError where there is none."""
+    for each in managed(common_dir):
+        if each.id == id_:
+            return each
+    raise WorktreeError(
+        f"there is no managed worktree '{id_}'",
+        "git agentos worktree list shows them; --revive brings an archived one back",
+    )

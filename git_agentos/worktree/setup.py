@@ -1,0 +1,269 @@
+"""Making a new worktree ready for work: what a checkout does not bring.
+
+    submodules         those that the source worktree has initialised, from its own copies of their repositories
+    .worktreeinclude   gitignore patterns in the source worktree's root: files that match and are ignored are copied
+    agentos.setup      a command that runs in the new worktree
+
+`agentos.setup` comes from the user's own configuration (system, global, the repository's `config`, the command line),
+never from a file that a repository could have brought along: not from a worktree's `config.worktree`, which agents
+share a right to, and not from a file inside of a worktree that the configuration includes. Files are cloned where the
+file system can (FICLONE, ioctl_ficlonerange(2)), links stay links, and modes and times are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+from dataclasses import replace
+from typing import NamedTuple
+
+from git_agentos import processes
+from git_agentos.checkpoint.context import Context
+from git_agentos.config import SETUP
+from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
+from git_agentos.git import process, scan
+from git_agentos.git.location import Location, locate
+from git_agentos.worktree import record
+from git_agentos.worktree.record import Record
+
+INCLUDE = ".worktreeinclude"
+_FICLONE = 0x40049409
+_TOLD_LINES = 20
+_OWN_SCOPES = ("system", "global", "local", "command")
+
+
+def prepare(source: Context, inner: Context, made: Record, *, owner: int) -> Record:
+    """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
+    the record with what was done. `owner` is a descriptor that git keeps open."""
+    _submodules(source.location.root, inner.location.root, owner)
+    copied = copy_included(source, inner)
+    command = command_of(source.location) if SETUP in source.settings.values else None
+    if command is not None:
+        _run(command, inner, made)
+    return replace(made, copied=[os.fsdecode(path) for path in copied], setup=command)
+
+
+# -- the set-up command ------------------------------------------------------------------------------------------------
+
+
+def command_of(location: Location) -> str | None:
+    """agentos.setup, from the user's own configuration; ConfigurationError where it was set in a place from which it is
+    not taken."""
+    args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", SETUP]
+    out = process.run(args, cwd=location.root, env=location.environment(), fixed=False, ok=(0, 1))
+    fields = out.split(b"\0")
+    found: str | None = None
+    for n in range(0, len(fields) - 2, 3):
+        scope, origin, value = (os.fsdecode(field) for field in fields[n : n + 3])
+        if scope not in _OWN_SCOPES or not _is_own(location, origin):
+            raise ConfigurationError(
+                f"'{SETUP}' is set in '{origin.removeprefix('file:')}', which is not your own configuration",
+                f"no command is taken from there; if you trust it: git config {SETUP} COMMAND",
+            )
+        found = value
+    return found or None
+
+
+def _is_own(location: Location, origin: str) -> bool:
+    """Whether a value comes from outside of every worktree, or from the repository's own git directory."""
+    kind, _, name = origin.partition(":")
+    if kind != "file":
+        return kind == "command line"
+    path = os.path.realpath(os.path.join(location.root, name))
+    if path == os.path.join(location.common_dir, "config"):
+        return True
+    roots = [location.root, os.path.realpath(location.common_dir.removesuffix(os.sep + ".git"))]
+    for git_dir in record.entries(location.common_dir):
+        with contextlib.suppress(OSError):
+            roots.append(os.path.realpath(record.root_of(git_dir)))
+    return not any(path.startswith(root + os.sep) for root in roots)
+
+
+def _run(command: str, inner: Context, made: Record) -> None:
+    env = process.for_others({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
+    ended = processes.run_shell(command, cwd=inner.location.root, env=env)
+    if ended.code != 0:
+        how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"
+        said = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_TOLD_LINES:]
+        raise WorktreeError(
+            "\n".join([f"the set-up command '{command}' {how}", *said]),
+            f"it is from {SETUP}; the worktree was not made",
+        )
+
+
+# -- files that git does not bring -------------------------------------------------------------------------------------
+
+
+def copy_included(source: Context, inner: Context) -> list[bytes]:
+    """Copy what `.worktreeinclude` asks for; the paths. What the commit has itself is never overwritten."""
+    there, here = os.fsencode(source.location.root), os.fsencode(inner.location.root)
+    folders: dict[bytes, None] = {}
+    taken = [
+        path
+        for path in _included(source)
+        if _room(here, path, folders) and _copy(os.path.join(there, path), os.path.join(here, path))
+    ]
+    # Last and innermost first: a folder's time changes with what is put into it, and it may be read-only.
+    for folder in sorted(folders, reverse=True):
+        with contextlib.suppress(OSError):
+            shutil.copystat(os.path.join(there, folder), os.path.join(here, folder))
+    return taken
+
+
+def _included(source: Context) -> list[bytes]:
+    """The files in the source worktree that match `.worktreeinclude` and that git ignores."""
+    rules = os.path.join(source.location.root, INCLUDE)
+    try:
+        if not stat.S_ISREG(os.lstat(rules).st_mode):
+            raise WorktreeError(f"'{rules}' is not a regular file", "nothing is copied by the rules in it")
+    except FileNotFoundError:
+        return []
+    out = source.repository.git("ls-files", "--others", "--ignored", "-z", f"--exclude-from={rules}")
+    found = [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
+    if not found:
+        return []
+    # check-ignore knows no literal pathspecs; none that begins with `./` is magic, and none of them is a pattern to it.
+    data = b"".join(b"./" + path + b"\0" for path in found)
+    env = {"GIT_LITERAL_PATHSPECS": "0"}
+    ignored = source.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
+    return [path.removeprefix(b"./") for path in ignored.split(b"\0") if path]
+
+
+def _room(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:
+    """Whether there is a place for `path` below `root` (its folders are made): nothing is there, and no link on the way
+    leads elsewhere."""
+    if os.path.lexists(os.path.join(root, path)):
+        return False
+    parts = path.split(b"/")[:-1]
+    for n in range(1, len(parts) + 1):
+        folder = b"/".join(parts[:n])
+        if folder in made:
+            continue
+        try:
+            if not stat.S_ISDIR(os.lstat(os.path.join(root, folder)).st_mode):
+                return False
+        except FileNotFoundError:
+            os.mkdir(os.path.join(root, folder))
+            made[folder] = None
+    return True
+
+
+def _copy(source: bytes, target: bytes) -> bool:
+    """Copy one file or link with its mode and times; False for what is neither, or gone."""
+    try:
+        found = os.lstat(source)
+        if stat.S_ISLNK(found.st_mode):
+            os.symlink(os.readlink(source), target)
+        elif stat.S_ISREG(found.st_mode):
+            _copy_contents(source, target)
+        else:
+            return False
+    except FileNotFoundError:
+        return False
+    shutil.copystat(source, target, follow_symlinks=False)
+    return True
+
+
+def _copy_contents(source: bytes, target: bytes) -> None:
+    with open(source, "rb", opener=_no_link) as old, open(target, "xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+        except OSError:
+            shutil.copyfileobj(old, new, 1 << 20)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
+# -- submodules --------------------------------------------------------------------------------------------------------
+
+
+class _Submodule(NamedTuple):
+    name: str
+    path: str
+
+
+def _submodules(source: str, target: str, owner: int) -> None:
+    """Initialise the submodules in the worktree at `target` that the one at `source` has, and those inside of them.
+
+    Each is cloned from the source's own copy, so no network is needed; its remote is then the source's. What the source
+    does not have (a commit that it never fetched) git fetches as it always does.
+    """
+    for each in _listed(target):
+        old, new = os.path.join(source, each.path), os.path.join(target, each.path)
+        if os.path.realpath(new) != os.path.join(os.path.realpath(target), each.path) or not os.path.isdir(new):
+            continue  # out of the tree, or not in the sparse checkout
+        if not os.path.lexists(os.path.join(old, ".git")):
+            continue
+        there = locate(old, inherit=False)
+        if there.root != os.path.realpath(old):
+            continue
+        url = _config(old, "remote.origin.url") or _config(source, f"submodule.{each.name}.url")
+        try:
+            _update(target, each, there.common_dir, owner)
+        except GitCommandError:
+            if url is None or not os.path.lexists(os.path.join(new, ".git")):
+                raise
+            # The clone is there, but not the commit.
+            _adopt(target, each, there, url)
+            _update(target, each, url, owner)
+        else:
+            _adopt(target, each, there, url)
+        _submodules(old, new, owner)
+
+
+def _listed(root: str) -> list[_Submodule]:
+    """The submodules that `.gitmodules` names."""
+    rules = os.path.join(root, ".gitmodules")
+    if not os.path.isfile(rules) or os.path.islink(rules):
+        return []
+    args = ["config", "--null", "--file", rules, "--get-regexp", r"^submodule\..*\.path$"]
+    found = []
+    for item in process.run(args, cwd=root, ok=(0, 1)).split(b"\0"):
+        key, _, path = os.fsdecode(item).partition("\n")
+        if path:
+            found.append(_Submodule(key.removeprefix("submodule.").removesuffix(".path"), os.path.normpath(path)))
+    return found
+
+
+def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
+    """`git submodule update` of one, cloned from `url`; nothing in the shared configuration changes."""
+    env = process.environment()
+    count = int(env.get("GIT_CONFIG_COUNT") or 0)
+    # Not by -c: a name may have a `=` in it.
+    for n, (key, value) in enumerate((("url", url), ("active", "true")), count):
+        env[f"GIT_CONFIG_KEY_{n}"] = f"submodule.{which.name}.{key}"
+        env[f"GIT_CONFIG_VALUE_{n}"] = value
+    env["GIT_CONFIG_COUNT"] = str(count + 2)
+    # A clone from a path is one from our own disk here; git wants to be told that this is meant.
+    local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
+    args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]
+    process.run(args, cwd=root, env=env, keep=[owner])
+
+
+def _adopt(root: str, which: _Submodule, source: Location, url: str | None) -> None:
+    """Give a submodule the source's remote and its remote-tracking branches, and record that it is initialised."""
+    path = os.path.join(root, which.path)
+    every = "+refs/remotes/origin/*:refs/remotes/origin/*"
+    fetch = ["-c", "protocol.file.allow=always", "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]
+    process.run([*fetch, "--recurse-submodules=no", source.common_dir, every], cwd=path)
+    head = "refs/remotes/origin/HEAD"
+    followed = process.run(["symbolic-ref", "--quiet", head], cwd=source.root, ok=(0, 1, 128)).strip()
+    if followed:
+        process.run(["symbolic-ref", head, followed], cwd=path)
+    else:
+        process.run(["symbolic-ref", "--delete", head], cwd=path, ok=(0, 1, 128))
+    if url is not None:
+        process.run(["config", "remote.origin.url", url], cwd=path)
+    if url is not None and _config(root, f"submodule.{which.name}.url") is None:
+        process.run(["config", f"submodule.{which.name}.url", url], cwd=root)
+        process.run(["config", f"submodule.{which.name}.active", "true"], cwd=root)
+
+
+def _config(root: str, key: str) -> str | None:
+    out = process.run(["config", "--null", "--get", key], cwd=root, ok=(0, 1))
+    return os.fsdecode(out[:-1]) if out else None

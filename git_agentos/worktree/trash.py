@@ -1,0 +1,106 @@
+"""Where removed worktrees go: out of sight by one rename, and deleted in the background.
+
+    <folder above the worktree>/.agentos-trash/<id>-<random>   the worktree's folder: on its own file system
+    <common dir>/agentos/trash/<id>-<random>                   its git directory, which goes last
+    … /agentos/trashed                                         in there: the path of the first
+
+So whatever is left of a deletion that was killed is found by looking into the second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from git_agentos import processes
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+from git_agentos.worktree import losses
+
+FOLDER = ".agentos-trash"
+_ENTRIES = "trash"
+_MARK = "trashed"
+
+
+class Bin(NamedTuple):
+    """Where one removed worktree goes: its folder and its git directory."""
+
+    folder: str
+    entry: str
+
+
+def choose(location: Location, root: str, id_: str) -> Bin:
+    """A free place for the worktree `id_`, whose folder is `root`."""
+    name = f"{id_}-{os.urandom(4).hex()}"
+    return Bin(
+        os.path.join(os.path.dirname(root), FOLDER, name), os.path.join(location.shared_state_dir, _ENTRIES, name)
+    )
+
+
+def mark(git_dir: str, folder: str) -> None:
+    """Write into a worktree's git directory where its folder goes."""
+    path = os.path.join(locks.own_folder(os.path.join(git_dir, "agentos")), _MARK)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(folder + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def unmark(git_dir: str) -> None:
+    """It does not go after all."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(git_dir, "agentos", _MARK))
+
+
+def throw(source: str, target: str) -> None:
+    """Move a folder to its place in the trash (or back out of it), by one rename."""
+    for _ in range(3):
+        locks.own_folder(os.path.dirname(target))
+        try:
+            os.rename(source, target)
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                raise
+            continue  # somebody's deletion has just removed the empty trash folder
+        return
+    os.rename(source, target)
+
+
+def tidy(bin_: Bin) -> None:
+    """Remove the folders around, where they are empty."""
+    for path in bin_:
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+
+
+def delete(bins: list[Bin]) -> None:
+    """Delete what is in the trash, in a process that goes on when this one has ended.
+
+    Where that cannot be started, it stays, and `repair` and `doctor` tell of it.
+    """
+    for bin_ in bins:
+        with contextlib.suppress(OSError):
+            processes.remove_in_background(bin_)
+
+
+def leftovers(location: Location) -> Iterator[Bin]:
+    """What of removed worktrees has not been deleted (yet); the turn must be held: one may just be leaving."""
+    top = os.path.join(location.shared_state_dir, _ENTRIES)
+    with contextlib.suppress(FileNotFoundError):
+        for entry in sorted(os.scandir(top), key=lambda each: each.name):
+            folder = ""
+            with (
+                contextlib.suppress(OSError),
+                open(os.path.join(entry.path, "agentos", _MARK), encoding="utf-8", errors="surrogateescape") as file,
+            ):
+                folder = file.read().removesuffix("\n")
+            if os.path.basename(os.path.dirname(folder)) != FOLDER or os.path.basename(folder) != entry.name:
+                folder = os.path.join(top, entry.name)  # the mark has been deleted: the folder was before it
+            yield Bin(folder, entry.path)
+
+
+def size(bin_: Bin) -> int:
+    """The bytes that it still takes on disk."""
+    return sum(losses.size_of(path) for path in dict.fromkeys(bin_))

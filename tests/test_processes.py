@@ -1,0 +1,154 @@
+"""Who works in a folder, whose lock it is, programs in groups of their own, folders deleted behind one's back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from git_agentos import processes
+from tests.support.repo import Repo
+
+_ENV = {"PATH": os.environ["PATH"]}
+
+
+@contextmanager
+def living(*argv: str, cwd: Path, **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has begun: it says so."""
+    command = ["sh", "-c", 'echo begun; exec "$@"', "sh", *argv]
+    child = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
+    try:
+        assert child.stdout.readline() == b"begun\n"
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path: Path) -> None:
+    folder = tmp_path / "wörk\udcff tree"
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / (folder.name + "-beside")).mkdir()
+    assert processes.inside(str(folder)) == []
+    with open(folder / "deep/file", "w") as file, living("sleep", "600", cwd=folder / "deep") as first:
+        os.set_inheritable(file.fileno(), True)
+        with living("sleep", "600", cwd=tmp_path, pass_fds=[file.fileno()]) as second:
+            file.close()
+            with living("sleep", "600", cwd=tmp_path / (folder.name + "-beside")):
+                found = {each.pid: each for each in processes.inside(str(folder))}
+    assert set(found) == {first.pid, second.pid}
+    assert (found[first.pid].how, found[first.pid].path) == ("cwd", str(folder / "deep"))
+    assert (found[second.pid].how, found[second.pid].path) == ("open", str(folder / "deep/file"))
+    assert not any(each.ancestor for each in found.values())
+    until(lambda: processes.inside(str(folder)) == [], "they have ended")
+
+
+def test_what_lsof_says_is_understood() -> None:
+    out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
+    found = processes.parse_lsof(out, b"/w/tree", {77})
+    assert found == [processes.Process(77, "bash", "cwd", "/w/tree/deep", True)]
+
+
+def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    assert processes.why_not_stale(str(lock), [str(repo.path)]) is None
+
+
+def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
+    lock = repo.path / ".git/index.lock"
+    with open(lock, "w") as file, living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
+        file.close()
+        reason = processes.why_not_stale(str(lock), [str(repo.path)])
+        assert reason is not None
+        assert f"process {child.pid}" in reason
+
+
+@pytest.mark.parametrize("where", ["cwd", "option", "variable"])
+def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp_path: Path, where: str) -> None:
+    """It may have closed the lock, and wait for an editor."""
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    reader, writer = os.pipe()
+    git = ["git", *([f"--git-dir={repo.path}/.git"] if where == "option" else []), "cat-file", "--batch"]
+    env = {**os.environ, **({"GIT_DIR": str(repo.path / ".git")} if where == "variable" else {})}
+    cwd = repo.path if where == "cwd" else tmp_path
+    child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: "at work" in str(processes.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+    finally:
+        os.close(writer)
+        os.close(reader)
+        child.wait()
+    assert processes.why_not_stale(str(lock), [str(repo.path)]) is None
+
+
+def test_a_lock_is_not_stale_where_other_machines_may_hold_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = repo.path / ".git/index.lock"
+    lock.write_bytes(b"")
+    monkeypatch.setattr(processes, "file_system_of", lambda path: "nfs4")
+    assert "other machines" in str(processes.why_not_stale(str(lock), [str(repo.path)]))
+
+
+def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
+    ended = processes.run_shell("echo one; echo two >&2; pwd; exit 3", cwd=str(tmp_path), env=_ENV)
+    assert (ended.code, ended.timed_out) == (3, False)
+    assert ended.output == f"one\ntwo\n{tmp_path}\n".encode()
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    script = "sleep 600 & echo $! >pid; echo begun; wait"
+    ended = processes.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
+    assert ended.timed_out
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: not _alive(pid), "the process that it started has ended")
+
+
+def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
+    ended = processes.run_shell("sleep 600 & echo $! >pid; exit 1", cwd=str(tmp_path), env=_ENV)
+    assert ended.code == 1
+    until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Path) -> None:
+    for name in ("trash/one", "other/two"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep/file").write_text("x")
+        (tmp_path / name / "deep").chmod(0o500)
+    code = (
+        "import os, sys; from git_agentos import processes; processes.remove_in_background(sys.argv[1:]);"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "trash/one"), str(tmp_path / "other/two")])
+    assert done.returncode == -signal.SIGKILL
+    until(lambda: not list(tmp_path.iterdir()), "both folders are gone, and those that they were in")
+
+
+def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:
+    (small_disk / "file").write_text("precious")
+    assert processes.mounted_below(str(small_disk.parent)) != []
+    assert not processes.remove_folder(str(small_disk))
+    assert (small_disk / "file").read_text() == "precious"

@@ -1,0 +1,1 @@
+"""Managed worktrees, from their making to their end."""

@@ -1,0 +1,43 @@
+"""Everything there is of a repository and beside it: what a refused or failed command must have left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tests.support.repo import Repo
+
+# Objects that nothing names are no trace; nor are our empty folders and the files that turns are taken on.
+_NO_TRACE = re.compile(
+    r"\.git/objects(/|$)|\.git/agentos(/(locks|tmp|worktrees)?)?$|\.git/agentos/(.*\.turn|loose-objects|repository-id)$"
+)
+# git looks at files, and notes what it saw; it leaves empty folders where refs were.
+_FLEETING = re.compile(r"\.git/(index|(logs/)?refs(/.*)?)$")
+
+
+def whole(repo: Repo) -> dict[str, bytes | str]:
+    """Path (from the folder that the repository is in) -> contents, of all files, links and folders; refs by name."""
+    top = repo.path.parent
+    found: dict[str, bytes | str] = {}
+    for folder, names, files in os.walk(os.fsencode(top)):
+        for name in [*names, *files]:
+            path = os.path.join(folder, name)
+            key = os.fsdecode(os.path.relpath(path, os.fsencode(top)))
+            if _NO_TRACE.search(key) or key == f"{repo.path.name}.git/agentos":
+                continue
+            if os.path.islink(path):
+                found[key] = "link to " + os.fsdecode(os.readlink(path))
+            elif os.path.isdir(path):
+                if not _FLEETING.search(key):
+                    found[key] = "folder"
+            elif not key.endswith(".git/index"):
+                found[key] = Path(os.fsdecode(path)).read_bytes()
+    found["refs"] = repo.git("for-each-ref")
+    return found
+
+
+def assert_nothing_left(before: dict[str, bytes | str], repo: Repo) -> None:
+    after = whole(repo)
+    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    assert not keys, [f"{key}: {before.get(key)!r} -> {after.get(key)!r}"[:300] for key in keys[:20]]
