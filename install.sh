@@ -14,7 +14,7 @@ set -eu
 
 MIN_GIT='2.38'
 MIN_PYTHON='3.11'
-EXECUTABLES='git-agentos git-agentos-checkpoint git-agentos-restore'
+EXECUTABLES='git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree'
 
 usage() {
     cat <<'USAGE'

@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class Scale:
     bulk_bytes: int = 1 << 30
     listed: int = 10_000
     grown: int = 1_000
+    logged: int = 100_000
+    agents: int = 20
     hurried: bool = False
 
 
@@ -53,6 +56,8 @@ TINY = Scale(
     bulk_bytes=1 << 16,
     listed=25,
     grown=24,
+    logged=400,
+    agents=4,
     hurried=True,
 )
 """Tries every row in seconds; its figures mean nothing and are not judged."""
@@ -456,6 +461,239 @@ def memory(bench: Bench) -> None:
         )
 
 
+_RESOLVE = """
+import json, time
+from git_agentos import get_checkpoint_db_path
+found = []
+for _ in range(30):
+    begin = time.perf_counter()
+    get_checkpoint_db_path()
+    found.append(time.perf_counter() - begin)
+print(json.dumps(found))
+"""
+
+
+def database(bench: Bench) -> None:
+    """Where the workflow database is, asked in process: the first time, which makes its folder, and then again."""
+    size = bench.size_near(100_000)
+    bench.say(f"database: {size} files")
+    arena = bench.arena(size, "a")
+    arena.fresh()
+    found = json.loads(measure.run((bench.tools.python, "-c", _RESOLVE), arena.path, arena.environment).stdout)
+    median = statistics.median(found)
+    bench.add(
+        "database",
+        f"the workflow database's path resolved in process, {size:,} files",
+        "≤ 50 ms",
+        f"{median * 1000:.1f} ms",
+        median <= 0.05,
+        f"median of {len(found)}; the first, which makes the folder, {found[0] * 1000:.1f} ms; "
+        f"{min(found) * 1000:.1f}-{max(found) * 1000:.1f} ms",
+        judged=size == 100_000,
+    )
+
+
+_FILL_AND_SEARCH = """
+import json, random, sys, time
+from git_agentos import log, open_workspace
+from git_agentos.checkpoint import carry
+from git_agentos.store import database, entries
+count = int(sys.argv[1])
+context = open_workspace(".").context
+chosen = random.Random(1)
+words = [a + b for a in "parse render token merge index queue lock cache graph route".split()
+         for b in "r s d ing Error Test File Node Map Tree".split()]
+def say(n):
+    return " ".join(chosen.choice(words) for _ in range(n))
+def make(n):
+    return entries.Entry(
+        id=f"{n:032x}",
+        timestamp=f"2026-{1 + n * 11 // count:02d}-{1 + n % 28:02d}T{n % 24:02d}:{n % 60:02d}:00.{n % 1000:03d}Z",
+        type=("action", "decision", "error", "nudge")[n % 4], summary=f"{say(4)} number {n}", details={"why": say(8)},
+        commit=None, files_changed=[f"src/{say(1)}/{say(1)}.py"], task_id=None, checkpoint_id=None,
+        agent_id=f"dev-{n % 20:03d}", worktree="main")
+def fill(connection, scope):
+    with database.transaction(connection):
+        entries.insert(connection, scope, map(make, range(count)), "0" * 40)
+carry.using(context.repository, context.settings, context.timeline, fill, make=True)
+asked = {
+    "one entry": {"text": f"number {count // 3}"},
+    "two words": {"text": "queueTest lockFile"},
+    "the newest 50 of a word in every entry": {"text": "number", "limit": 50},
+    "nothing": {"text": "there is no such thing"},
+}
+found = {}
+for name, wanted in asked.items():
+    found[name] = []
+    for _ in range(9):
+        begin = time.perf_counter()
+        got = log.entries(context, **wanted)
+        found[name].append(time.perf_counter() - begin)
+    assert bool(got) == (name != "nothing") or name == "two words"  # which a short log need not have
+print(json.dumps(found))
+"""
+
+
+def log(bench: Bench) -> None:
+    """Searches of a long log, in process, each opening the database anew."""
+    size, count = bench.size_near(1_000), bench.scale.logged
+    bench.say(f"log: {count} entries")
+    arena = bench.arena(size, "a")
+    arena.fresh()
+    script = (bench.tools.python, "-c", _FILL_AND_SEARCH, str(count))
+    found = json.loads(measure.run(script, arena.path, arena.environment).stdout)
+    medians = {name: statistics.median(times) for name, times in found.items()}
+    slowest = max(medians.values())
+    bench.add(
+        "log",
+        f"search of {count:,} log entries in process, slowest of {len(medians)} kinds of search (medians of 9)",
+        "≤ 0.1 s",
+        f"{slowest:.3f} s",
+        slowest <= 0.1,
+        "; ".join(f"{name} {median * 1000:.0f} ms" for name, median in medians.items()),
+        judged=count == 100_000,
+    )
+
+
+_MAKE_AGENTS = """
+import json, os, random, sys
+from git_agentos import open_workspace
+from git_agentos.git import trees
+from git_agentos.worktree import record
+count, paths = int(sys.argv[1]), json.load(sys.stdin)
+context = open_workspace(".").context
+repository, location = context.repository, context.location
+base = repository.git("rev-parse", "HEAD").decode().strip()
+hot = paths[:: max(1, len(paths) // 40)]
+for n in range(count):
+    chosen, id_ = random.Random(n), f"dev-{n:03d}"
+    root = os.path.join(os.path.dirname(location.root), "agents", id_)
+    repository.git("worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", "agent/" + id_, root, base)
+    changes = {}
+    with repository.writer() as writer:
+        for path in sorted({*chosen.sample(paths, min(25, len(paths))), *chosen.sample(hot, min(5, len(hot)))}):
+            mode, oid = trees.find(repository, repository.commit_tree(base), path.encode())
+            lines = repository.blob(oid).split(b"\\n")
+            lines[chosen.randrange(len(lines))] = b"changed by " + id_.encode()
+            changes[path.encode()] = (mode, writer.write("blob", b"\\n".join(lines)))
+        tree = trees.edit(writer, repository.commit_tree(base), changes)
+        commit = writer.write_commit(tree, [base], b"work\\n", b"bench <bench@localhost>", 1_800_000_000)
+        writer.flush()
+    repository.git("update-ref", "refs/heads/agent/" + id_, commit)
+    made = record.Record(id_, "agent/" + id_, root, "main", base, "2026-01-01T00:00:00.000Z", "bench")
+    record.write(os.path.join(location.common_dir, "worktrees", id_), made)
+"""
+
+
+def conflicts(bench: Bench) -> None:
+    """Every two of many agents' branches merged in memory; the worktrees themselves are not looked at."""
+    size, count = bench.size_near(20_000), bench.scale.agents
+    bench.say(f"conflicts: {size} files, {count} agents")
+    arena = bench.arena(size, "conflicts")
+    arena.fresh()
+    shutil.rmtree(arena.path.parent / "agents", ignore_errors=True)
+    arena.git("worktree", "prune")
+    for name in arena.git("for-each-ref", "--format=%(refname)", "refs/heads/agent").decode().split():
+        arena.git("update-ref", "-d", name)
+    script = f"import io, sys; sys.stdin = io.StringIO({json.dumps(list(tree_paths(size)))!r})\n{_MAKE_AGENTS}"
+    made = arena.path.parent / "make_agents.py"
+    made.write_text(script, encoding="utf-8")
+    measure.run((bench.tools.python, str(made), str(count)), arena.path, arena.environment)
+    command = _ours(bench, "worktree", "conflicts", "--json")
+    pairs = json.loads(measure.run(command, arena.path, arena.environment).stdout)["pairs"]
+    series = measure.alternate(
+        ("conflicts",),
+        bench.rounds,
+        lambda _name, _number: None,
+        lambda _name, _number: measure.run(command, arena.path, arena.environment),
+    )["conflicts"]
+    bench.add(
+        "conflicts",
+        f"`worktree conflicts` of {count} agents ({count * (count - 1) // 2} pairs), {size:,} files, whole process",
+        "≤ 2 s",
+        f"{series.median:.2f} s",
+        series.median <= 2.0,
+        f"{series.spread()}; up to 30 files changed by each, {len(pairs)} pairs in conflict",
+        judged=size == 20_000 and count == 20,
+    )
+
+
+_ADD, _PLAIN, _CLAIM = "git worktree add", "worktree create", "worktree create, from the pool"
+_GIT_REMOVE, _REMOVE = "git worktree remove", "worktree remove"
+
+
+def worktree(bench: Bench) -> None:
+    """Worktrees made, plainly and from the pool, and removed, against git's own commands for it.
+
+    Ours also takes a checkpoint and writes a log entry, at the beginning and at the end. Every round removes what the
+    one before it has made, and waits for what is deleted in the background.
+    """
+    size = bench.size_near(100_000)
+    bench.say(f"worktree: {size} files")
+    arena = bench.arena(size, "a")
+    arena.fresh()
+    folder = arena.path.with_name(arena.path.name + ".worktrees")
+    plain = folder / "plain"
+    commands = {
+        _ADD: ("git", "worktree", "add", "--quiet", "--no-track", "-b", "plain", str(plain)),
+        _PLAIN: _ours(bench, "worktree", "create", "-q", "dev"),
+        _CLAIM: _ours(bench, "worktree", "create", "-q", "dev"),
+        _GIT_REMOVE: ("git", "worktree", "remove", str(plain)),
+        _REMOVE: _ours(bench, "worktree", "remove", "-q", "dev"),
+    }
+    ended = _ours(bench, "worktree", "remove", "-q", "--delete-branch", "dev")
+
+    def clear() -> None:
+        """No worktree but the main one, none prepared, and nothing in the trash."""
+        if plain.exists():
+            arena.git("worktree", "remove", "--force", str(plain))
+        arena.git("branch", "-D", "plain", may_fail=True)
+        if (folder / "dev").exists():
+            measure.run(ended, arena.path, arena.environment)
+        arena.git("branch", "-D", "agent/dev", may_fail=True)
+        _fill_pool(bench, arena, 0)
+        waiting = [folder / ".agentos-trash", arena.path / ".git/agentos/trash"]
+        deadline = time.monotonic() + 300
+        while any(path.is_dir() and any(path.iterdir()) for path in waiting):
+            if time.monotonic() > deadline:
+                raise BenchError("what was removed is not deleted after five minutes")
+            time.sleep(0.1)
+
+    def prepare(name: str, _number: int) -> None:
+        clear()
+        if name == _CLAIM:
+            _fill_pool(bench, arena, 1)
+            arena.git("config", "agentos.pool", "0")  # so that nothing is prepared while others are timed
+        if name in (_GIT_REMOVE, _REMOVE):
+            measure.run(commands[_ADD if name == _GIT_REMOVE else _PLAIN], arena.path, arena.environment)
+            if not arena.hurried:
+                time.sleep(1.1)  # so that no stat data is suspect
+
+    try:
+        series = measure.alternate(
+            tuple(commands),
+            bench.rounds,
+            prepare,
+            lambda name, _number: measure.run(commands[name], arena.path, arena.environment),
+        )
+        clear()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(arena.path / ".git", ignore_errors=True)
+    for what, ours, other, limit in (
+        ("made", _PLAIN, _ADD, 1.15),
+        ("made from the pool", _CLAIM, _ADD, 0.1),
+        ("removed", _REMOVE, _GIT_REMOVE, 0.05),
+    ):
+        work = f"a worktree of {size:,} files {what}, against `{other}`"
+        _ratio(bench, "worktree", work, series[ours], series[other], limit, judged=size == 100_000)
+
+
+def _fill_pool(bench: Bench, arena: Arena, number: int) -> None:
+    arena.git("config", "agentos.pool", str(number))
+    measure.run(_ours(bench, "worktree", "refill", "-q"), arena.path, arena.environment)
+
+
 ROWS: dict[str, Callable[[Bench], None]] = {
     "checkpoint": checkpoint,
     "startup": startup,
@@ -464,6 +702,10 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "list": listing,
     "growth": growth,
     "memory": memory,
+    "database": database,
+    "log": log,
+    "conflicts": conflicts,
+    "worktree": worktree,
 }
 
 

@@ -18,16 +18,23 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from git_agentos.checkpoint.format import Checkpoint
     from git_agentos.errors import AgentosError
+    from git_agentos.store.location import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
     from git_agentos.workspace import Workspace, open_workspace
 
 _HOMES = {
     "AgentosError": "git_agentos.errors",
     "Checkpoint": "git_agentos.checkpoint.format",
     "Workspace": "git_agentos.workspace",
+    "ensure_agentos_dir": "git_agentos.store.location",
+    "get_checkpoint_db_path": "git_agentos.store.location",
+    "get_repo_root": "git_agentos.store.location",
     "open_workspace": "git_agentos.workspace",
 }
 
-__all__ = ["AgentosError", "Checkpoint", "Workspace", "__version__", "open_workspace"]
+__all__ = [
+    "AgentosError", "Checkpoint", "Workspace", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path",
+    "get_repo_root", "open_workspace",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

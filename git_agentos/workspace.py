@@ -12,13 +12,14 @@ files are text relative to the worktree root (`os.fsdecode`); ids are full hex s
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, take, timeline
+from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import RepositoryError, UsageError
@@ -89,6 +90,11 @@ class Workspace:
         """The worktree's id, which names its timeline."""
         return self._timeline
 
+    @property
+    def context(self) -> Context:
+        """What the functions of `git_agentos.worktree`, `git_agentos.log` and `git_agentos.memory` are given."""
+        return Context(self._repository, self._settings, self._agent, self._timeline)
+
     # -- saving ---------------------------------------------------------------------------------------------
 
     def checkpoint(
@@ -131,7 +137,7 @@ class Workspace:
         agent: str | None = None,
         all_timelines: bool = False,
     ) -> list[Checkpoint]:
-        """Checkpoints, newest first: this worktree's; with `agent` those that it made or whose worktree is its; or all.
+        """Checkpoints, newest first: this worktree's; with `agent` those it made (if none: its worktree's); or all.
 
         `since` is a time as git reads it (`2 hours ago`, ISO 8601).
         """
@@ -230,7 +236,7 @@ class Workspace:
             from git_agentos.worktree import create
 
             self._discard()
-            return create.with_state(self._repository, self._settings, self._origin(), checkpoint, worktree)
+            return create.with_state(self.context, checkpoint, worktree)
         options = transaction.Options(
             paths=self._inside(paths) if paths else None,
             branch=branch,
@@ -238,23 +244,34 @@ class Workspace:
             keep_new=keep_new,
             dry_run=dry_run,
         )
-        return transaction.restore(
+        done = transaction.restore(
             self._repository, self._settings, self._origin(), checkpoint, options, scan=self._started()
         )
+        if not dry_run:
+            given = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
+            self._note(f"restored checkpoint {checkpoint[:8]}", done, given)
+        return done
 
     def undo(self, *, dry_run: bool = False) -> Restoration:
         """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
         self._discard()
         from git_agentos.checkpoint import restore as transaction
 
-        return transaction.undo(self._repository, self._settings, self._origin(), dry_run=dry_run)
+        done = transaction.undo(self._repository, self._settings, self._origin(), dry_run=dry_run)
+        if not dry_run:
+            self._note(f"undid the last restore: went back to checkpoint {done.checkpoint[:8]}", done, {})
+        return done
 
     def recover(self, *, abort: bool = False) -> Recovery:
         """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
         self._discard()
         from git_agentos.checkpoint import restore as transaction
 
-        return transaction.recover(self._repository, self._settings, self._origin(), abort=abort)
+        done = transaction.recover(self._repository, self._settings, self._origin(), abort=abort)
+        if done.checkpoint is not None:
+            what = "finished an interrupted restore of" if done.outcome == "finished" else "went back to"
+            self._note(f"{what} checkpoint {done.checkpoint[:8]}", done, {"outcome": done.outcome})
+        return done
 
     def pick(self, commits: Sequence[str]) -> Pick:
         """Cherry-pick commits after a `before_risky` checkpoint; a conflict is told in the result."""
@@ -287,14 +304,22 @@ class Workspace:
         from git_agentos.checkpoint import look
 
         started = self._started() or Scan(self._location)
-        return look.status(self._repository, self._agent, self._timeline, started)
+        now = look.status(self._repository, self._agent, self._timeline, started)
+        if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
+            return now  # no worktree of an agent was ever made here
+        from git_agentos.worktree import intent
+
+        return replace(now, interrupted_worktrees=[each.id for each in intent.pending(self._location)])
 
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
         from git_agentos.checkpoint import doctor
+        from git_agentos.worktree import doctor as worktrees
 
         self._discard()
-        return tuple(doctor.examine(self._repository, self._settings, fix=fix))
+        # Their locks first: what is mended need not be told again.
+        found = worktrees.examine(self.context, fix=fix)
+        return (*doctor.examine(self._repository, self._settings, fix=fix), *found)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -319,6 +344,25 @@ class Workspace:
         for folder in {self._location.state_dir, self._location.shared_state_dir}:
             if os.path.lexists(folder):
                 locks.own_folder(folder)
+
+    def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
+        """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""
+        from git_agentos.store import location
+
+        if not os.path.lexists(location.file_of(self._location, self._settings.workflow_db)):
+            return
+        from git_agentos import log
+
+        files = [*done.changed, *done.removed]
+        details = {"saved": done.saved, "branch": done.branch, **details, "files": len(files)}
+        log.note(
+            self.context,
+            "action",
+            summary,
+            details=details,
+            files=files[: log.MOST_FILES],
+            checkpoint_id=done.checkpoint,
+        )
 
     def _refuse_interrupted(self) -> None:
         from git_agentos.checkpoint import restore as transaction
@@ -346,21 +390,17 @@ class Workspace:
         return look.walk(self._repository, self._timeline, agent, every=every)
 
     def _moment(self, since: str | None) -> datetime | None:
-        if since is None:
-            return None
-        iso = re.fullmatch(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", since.strip())
-        if iso is not None:
-            try:
-                found = datetime.fromisoformat(since.strip())
-            except ValueError as error:
-                raise UsageError(f"'{since}' is not a time") from error
-            return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        out = process.run(["rev-parse", f"--since={since}"], cwd=self.root, env=self._location.environment())
-        seconds = out.strip().removeprefix(b"--max-age=")
-        # git's approxidate answers with the present moment for what it does not understand.
-        if not seconds.isdigit() or (int(seconds) >= int(datetime.now(UTC).timestamp()) - 1 and "now" not in since):
-            raise UsageError(f"'{since}' is not a time", "for example '2 hours ago', or 2026-11-21T14:00:00Z")
-        return datetime.fromtimestamp(int(seconds), UTC)
+        return None if since is None else self.moment(since)
+
+    def moment(self, text: str) -> datetime:
+        """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
+        from git_agentos.git import moment
+
+        return moment.parse(self._location, text)
+
+    def relative(self, paths: Sequence[str]) -> list[str]:
+        """Paths as given where this workspace was opened, relative to the worktree's root."""
+        return [os.fsdecode(path) for path in self._inside(paths)]
 
     def _inside(self, paths: Sequence[str]) -> list[bytes]:
         """Paths as the user gave them, relative to where they stand, as bytes relative to the root."""

@@ -12,9 +12,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.repo import Repo
+from tests.support.tool import run_ok
+
 BIN = Path(sys.executable).parent
 BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
-SUBCOMMANDS = {"checkpoint", "restore", "undo", "recover", "pick", "status", "doctor"}
+SUBCOMMANDS = {
+    "checkpoint",
+    "restore",
+    "undo",
+    "recover",
+    "pick",
+    "worktree",
+    "log",
+    "memory",
+    "db",
+    "status",
+    "doctor",
+}
 
 # bash: the loader of bash-completion finds the file, and the function is called as readline would.
 ASK_BASH = r"""
@@ -77,8 +92,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for shell, place in (
         ("bash", "bash-completion/completions/git-agentos"),
         ("bash", "bash-completion/completions/git-agentos-restore"),
+        ("bash", "bash-completion/completions/git-agentos-worktree"),
         ("fish", "fish/vendor_completions.d/git-agentos.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-restore.fish"),
+        ("fish", "fish/vendor_completions.d/git-agentos-worktree.fish"),
         ("zsh", "zsh/site-functions/_git-agentos"),
     ):
         script = subprocess.run([BIN / "git-agentos", "completion", shell], capture_output=True, check=True).stdout
@@ -156,6 +173,25 @@ def test_subcommands_and_options(ask: Ask, program: str) -> None:
 @pytest.mark.slow
 def test_an_executable_of_its_own(ask: Ask) -> None:
     assert ask("git-agentos-restore --keep") == {"--keep-new"}
+
+
+@pytest.mark.slow
+def test_ids_of_worktrees_and_of_agents(ask: Ask, repo: Repo, tmp_path: Path) -> None:
+    run_ok(repo.path, "worktree", "create", "dev-001")
+    run_ok(repo.path, "worktree", "create", "dev-002")
+    os.rename(repo.path / ".git", tmp_path / ".git")  # where the shell stands
+    repo.git("-C", str(tmp_path), "worktree", "repair", *map(str, (tmp_path / "repo.worktrees").iterdir()))
+    for line in (
+        "git-agentos worktree show ",
+        "git-agentos worktree path dev",
+        "git-agentos worktree merge dev-001 ",
+        "git-agentos worktree conflicts ",
+        "git-agentos checkpoint list --agent ",
+        "git-agentos log review ",
+    ):
+        assert ask(line) == {"dev-001", "dev-002"}, line
+    assert ask("git-agentos-worktree path ") == {"dev-001", "dev-002"}
+    assert not ask("git-agentos worktree create ") & {"dev-001", "latest"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

@@ -92,6 +92,11 @@ def test_readme(scratch: Path, env: dict[str, str]) -> None:
         run_shell(block, scratch, env)
 
 
+def test_worktrees(scratch: Path, env: dict[str, str]) -> None:
+    for block in blocks(ROOT / "docs/worktrees.md", "runnable", "sh"):
+        run_shell(block, scratch, env)
+
+
 def test_format_is_readable_with_plain_git(scratch: Path, env: dict[str, str]) -> None:
     """The recipes of format.md, in order, bring back a worktree in conflict that was wrecked before."""
     git(scratch, "stash", "--quiet", "--include-untracked", env=env)

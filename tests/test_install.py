@@ -16,7 +16,7 @@ import pytest
 from git_agentos import __version__
 
 PROJECT = Path(__file__).resolve().parent.parent
-EXECUTABLES = ("git-agentos", "git-agentos-checkpoint", "git-agentos-restore")
+EXECUTABLES = ("git-agentos", "git-agentos-checkpoint", "git-agentos-restore", "git-agentos-worktree")
 SOURCES = ("LICENSE", "README.md", "git_agentos", "install.sh", "man", "pyproject.toml")
 PASSED_ON = ("PIP_", "SSL_CERT", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "LD_LIBRARY_PATH")
 TOOLS = (

@@ -18,7 +18,10 @@ from git_agentos.cli.output import Text
 from git_agentos.errors import UsageError
 
 # In the order in which help lists them: name of the command and of its module are one.
-COMMANDS = ("checkpoint", "restore", "undo", "recover", "pick", "status", "doctor", "completion")
+COMMANDS = (
+    "checkpoint", "restore", "undo", "recover", "pick", "worktree", "log", "memory", "db", "status", "doctor",
+    "completion",
+)  # fmt: skip
 
 
 def build(only: str | None = None, *, creates: bool = False) -> typer.Typer:

@@ -38,15 +38,22 @@ def script(shell: str) -> str:
 
 
 def kind_of(option: tree.Option) -> str:
-    """What an option's value is: `trigger`, `path`, or `text` for what nobody can guess."""
+    """What an option's value is: `trigger`, `agent`, `path`, or `text` for what nobody can guess."""
     if "--trigger" in option.names:
         return "trigger"
+    if option.names[0] in ("--agent", "--as", "--source"):
+        return "agent"
     return "path" if option.metavar == "PATH" else "text"
 
 
-def kinds_of(arguments: tuple[tree.Argument, ...]) -> list[str]:
-    """What a command's arguments are."""
+def kinds_of(command_: tree.Command) -> list[str]:
+    """What a command's arguments are: an `ID` is a checkpoint's, but below `worktree`, where it is a worktree's, and a
+    new one after `create`."""
+    arguments = command_.arguments
+    if command_.path[:1] == ("worktree",):
+        return ["worktree"] if arguments and command_.path[-1] != "create" else []
     known = {"ID": "id", "ID2": "id", "ID:PATH": "id", "PATH": "path", "COMMIT": "commit", "SHELL": "shell"}
+    known |= {"SOURCE": "worktree", "AGENT": "agent"}
     return list(dict.fromkeys(known[each.metavar] for each in arguments if each.metavar in known))
 
 
@@ -69,6 +76,8 @@ def _triggers() -> str:
 
 
 _IDS = "git-agentos checkpoint list -q -n 50 2>/dev/null; echo latest"
+_WORKTREES = "git-agentos worktree list -q 2>/dev/null"
+_AGENTS = "git for-each-ref --format='%(refname:lstrip=3)' refs/agentos/timelines/ 2>/dev/null"
 _COMMITS = "git for-each-ref --format='%(refname:short)' refs/heads refs/remotes refs/tags 2>/dev/null"
 
 _BASH = r"""# bash completion for git-agentos; made by 'git agentos completion bash'
@@ -99,6 +108,7 @@ __git_agentos_offer ()
 {
 	case "$__git_agentos_kind" in
 	trigger) printf '%s\n' @TRIGGERS@; return ;;
+	agent) @AGENTS@; return ;;
 	path|text) return ;;
 	esac
 	case "$cur" in
@@ -124,7 +134,7 @@ _git_agentos ()
 	__gitcomp_nl "$(__git_agentos_offer)"
 }
 
-# And for 'git agentos-checkpoint', 'git agentos-restore'.
+# And for 'git agentos-checkpoint', 'git agentos-restore', 'git agentos-worktree'.
 _git_agentos_checkpoint ()
 {
 	local __git_agentos_path=checkpoint __git_agentos_kind
@@ -135,6 +145,13 @@ _git_agentos_checkpoint ()
 _git_agentos_restore ()
 {
 	local __git_agentos_path=restore __git_agentos_kind
+	__git_agentos_walk 2
+	__gitcomp_nl "$(__git_agentos_offer)"
+}
+
+_git_agentos_worktree ()
+{
+	local __git_agentos_path=worktree __git_agentos_kind
 	__git_agentos_walk 2
 	__gitcomp_nl "$(__git_agentos_offer)"
 }
@@ -155,7 +172,8 @@ __git_agentos_main ()
 	COMPREPLY=($(compgen -W "$(__git_agentos_offer)" -- "$cur"))
 }
 
-complete -o bashdefault -o default -F __git_agentos_main git-agentos git-agentos-checkpoint git-agentos-restore
+complete -o bashdefault -o default -F __git_agentos_main \
+	git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree
 """
 
 
@@ -172,14 +190,20 @@ def _bash() -> str:
         names = " ".join(name for option in each.options for name in option.names)
         options.append(f"\t\t'{path}') printf '%s\\n' {names} ;;")
         offers = [f"printf '%s\\n' {' '.join(below.path[-1] for below in _visible(each))}"] if _visible(each) else []
-        for kind in kinds_of(each.arguments):
-            offers += {"id": [_IDS], "commit": [_COMMITS], "shell": ["printf '%s\\n' bash zsh fish"]}.get(kind, [])
+        for kind in kinds_of(each):
+            offers += {
+                "id": [_IDS],
+                "worktree": [_WORKTREES],
+                "agent": [_AGENTS],
+                "commit": [_COMMITS],
+                "shell": ["printf '%s\\n' bash zsh fish"],
+            }.get(kind, [])
         if offers:
             words.append(f"\t'{path}') {'; '.join(offers)} ;;")
     return _fill(_BASH, WALK=walk, OPTIONS=options, WORDS=words)
 
 
-_ZSH = r"""#compdef git-agentos git-agentos-checkpoint git-agentos-restore
+_ZSH = r"""#compdef git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree
 # zsh completion for git-agentos; made by 'git agentos completion zsh'
 #
 # The name of this function makes 'git agentos' work with zsh's own completion of git, too.
@@ -197,6 +221,20 @@ __git_agentos_commits ()
 	local -a commits
 	commits=(${(f)"$(@COMMITS@)"})
 	compadd -a commits
+}
+
+__git_agentos_worktrees ()
+{
+	local -a worktrees
+	worktrees=(${(f)"$(@WORKTREES@)"})
+	compadd -a worktrees
+}
+
+__git_agentos_agents ()
+{
+	local -a agents
+	agents=(${(f)"$(@AGENTS@)"})
+	compadd -a agents
 }
 
 _git-agentos ()
@@ -223,6 +261,7 @@ _git-agentos ()
 	local -a offered
 	case $kind in
 	trigger) offered=(@TRIGGERS@); _describe -t triggers trigger offered; return ;;
+	agent) __git_agentos_agents; return ;;
 	path) _files; return ;;
 	text) _message value; return ;;
 	esac
@@ -245,6 +284,8 @@ _git-agentos "$@"
 def _zsh() -> str:
     sources = {
         "id": "__git_agentos_ids",
+        "worktree": "__git_agentos_worktrees",
+        "agent": "__git_agentos_agents",
         "commit": "__git_agentos_commits",
         "path": "_files",
         "shell": "compadd bash zsh fish",
@@ -262,10 +303,10 @@ def _zsh() -> str:
         if _visible(each):
             entries = " ".join(_described(below.path[-1], below.summary) for below in _visible(each))
             offers.append(f"offered=({entries}); _describe -t commands command offered")
-        offers += [sources[kind] for kind in kinds_of(each.arguments)]
+        offers += [sources[kind] for kind in kinds_of(each)]
         if offers:
             words.append(f"\t'{path}') {'; '.join(offers)} ;;")
-    return _fill(_ZSH.replace("@COMMITS@", _COMMITS), WALK=walk, OPTIONS=options, WORDS=words)
+    return _fill(_ZSH, WALK=walk, OPTIONS=options, WORDS=words)
 
 
 def _described(name: str, text: str) -> str:
@@ -301,6 +342,14 @@ function __git_agentos_commits
     @COMMITS@
 end
 
+function __git_agentos_worktrees
+    @WORKTREES@
+end
+
+function __git_agentos_agents
+    @AGENTS@
+end
+
 @WORDS@
 
 # fish's own completion of git would ask for these, but (in 3.6) under a name that it then does not match.
@@ -328,21 +377,32 @@ def _fish() -> str:
             cases = " ".join(f"'{path},{name}'" for name in option.names)
             walk.append(f"            case {cases}\n                set skip 1")
         lines += _fish_lines("git-agentos", each)
-        if each.path[:1] in (("checkpoint",), ("restore",)):
+        if each.path[:1] in (("checkpoint",), ("restore",), ("worktree",)):
             lines += _fish_lines(f"git-agentos-{each.path[0]}", each)
-    return _fill(_FISH.replace("@COMMITS@", _COMMITS), WALK=walk, WORDS=lines)
+    return _fill(_FISH, WALK=walk, WORDS=lines)
 
 
 def _fish_lines(program: str, at: tree.Command) -> list[str]:
     """What `program` offers at one subcommand."""
     head = f"complete -c {program} -n '__git_agentos_at \"{' '.join(at.path)}\"'"
-    kinds = kinds_of(at.arguments)
+    kinds = kinds_of(at)
     files = "" if "path" in kinds else " -f"
-    sources = {"id": "(__git_agentos_ids)", "commit": "(__git_agentos_commits)", "shell": "bash zsh fish"}
+    sources = {
+        "id": "(__git_agentos_ids)",
+        "worktree": "(__git_agentos_worktrees)",
+        "agent": "(__git_agentos_agents)",
+        "commit": "(__git_agentos_commits)",
+        "shell": "bash zsh fish",
+    }
     lines = [f"{head}{files}"]
     lines += [f"{head} -f -a {below.path[-1]} -d {_quoted(below.summary)}" for below in _visible(at)]
     lines += [f"{head}{files} -k -a '{sources[kind]}'" for kind in kinds if kind in sources]
-    value = {"trigger": " -x -a '@TRIGGERS@'", "path": " -r -F", "text": " -x"}
+    value = {
+        "trigger": " -x -a '@TRIGGERS@'",
+        "agent": " -x -a '(__git_agentos_agents)'",
+        "path": " -r -F",
+        "text": " -x",
+    }
     for option in at.options:
         flags = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
         takes = value[kind_of(option)] if option.metavar is not None else ""
@@ -358,4 +418,11 @@ def _quoted(text: str) -> str:
 def _fill(template: str, **parts: list[str]) -> str:
     for name, lines in parts.items():
         template = template.replace(f"@{name}@", "\n".join(lines))
-    return template.replace("@TRIGGERS@", _triggers())
+    for name, text in (
+        ("WORKTREES", _WORKTREES),
+        ("AGENTS", _AGENTS),
+        ("COMMITS", _COMMITS),
+        ("TRIGGERS", _triggers()),
+    ):
+        template = template.replace(f"@{name}@", text)
+    return template

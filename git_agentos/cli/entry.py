@@ -48,6 +48,12 @@ def restore() -> NoReturn:
     _leave(run(_under("restore", sys.argv[1:])))
 
 
+def worktree() -> NoReturn:
+    """`git-agentos-worktree`."""
+    _start()
+    _leave(run(_under("worktree", sys.argv[1:])))
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     seen = look(argv)
@@ -60,7 +66,8 @@ def run(argv: Sequence[str]) -> int:
         invocation = common.Invocation(Output.standard(json=seen.json), scan)
         from git_agentos.cli.app import execute
 
-        return execute(argv, seen, invocation)
+        with invocation.output.telling():
+            return execute(argv, seen, invocation)
     except KeyboardInterrupt:
         return _interrupted(_output(invocation, seen.json))
     except Exception as error:  # noqa: BLE001 (the one boundary: what nobody caught becomes a message)

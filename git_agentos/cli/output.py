@@ -8,15 +8,17 @@ prints them. Colours appear only on a terminal, and never where NO_COLOR is set 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from git_agentos.cli import quote
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, AgentosWarning
 
 _COLOURS = {"yellow": "33", "red": "31", "green": "32", "cyan": "36", "bold": "1"}
 
@@ -104,6 +106,42 @@ class Output:
         if nothing_changed and "nothing was changed" not in (error.hint or ""):
             self._talk("nothing was changed\n")
         return error.exit_code
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Print, on stderr, what the domain warns of meanwhile."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", AgentosWarning)
+            others = warnings.showwarning
+
+            def show(
+                message: Warning | str,
+                category: type[Warning],
+                filename: str,
+                lineno: int,
+                file: TextIO | None = None,
+                line: str | None = None,
+            ) -> None:
+                if issubclass(category, AgentosWarning):
+                    self._say("warning", "yellow", quote.block(str(message)))
+                else:
+                    others(message, category, filename, lineno, file, line)
+
+            warnings.showwarning = show
+            yield
+
+    def is_read(self) -> bool:
+        """Whether anybody still reads stdout, as far as can be told: the other end of a pipe may be gone."""
+        if self.stdout is None:
+            return False
+        try:
+            import select
+
+            watch = select.poll()
+            watch.register(self.stdout.fileno(), 0)
+            return not any(event & (select.POLLERR | select.POLLNVAL) for _, event in watch.poll(0))
+        except (OSError, ValueError):
+            return True  # not a descriptor
 
     def _write(self, data: str | bytes) -> None:
         if not data or self.stdout is None:

@@ -78,7 +78,7 @@ def shown(one: Checkpoint, style: Style) -> Text:
     at = f" at commit {short(one.commit)}" if one.commit else ", no commit yet"
     facts = [
         ("Agent", one.created_by),
-        ("Date", f"{_local(one.created_at)} ({age(one.created_at, style.now)})"),
+        ("Date", f"{local(one.created_at)} ({age(one.created_at, style.now)})"),
         ("State", branch + at),
         ("Trigger", one.trigger),
         ("Task", one.task_id),
@@ -174,12 +174,12 @@ def picked(done: Pick) -> Text:
     if done.state == "aborted":
         return Text(_lines(filter(None, ["The pick is aborted: everything is as it was before it.", head])), "")
     if done.state == "done":
-        lines = [f"Picked {_count(number, 'commit')}.", head, saved]
+        lines = [f"Picked {count(number, 'commit')}.", head, saved]
         hints = [f"'git agentos restore {short(done.saved)}' goes back to the state before"] if done.saved else []
         return Text(_lines(filter(None, lines)), "", hints=tuple(hints))
-    lines = [f"The pick stopped at a conflict in {_count(len(done.conflicts), 'path')}:"]
+    lines = [f"The pick stopped at a conflict in {count(len(done.conflicts), 'path')}:"]
     lines += [f"  {quote.path(path)}" for path in done.conflicts]
-    lines += [f"Picked before it: {_count(number, 'commit')}."] if number else []
+    lines += [f"Picked before it: {count(number, 'commit')}."] if number else []
     return Text(
         _lines(filter(None, [*lines, saved])),
         "",
@@ -218,6 +218,10 @@ def status(now: Status, style: Style) -> Text:
         what = f"{quote.line(now.interrupted.kind)} of checkpoint {short(now.interrupted.checkpoint)}"
         lines.append(style.paint("red", f"Interrupted: {what}"))
         hints.append("'git agentos recover' finishes it or goes back; nothing is lost")
+    if now.interrupted_worktrees:
+        names = ", ".join(quote.line(each) for each in now.interrupted_worktrees)
+        lines.append(style.paint("red", f"Interrupted: a command on the worktree {names}"))
+        hints.append("'git agentos worktree repair' finishes it or takes it back; nothing is lost")
     return Text(_lines(lines), hints=tuple(hints))
 
 
@@ -252,11 +256,11 @@ def age(created_at: str, now: float) -> str:
         return quote.line(created_at)
     for length, unit in _AGES:
         if seconds >= length:
-            return f"{_count(int(seconds // length), unit)} ago"
+            return f"{count(int(seconds // length), unit)} ago"
     return "just now" if seconds < 2 else f"{int(seconds)} seconds ago"
 
 
-def _local(created_at: str) -> str:
+def local(created_at: str) -> str:
     try:
         moment = datetime.fromisoformat(created_at)
     except ValueError:
@@ -265,7 +269,7 @@ def _local(created_at: str) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S %z", local)
 
 
-def _count(number: int, noun: str, plural: str | None = None) -> str:
+def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -289,7 +293,7 @@ def _contents(made: Checkpoint) -> str:
 
 
 def _changes(done: Restoration) -> str:
-    parts = [f"{_count(len(done.changed), 'path')} written"] if done.changed else []
+    parts = [f"{count(len(done.changed), 'path')} written"] if done.changed else []
     parts += [f"{len(done.removed)} removed"] if done.removed else []
     return ", ".join(parts) or "no file had to change"
 
@@ -391,7 +395,7 @@ def _stat(patch: bytes) -> str:
     width = max(len(each[0]) for each in files)
     lines = [f" {path:<{width}} | {'Bin' if bin_ else f'+{plus} -{minus}'}" for path, plus, minus, bin_ in files]
     plus, minus = sum(each[1] for each in files), sum(each[2] for each in files)
-    return _lines([*lines, f" {_count(len(files), 'path')} changed, {plus} added, {minus} removed lines"])
+    return _lines([*lines, f" {count(len(files), 'path')} changed, {plus} added, {minus} removed lines"])
 
 
 def _from_header(raw: bytes) -> str:

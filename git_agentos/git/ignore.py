@@ -17,6 +17,13 @@ def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
     return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
 
 
+def everything(repository: Repository) -> tuple[list[bytes], list[bytes]]:
+    """All untracked files, ignored ones included, and the directories that are repositories of their own."""
+    out = repository.git("ls-files", "--others", "-z")
+    found = [path for path in out.split(b"\0") if path and not scan.own(path)]
+    return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
+
+
 def excluded(repository: Repository, store: TreeSource, tree: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
     """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files (True), or by rules
     outside of the worktree (False), which are those of now."""

@@ -75,6 +75,12 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     return env
 
 
+def for_others(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a program of the user's that works somewhere else than we were started: `environment` without
+    what is for git commands of our own."""
+    return {key: value for key, value in os.environ.items() if key not in LOCATION_VARIABLES} | dict(extra)
+
+
 def spawn(
     args: Sequence[str | bytes],
     *,
@@ -84,11 +90,12 @@ def spawn(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
     fixed: bool = True,
+    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `git ARGS`; the caller reaps it.
 
-    `fixed=False` leaves the user's configuration as it is: for reading it, and for commands that are the
-    user's own (`pick`).
+    `keep` are descriptors that git keeps open for as long as it runs (a lock that must outlive us). `fixed=False`
+    leaves the user's configuration as it is: for reading it, and for commands that are the user's own (`pick`).
     """
     if cwd is None and env is not None:
         # Not where the caller stands: that directory may be gone.
@@ -101,6 +108,7 @@ def spawn(
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=stdout,
             stderr=stderr,
+            pass_fds=tuple(keep),
         )
     except FileNotFoundError as error:
         if cwd is not None and not os.path.isdir(cwd):
@@ -124,9 +132,11 @@ def run(
     data: bytes | None = None,
     ok: Sequence[int] = (0,),
     fixed: bool = True,
+    keep: Sequence[int] = (),
 ) -> bytes:
     """Run `git ARGS` and return its stdout; any exit code outside `ok` is a GitCommandError."""
-    process = spawn(args, cwd=cwd, env=env, stdin=subprocess.PIPE if data is not None else None, fixed=fixed)
+    stdin = subprocess.PIPE if data is not None else None
+    process = spawn(args, cwd=cwd, env=env, stdin=stdin, fixed=fixed, keep=keep)
     status, out, err = finish(process, data)
     if status not in ok:
         raise failure(args, status, err)

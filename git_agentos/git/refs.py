@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
@@ -148,6 +149,41 @@ def update(location: Location, name: str, new: str, old: str | None, *, reason: 
         log(location, name, old, new, reason, who)
 
 
+@contextlib.contextmanager
+def prepared(
+    location: Location, name: str, new: str, old: str | None, *, reason: str, who: str
+) -> Iterator[Callable[[], None]]:
+    """Lock a ref that is at `old`, so that nobody moves it, and give what sets it to `new`; if that is not called, the
+    ref stays. RefMoved where it is not at `old`."""
+    target = _path(location, name)
+    held = locks.acquire(location, target, patience=_PATIENCE)
+    waiting = True
+    try:
+        actual = resolve(location, name)
+        if actual != old:
+            raise RefMoved(name, actual)
+        os.write(held.descriptor, new.encode() + b"\n")
+
+        def commit() -> None:
+            nonlocal waiting
+            waiting = False
+            locks.commit(held, target)
+            log(location, name, old, new, reason, who)
+
+        yield commit
+    finally:
+        if waiting:
+            locks.release(held)
+
+
+def is_symbolic(location: Location, name: str) -> bool:
+    """Whether a ref is another name for a ref."""
+    try:
+        return _read(_path(location, name)).startswith(b"ref:")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+
+
 def _remove_empty(folder: str) -> None:
     """git leaves empty directories where refs were; a ref of that name may take the place."""
     for top, _, _ in os.walk(folder, topdown=False):
@@ -186,6 +222,47 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
                 os.unlink(os.path.join(_directory(location, name), "logs", name))
     finally:
         locks.release(held)
+
+
+def drop(location: Location, name: str, old: str | None) -> None:
+    """Remove a ref, packed or not, with its reflog, if it is at `old` or gone already; RefMoved otherwise.
+
+    As git does it: the packed value goes first, so that it does not come to light when the file is gone.
+    """
+    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    try:
+        actual = resolve(location, name)
+        if actual not in (old, None):
+            raise RefMoved(name, actual)
+        if name in _packed(location):
+            _drop_packed(location, name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_path(location, name))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(_directory(location, name), "logs", name))
+    finally:
+        locks.release(held)
+
+
+def _drop_packed(location: Location, name: str) -> None:
+    """Write packed-refs anew without a ref."""
+    target = os.path.join(location.common_dir, "packed-refs")
+    held = locks.acquire(location, target, patience=_PATIENCE)
+    try:
+        kept = []
+        dropping = False
+        for line in _read(target).splitlines(keepends=True):
+            if not line.startswith(b"^"):  # the commit of the annotated tag in the line before
+                dropping = line[:1] != b"#" and line.rstrip(b"\n").partition(b" ")[2] == os.fsencode(name)
+            if not dropping:
+                kept.append(line)
+        data = memoryview(b"".join(kept))
+        while data:
+            data = data[os.write(held.descriptor, data) :]
+    except BaseException:
+        locks.release(held)
+        raise
+    locks.commit(held, target)
 
 
 def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:

@@ -158,13 +158,21 @@ class Repository:
                 kept.append(oid)
         return kept
 
+    def merge_base(self, one: str, other: str) -> str | None:
+        """A best common ancestor; None for histories that have nothing in common."""
+        found: object = self._git.merge_base(one, other)  # None too, which pygit2's types leave out
+        return str(found) if found is not None else None
+
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether `newer` is `older` or descends from it."""
         return older == newer or bool(self._git.descendant_of(newer, older))
 
-    def writer(self) -> Writer:
-        """A writer for the objects of one checkpoint; it reads trees through to the store."""
-        return Writer(self)
+    def writer(self, objects_dir: str | None = None) -> Writer:
+        """A writer for the objects of one checkpoint; it reads trees through to the store.
+
+        `objects_dir` is where the objects go instead of the store, for what is not to stay.
+        """
+        return Writer(self, objects_dir)
 
     def __repr__(self) -> str:
         return f"Repository({self.location.root!r})"
@@ -173,8 +181,8 @@ class Repository:
 class Writer(ObjectWriter):
     """An ObjectWriter that is also a TreeStore."""
 
-    def __init__(self, repository: Repository) -> None:
-        super().__init__(repository.objects_dir, repository.exists, repository.exists_for_sure)
+    def __init__(self, repository: Repository, objects_dir: str | None = None) -> None:
+        super().__init__(objects_dir or repository.objects_dir, repository.exists, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
 

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ def schema_of(name: str) -> Schema:
     return {key: kind.strip() for key, kind in rows if key != "key"}
 
 
+# Kinds that have a test of their own.
+ELSEWHERE = [
+    *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
+    *"worktree worktree-list worktree-path".split(),
+    *"worktree-complete worktree-archive worktree-remove worktree-repair".split(),
+]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 
 
@@ -64,6 +71,8 @@ def check(value: Any, kind: str, where: str) -> None:
     elif kind == "object of text":
         assert isinstance(value, dict), where
         assert all(isinstance(key, str) and isinstance(each, str) for key, each in value.items()), where
+    elif kind == "object":
+        assert isinstance(value, dict), where
     elif kind == "boolean":
         assert isinstance(value, bool), where
     elif kind == "integer":
@@ -105,6 +114,7 @@ def test_the_reference_has_every_kind() -> None:
     assert sorted(KINDS) == sorted(
         "checkpoint checkpoint-list checkpoint-diff checkpoint-cat restore undo recover pick status doctor version "
         "error".split()
+        + ELSEWHERE
     )
 
 
@@ -182,7 +192,78 @@ def test_what_commands_print(cli: Cli, worked: Repo) -> None:
     assert kind(found.json) == "doctor"
     assert kind(ask("--version")) == "version"
     assert kind(ask("restore", "beef", code=1)) == "error"
-    assert seen == set(KINDS) - {"pick"}
+    assert seen == set(KINDS) - {"pick", *ELSEWHERE}
+
+
+def test_log_and_memory(cli: Cli, repo: Repo) -> None:
+    def ask(*argv: str) -> Any:
+        return cli("-C", str(repo.path), "--json", *argv).json
+
+    kinds = [
+        check_document(ask(*argv))
+        for argv in (
+            ("db", "path"),
+            ("log", "add", "error", "it broke", "--detail", "a=b", "--file", os.fsdecode(b"bad\xff")),
+            ("checkpoint", "-m", "first"),
+            (
+                "log",
+                "add",
+                "decision",
+                "x",
+                "--json-details",
+                '{"a": [1, null]}',
+                "--commit",
+                "HEAD",
+                "--checkpoint",
+                "latest",
+            ),
+            ("memory", "artifact", "--type", "code", "--path", os.fsdecode(b"bad\xff"), "--description", "d"),
+            ("memory", "merge", "--target", "main", "--source", "main", "--commit", "HEAD"),
+            ("memory", "list"),
+            ("log", "list"),
+            ("log", "search", "broke"),
+            ("log", "rebuild"),
+        )
+    ]
+    assert kinds == [
+        "db", "log-entry", "checkpoint", "log-entry", "memory-item", "memory-item", "memory-list", "log-list",
+        "log-list", "log-rebuild",
+    ]  # fmt: skip
+    lines = cli("-C", str(repo.path), "log", "export").out.splitlines()
+    assert [check_document(json.loads(line)) for line in lines] == ["log-entry"] * 3
+
+
+def test_worktrees(cli: Cli, repo: Repo) -> None:
+    def ask(*argv: str) -> Any:
+        return cli("-C", str(repo.path), "--json", "worktree", *argv).json
+
+    assert check_document(ask("create", "dev", "--task", "T")) == "worktree"
+    assert check_document(ask("show", "dev")) == "worktree"
+    assert check_document(ask("path", "dev")) == "worktree-path"
+    (repo.path.parent / "repo.worktrees/dev/.git").unlink()
+    listed = ask("list")
+    assert check_document(listed) == "worktree-list"
+    assert [each["state"] for each in listed["worktrees"]] == ["broken"]
+
+
+def test_the_end_of_worktrees(cli: Cli, repo: Repo) -> None:
+    def ask(*argv: str) -> Any:
+        return cli("-C", str(repo.path), "--json", "worktree", *argv).json
+
+    kinds = []
+    for command in ("archive", "remove"):
+        made = ask("create", f"for-{command}", "--task", "T-1")
+        there = Repo(Path(made["path"]))
+        there.write(b"bad\xff", "untracked\n")
+        there.write("data.bin", b"\0\1")
+        there.commit("work")
+        there.write(".gitignore", "ignored\n")
+        there.write("ignored", "ignored\n")
+        os.mkfifo(there.path / "pipe")
+        kinds += [check_document(ask(*words, f"for-{command}")) for words in (["complete"], [command])]
+    shutil.rmtree(ask("create", "lost")["path"])
+    kinds.append(check_document(ask("repair")))
+    assert kinds == ["worktree-complete", "worktree-archive", "worktree-complete", "worktree-remove", "worktree-repair"]
 
 
 def test_pick(cli: Cli, repo: Repo) -> None:
@@ -218,6 +299,21 @@ def test_the_result_classes_are_the_reference() -> None:
         ("Skipped", "skipped path"),
     ):
         assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
+    from git_agentos import log, memory
+    from git_agentos.worktree import survey
+
+    for cls, section in (
+        (survey.Worktree, "worktree"),
+        (survey.Dirty, "changes"),
+        (survey.LastCheckpoint, "last checkpoint"),
+        (survey.LastEntry, "last entry"),
+        (survey.Inside, "process inside"),
+        (log.Entry, "log-entry"),
+        (log.Rebuilt, "log-rebuild"),
+        (memory.Item, "memory-item"),
+        (memory.Contribution, "contribution"),
+    ):
+        assert [each.name for each in dataclasses.fields(cls)] == list(schema_of(section)), section
 
 
 def test_the_dump_is_ascii_on_one_line_and_lossless() -> None:

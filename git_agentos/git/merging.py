@@ -1,0 +1,134 @@
+"""Merging commits in memory, as the user's own git merges: `git merge-tree --write-tree` (git 2.38).
+
+No index and no worktree is touched; merge drivers, attributes, rename detection and `merge.*` are the user's. Trees and
+blobs of the result are written to the object store, or to `elsewhere`.
+
+Format: git-merge-tree(1), OUTPUT, with -z.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from git_agentos.errors import RepositoryError
+from git_agentos.git import process
+from git_agentos.git.repository import Repository
+
+_NO_SUCH_OPTION = 129
+_SHARE = 16  # pairs at least that are worth a process of their own
+
+
+class Merged(NamedTuple):
+    """What a merge comes to: `tree` (with conflict markers where it is not clean), the paths in conflict as bytes,
+    and what git says about them."""
+
+    tree: str
+    clean: bool
+    files: list[bytes]
+    messages: list[str]
+
+
+class Ground(NamedTuple):
+    """Where merges are computed: `environment` and `cwd` say whose attributes count: the working tree's."""
+
+    environment: Mapping[str, str] = {}
+    cwd: str | None = None
+
+
+def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
+    """The environment in which git writes objects to `folder` (made here) and reads the store as well.
+
+    Empty where that would not do: in a partial clone what git fetches has to stay, and alternates of the store may be
+    relative to it.
+    """
+    if "extensions.partialclone" in _extensions(repository):
+        return {}
+    if os.path.lexists(os.path.join(repository.objects_dir, "info", "alternates")):
+        return {}
+    os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
+    store = repository.objects_dir
+    # Quoted as C does, since a colon separates: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
+    quoted = '"' + store.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted}
+
+
+def _extensions(repository: Repository) -> set[str]:
+    """The keys of the repository's own configuration that begin with `extensions.`, lower-cased."""
+    out = repository.git("config", "--null", "--name-only", "--get-regexp", r"^extensions\.", ok=(0, 1))
+    return {os.fsdecode(name).lower() for name in out.split(b"\0") if name}
+
+
+def merge(repository: Repository, ours: str, theirs: str, ground: Ground, *, durable: bool = False) -> Merged:
+    """Merge commit `theirs` into commit `ours`; with `durable` the objects of the result survive a power cut."""
+    args = ["-c", "core.fsync=loose-object"] if durable else []
+    args += ["merge-tree", "--write-tree", "-z", ours, theirs]
+    out = repository.git(*args, env=ground.environment, cwd=ground.cwd, ok=(0, 1))
+    fields = out.split(b"\0")
+    return _parse(fields, 0, clean=len(fields) <= 2)[0]
+
+
+def each(repository: Repository, pairs: Sequence[tuple[str, str]], ground: Ground) -> list[Merged]:
+    """The merges of many pairs of commits, in order; a few processes do them all. Histories with nothing in common
+    merge too (what both have is in conflict)."""
+    share = max(_SHARE, -(-len(pairs) // (os.cpu_count() or 1)))
+    parts = [pairs[n : n + share] for n in range(0, len(pairs), share)]
+    if len(parts) <= 1:
+        return [merged for part in parts for merged in _batch(repository, part, ground)]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        done = list(pool.map(lambda part: _batch(repository, part, ground), parts))
+    return [merged for part in done for merged in part]
+
+
+def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], ground: Ground) -> list[Merged]:
+    args = ["merge-tree", "--write-tree", "--stdin", "-z", "--allow-unrelated-histories"]
+    env = repository.location.environment(ground.environment)
+    data = "".join(f"{one} {other}\n" for one, other in pairs).encode()
+    child = process.spawn(args, cwd=ground.cwd or repository.location.root, env=env, stdin=process.PIPE)
+    status, out, err = process.finish(child, data)
+    if status == _NO_SUCH_OPTION:  # git 2.38 has no --stdin yet
+        return [_single(repository, one, other, ground) for one, other in pairs]
+    if status != 0:
+        raise process.failure(args, status, err)
+    fields = out.split(b"\0")
+    position, results = 0, []
+    for _ in pairs:
+        if position + 1 >= len(fields):
+            raise RepositoryError("git merge-tree stopped before the last pair", "git fsck tells more")
+        merged, position = _parse(fields, position + 1, clean=fields[position] == b"1")
+        results.append(merged)
+        position += 1
+    return results
+
+
+def _single(repository: Repository, one: str, other: str, ground: Ground) -> Merged:
+    args = ["merge-tree", "--write-tree", "-z", "--allow-unrelated-histories", one, other]
+    found = repository.git(*args, env=ground.environment, cwd=ground.cwd, ok=(0, 1)).split(b"\0")
+    return _parse(found, 0, clean=len(found) <= 2)[0]
+
+
+def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[Merged, int]:
+    """One result, and the position behind it (at the empty field that ends it)."""
+    tree = fields[position].decode()
+    position += 1
+    if clean:
+        return Merged(tree, True, [], []), position
+    files: dict[bytes, None] = {}
+    while fields[position]:
+        files.setdefault(fields[position].partition(b"\t")[2])
+        position += 1
+    position += 1
+    messages = []
+    named: dict[bytes, None] = {}
+    # Advice on submodules is printed behind the messages, with no regard to -z: as a field, it ends them.
+    while position < len(fields) and fields[position].isdigit():
+        count = int(fields[position])
+        kind = fields[position + count + 1]
+        if kind.startswith(b"CONFLICT"):
+            # A conflict without stages (a directory split by a rename) is told by its message alone.
+            named.update(dict.fromkeys(fields[position + 1 : position + count + 1]))
+            messages.append(fields[position + count + 2].decode("utf-8", "surrogateescape").rstrip("\n"))
+        position += count + 3
+    return Merged(tree, False, sorted(files or named), messages), position

@@ -1,0 +1,249 @@
+"""What an agent did, in one stream by time: its commits, checkpoints, restores and log entries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from git_agentos import log
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import (
+    AgentosError,
+    CheckpointFormatError,
+    CheckpointNotFound,
+    MissingObjectsError,
+    UsageError,
+    WorktreeError,
+)
+from git_agentos.git import moment, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.log import Entry
+from git_agentos.worktree import work
+
+COMMIT, CHECKPOINT, RESTORE, ENTRY = "commit", "checkpoint", "restore", "entry"
+MOST = 5000  # of a kind, in a review
+
+
+@dataclass(frozen=True)
+class Event:
+    """One moment: `kind` is `commit`, `checkpoint`, `restore` or `entry`; `type` the entry's type or the checkpoint's
+    trigger; `id` the commit's, the checkpoint's (of a restore: the one restored) or the entry's; `agent` who did it."""
+
+    time: str
+    kind: str
+    type: str | None
+    summary: str
+    id: str
+    agent: str
+    commit: str | None
+    checkpoint_id: str | None
+    task_id: str | None
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The JSON kind `log-timeline`: the newest first."""
+
+    agent: str
+    events: list[Event]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A restore: the checkpoint restored, and the one that saved the state before."""
+
+    time: str
+    checkpoint_id: str
+    saved: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint as far as it is looked at here: `seen` is the timeline commit's tree."""
+
+    event: Event
+    seen: str
+    restored: Restored | None
+
+
+@dataclass
+class Found:
+    """Everything of one agent, before it is put in order."""
+
+    commits: list[Event] = field(default_factory=list)
+    saved: list[Saved] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+    def events(self) -> list[Event]:
+        """One stream, the newest first."""
+        known = {each.event.checkpoint_id for each in self.saved}
+        restores = {each.restored.saved for each in self.saved if each.restored is not None}
+        own = [
+            _of_entry(entry)
+            for entry in self.entries
+            # A checkpoint's own entry, and what the log says of a restore, are told by the checkpoint.
+            if not (entry.type == "checkpoint" and entry.checkpoint_id in known)
+            and not (isinstance(entry.details.get("saved"), str) and entry.details["saved"] in restores)
+        ]
+        found = [*own, *self.commits, *(each.event for each in self.saved)]
+        return sorted(found, key=lambda event: event.time, reverse=True)
+
+
+def timeline_of(context: Context, agent: str | None = None, *, limit: int | None = 50) -> Timeline:
+    """Commits, checkpoints, restores and log entries of an agent (of this worktree by default), the newest first.
+
+    CheckpointNotFound where nothing here knows `agent`.
+    """
+    if limit is not None and limit < 0:
+        raise UsageError("the number of events cannot be negative")
+    name = agent or context.timeline
+    events = collect(context, agent, limit).events()
+    shown = events if limit is None else events[:limit]
+    return Timeline(name, [with_files(context, event) for event in shown])
+
+
+# -- collecting ------------------------------------------------------------------------------------------------------
+
+
+def collect(context: Context, agent: str | None, limit: int | None) -> Found:
+    name = agent or context.timeline
+    found = Found()
+    tip, base = _range(context, name)
+    known = tip is not None
+    if tip is not None:
+        found.commits = list(_commits(context, tip, base))
+    found.saved = list(_checkpoints(context, agent, limit))
+    known = known or bool(found.saved)
+    try:
+        found.entries = log.entries(context, agent=agent, limit=limit)
+    except CheckpointNotFound:
+        if not known:
+            raise
+    return found
+
+
+def _range(context: Context, name: str) -> tuple[str | None, str | None]:
+    """The agent's commit, and the one that it began at (None: the beginning of history)."""
+    location = context.location
+    if name == timeline.MAIN:
+        return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None
+    try:
+        found = work.find(context, name)
+    except (WorktreeError, UsageError):
+        return None, None
+    if found.record is not None:
+        return found.commit, found.record.base_sha
+    return found.commit, _first_commit(context, name)
+
+
+def _first_commit(context: Context, name: str) -> str | None:
+    """Where a worktree that has no record stood at its first checkpoint."""
+    oldest = None
+    with contextlib.suppress(AgentosError):
+        for link in timeline.walk(context.repository, name):
+            oldest = link
+        if oldest is not None:
+            head = format.parts(context.repository, oldest.checkpoint).meta["head"]["commit"]
+            return str(head) if head is not None else None
+    return None
+
+
+def _commits(context: Context, tip: str, base: str | None) -> Iterator[Event]:
+    # All of them: git goes by the committer's time, and a rebase changes that.
+    args = ["log", "-z", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%at%n%an%n%s", f"--max-count={MOST}"]
+    args += [tip, *([f"^{base}"] if base is not None and context.repository.exists(base) else []), "--"]
+    for record in context.repository.git(*args).split(b"\0"):
+        lines = record.strip(b"\n").split(b"\n", 3)
+        if len(lines) < 3:
+            continue
+        oid, seconds, author = (os.fsdecode(line) for line in lines[:3])
+        yield Event(
+            time=_time(int(seconds)),
+            kind=COMMIT,
+            type=None,
+            summary=os.fsdecode(lines[3]) if len(lines) > 3 else "",
+            id=oid,
+            agent=author,
+            commit=oid,
+            checkpoint_id=None,
+            task_id=None,
+            files=[],
+        )
+
+
+def _time(seconds: int) -> str:
+    try:
+        return moment.stamp(datetime.fromtimestamp(seconds, UTC))
+    except (OverflowError, ValueError, OSError):  # a commit may claim any year
+        return moment.stamp(datetime.fromtimestamp(0, UTC))
+
+
+def _checkpoints(context: Context, agent: str | None, limit: int | None) -> Iterator[Saved]:
+    repository = context.repository
+    names = [context.timeline] if agent is None else timeline.all_names(context.location)
+    for name in names:
+        count = 0
+        for link in timeline.walk(repository, name):
+            if limit is not None and count >= limit:
+                break
+            try:
+                meta = format.parts(repository, link.checkpoint).meta
+                saved = format.describe(link.checkpoint, meta)
+            except (CheckpointFormatError, MissingObjectsError):
+                continue
+            if agent is not None and agent not in (saved.created_by, name):
+                continue
+            count += 1
+            restored = meta.get("restores")
+            goal = restored if isinstance(restored, str) else None
+            subject = saved.description.split("\n", 1)[0]
+            if goal is not None:
+                subject = f"restored {goal[:8]}; the state before is saved as {saved.id[:8]}"
+            event = Event(
+                time=saved.created_at,
+                kind=RESTORE if goal is not None else CHECKPOINT,
+                type=saved.trigger,
+                summary=subject,
+                id=goal or saved.id,
+                agent=saved.created_by,
+                commit=saved.commit,
+                checkpoint_id=saved.id,
+                task_id=saved.task_id,
+                files=sorted({*saved.staged_changes, *saved.unstaged_changes, *saved.untracked_files}),
+            )
+            tree = repository.commit(link.commit).tree
+            yield Saved(event, tree, Restored(saved.created_at, goal, saved.id) if goal is not None else None)
+
+
+def _of_entry(entry: Entry) -> Event:
+    return Event(
+        time=entry.timestamp,
+        kind=ENTRY,
+        type=entry.type,
+        summary=entry.summary,
+        id=entry.id,
+        agent=entry.agent_id,
+        commit=entry.commit,
+        checkpoint_id=entry.checkpoint_id,
+        task_id=entry.task_id,
+        files=entry.files_changed,
+    )
+
+
+def with_files(context: Context, event: Event) -> Event:
+    """A commit with the paths that it changes."""
+    if event.kind != COMMIT:
+        return event
+    repository = context.repository
+    try:
+        commit = repository.commit(event.id)
+        before = repository.commit_tree(commit.parents[0] if commit.parents else None)
+        paths = trees.diff(repository, before, commit.tree)
+    except AgentosError:  # cut off by a shallow clone, or not fetched
+        return event
+    return replace(event, files=sorted(os.fsdecode(path) for path in paths))

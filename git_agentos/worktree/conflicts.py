@@ -1,0 +1,179 @@
+"""Which agents' work would conflict with whose, and in which order to merge it.
+
+Every two are merged in memory, all of them by a few git processes; what those write goes with a scratch directory. Most
+of a merge's time is in writing its result, so two of which it is certain beforehand that they go together are left out:
+both are lines of single commits from their one merge base, and between it and them neither has removed anything (so git
+sees no rename) nor made one kind of thing of another, they have no path in common, and neither has a file where the
+other has a folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import MissingObjectsError
+from git_agentos.git import locks, merging, trees
+from git_agentos.git.merging import Ground
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.worktree import work
+from git_agentos.worktree.work import Work
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two agents whose work conflicts, and where; `messages` are git's."""
+
+    a: str
+    b: str
+    files: list[str]
+    messages: list[str]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was compared of an agent: its commit, and the checkpoint on top of it where that was asked for."""
+
+    id: str
+    commit: str
+    checkpoint: str | None
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """The pairs that conflict (all others go together), and the order to merge in; the fields are the keys of the JSON
+    kind `conflicts`."""
+
+    pairs: list[Pair]
+    order: list[str]
+    agents: list[Compared]
+
+
+def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False) -> Conflicts:
+    """Compare the committed work of these agents, of all by default; with `dirty` what their latest checkpoints hold
+    beyond it, too."""
+    works = [work.find(context, id_) for id_ in dict.fromkeys(ids)] if ids else work.every(context)
+    works.sort(key=lambda each: each.id)
+    repository = context.repository
+    with locks.scratch(context.location) as folder:
+        elsewhere = merging.elsewhere(repository, os.path.join(folder, "objects"))
+        with repository.writer(elsewhere.get("GIT_OBJECT_DIRECTORY")) as writer:
+            sides = [_side(context, writer, each, dirty=dirty) for each in works]
+            writer.flush()
+        chosen = list(itertools.combinations(range(len(works)), 2))
+        certain = _Certain(repository)
+        open_ = [(a, b) for a, b in chosen if not certain.apart(sides[a], sides[b])]
+        results = merging.each(repository, [(sides[a].commit, sides[b].commit) for a, b in open_], Ground(elsewhere))
+        pairs = [
+            Pair(works[a].id, works[b].id, [os.fsdecode(path) for path in found.files], found.messages)
+            for (a, b), found in zip(open_, results, strict=True)
+            if not found.clean
+        ]
+    compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(works, sides, strict=True)]
+    return Conflicts(pairs, order([each.id for each in works], pairs), compared)
+
+
+_LONGEST = 2000
+
+
+class _Side(NamedTuple):
+    """What is merged of an agent: a commit with `tree` that is `head` or lies on it; it need not be in the store."""
+
+    commit: str
+    head: str
+    tree: str
+    checkpoint: str | None
+
+
+class _Certain:
+    """Answers which merges are clean for certain, from trees alone."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self._changes: dict[tuple[str, _Side], frozenset[bytes] | None] = {}
+
+    def apart(self, one: _Side, other: _Side) -> bool:
+        """Whether the two merge cleanly; False where it is not certain."""
+        if one.commit == other.commit:
+            return True
+        base = self.repository.merge_base(one.head, other.head)
+        if base is None:
+            return False
+        mine, theirs = self._changed(base, one), self._changed(base, other)
+        if mine is None or theirs is None or not mine.isdisjoint(theirs):
+            return False
+        return not any(
+            parent in against for paths, against in ((mine, theirs), (theirs, mine)) for parent in _parents(paths)
+        )
+
+    def _changed(self, base: str, side: _Side) -> frozenset[bytes] | None:
+        """The paths that differ; None where more than contents and new files do, or a merge lies between."""
+        if (base, side) not in self._changes:
+            try:
+                self._changes[base, side] = self._plain_changes(base, side)
+            except MissingObjectsError:  # cut off by a shallow clone
+                self._changes[base, side] = None
+        return self._changes[base, side]
+
+    def _plain_changes(self, base: str, side: _Side) -> frozenset[bytes] | None:
+        repository, oid = self.repository, side.head
+        for _ in range(_LONGEST):
+            if oid == base:
+                break
+            parents = repository.commit(oid).parents
+            if len(parents) != 1:
+                return None
+            oid = parents[0]
+        else:
+            return None
+        delta = trees.diff(repository, repository.commit_tree(base), side.tree)
+        for before, after in delta.values():
+            if after is None or (before is not None and _KINDS.get(before[0]) != _KINDS.get(after[0])):
+                return None
+        return frozenset(delta)
+
+
+_KINDS = {trees.REGULAR: 1, trees.EXECUTABLE: 1, trees.SYMLINK: 2, trees.GITLINK: 3}
+
+
+def _parents(paths: Iterable[bytes]) -> Iterator[bytes]:
+    for path in paths:
+        while path := path.rpartition(b"/")[0]:
+            yield path
+
+
+def _side(context: Context, writer: Writer, each: Work, *, dirty: bool) -> _Side:
+    """The agent's committed work. With `dirty` its latest checkpoint, as a commit on the one that it was taken on, so
+    that merge bases are the real ones; unless there is none, or what has been committed since leaves it behind."""
+    repository = context.repository
+    committed = _Side(each.commit, each.commit, repository.commit_tree(each.commit), None)
+    link = work.last_link(context, each) if dirty else None
+    if link is None:
+        return committed
+    seen, checkpoint = repository.commit(link.commit), repository.commit(link.checkpoint)
+    head = checkpoint.parents[0]
+    if head != each.commit and repository.is_ancestor(head, each.commit):
+        return committed
+    if seen.tree == repository.commit_tree(head):
+        return _Side(head, head, seen.tree, link.checkpoint)
+    message = f"the worktree of {each.id}\n".encode()
+    made = writer.write_commit(seen.tree, [head], message, context.settings.committer, seen.time)
+    return _Side(made, head, seen.tree, link.checkpoint)
+
+
+def order(ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Next always the one that conflicts with the fewest of those still to come; by id where they are even."""
+    against: Mapping[str, set[str]] = {id_: set() for id_ in ids}
+    for pair in pairs:
+        against[pair.a].add(pair.b)
+        against[pair.b].add(pair.a)
+    waiting, result = set(ids), []
+    while waiting:
+        following = min(waiting, key=lambda id_: (len(against[id_] & waiting), id_))
+        waiting.remove(following)
+        result.append(following)
+    return result

@@ -1,0 +1,117 @@
+"""What an agent has committed: where its worktree's HEAD stands, or its branch where there is no worktree any more.
+
+That is HEAD and not always the branch `agent/<id>`: after a restore an agent works on a branch of its own, and what
+counts is what it goes on from. In a rebase or a bisection HEAD is somewhere on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from git_agentos import config
+from git_agentos.checkpoint import operation, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, WorktreeError
+from git_agentos.git import refs
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan, read_config
+from git_agentos.worktree import record
+from git_agentos.worktree.record import BRANCHES, Managed, Record
+
+
+@dataclass(frozen=True)
+class Work:
+    """An agent's committed work: `branch` is the short name of what its HEAD is on (None: detached), `own_branch` the
+    one it was given; `location` None where its worktree is gone; `operation` what is in progress there."""
+
+    id: str
+    branch: str | None
+    own_branch: str
+    commit: str
+    location: Location | None
+    record: Record | None
+    operation: str | None
+
+    @property
+    def label(self) -> str:
+        """What git would call it in the message of a merge."""
+        return self.branch or self.commit[:12]
+
+
+def find(context: Context, id_: str) -> Work:
+    """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
+
+    WorktreeError where there is nothing of that id, or nothing committed.
+    """
+    config.agent_id(id_, source="ID")
+    location = context.location
+    for managed in record.managed(location.common_dir):
+        if managed.id == id_:
+            return _of(managed)
+    for git_dir in record.entries(location.common_dir):
+        with contextlib.suppress(OSError):
+            there = Location(record.root_of(git_dir), git_dir, location.common_dir)
+            if timeline.name_of(there) == id_:
+                return _at(id_, there, None)
+    commit = refs.resolve(location, f"refs/heads/{BRANCHES}{id_}")
+    if commit is None:
+        raise WorktreeError(
+            f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
+            "git agentos worktree list shows who is there",
+        )
+    return Work(id_, BRANCHES + id_, BRANCHES + id_, commit, None, None, None)
+
+
+def every(context: Context) -> list[Work]:
+    """The work of all agents that have a managed worktree with a commit, by id."""
+    found = []
+    for managed in record.managed(context.location.common_dir):
+        with contextlib.suppress(WorktreeError):
+            found.append(_of(managed))
+    return found
+
+
+def _of(managed: Managed) -> Work:
+    return _at(managed.id, managed.location, managed.record)
+
+
+def _at(id_: str, location: Location, known: Record | None) -> Work:
+    head = refs.read_head(location)
+    if head.commit is None:
+        raise WorktreeError(f"'{id_}' has not committed anything", "there is nothing to merge")
+    own = known.branch if known is not None else head.branch or BRANCHES + id_
+    there = location if os.path.isdir(location.root) else None
+    return Work(id_, head.branch, own, head.commit, there, known, operation.name_of(operation.read(location)))
+
+
+def uncommitted(work: Work) -> int:
+    """How many paths in its worktree are changed, staged, in conflict or untracked: no commit has them."""
+    if work.location is None:
+        return 0
+    found = Scan(work.location).read()
+    return len({*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked})
+
+
+def last_checkpoint(context: Context, work: Work) -> str | None:
+    """The agent's newest checkpoint."""
+    link = last_link(context, work)
+    return link.checkpoint if link is not None else None
+
+
+def last_link(context: Context, work: Work) -> timeline.Link | None:
+    """The newest step of the agent's timeline; None where there is none that can be read."""
+    try:
+        return timeline.newest(context.repository, work.id)
+    except (CheckpointFormatError, MissingObjectsError):
+        return None
+
+
+def standing_in(context: Context, location: Location) -> Context:
+    """The same one acting, in another worktree of the repository."""
+    if location.git_dir == context.location.git_dir:
+        return context
+    settings = context.settings._replace(values=read_config(location))
+    return Context(Repository(location), settings, context.agent, timeline.name_of(location))
