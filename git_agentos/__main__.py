@@ -1,5 +1,11 @@
 """`python -m git_agentos` is `git-agentos`."""
 
+import sys
+
+# `python -m` looks for modules in the current directory first, and that is a repository: its `queue.py` is not ours.
+if not sys.flags.safe_path:
+    del sys.path[0]
+
 from git_agentos.cli.entry import main
 
 main()

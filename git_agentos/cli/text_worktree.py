@@ -30,16 +30,15 @@ _COLUMNS = ("ID", "STATE", "TASK", "CHANGES", "BASE", "CHECKPOINT", "SIZE")
 def created(made: Worktree, style: Style, *, revived: bool) -> Text:
     """After `create`: the path alone under -q."""
     path = quote.path(made.path or "")
-    branch = quote.line(made.branch or "")
+    where = f"on branch '{quote.line(made.branch)}'" if made.branch else f"at {short(made.head_sha)}"
     if revived:
-        first = f"Brought worktree '{made.id}' back on branch '{branch}': {path}"
-        last = made.last_checkpoint
-        second = f"It is as checkpoint {short(last.id)} saved it." if last is not None else ""
+        first = f"Brought worktree '{made.id}' back {where}: {path}"
+        second = "It is as it was left, ignored files, log and memory included."
     else:
-        first = f"Created worktree '{made.id}' on branch '{branch}': {path}"
+        first = f"Created worktree '{made.id}' {where}: {path}"
         second = f"It begins at {short(made.base_sha)} ({quote.line(made.base_ref or '')})."
     hints = (f'cd "$(git agentos worktree path {made.id})"',) if style.terminal else ()
-    lines = "".join(f"{line}\n" for line in (first, second) if line)
+    lines = f"{first}\n{second}\n"
     return Text(lines, raw_path(made.path or "").result, hints=hints)
 
 

@@ -81,7 +81,7 @@ def refill(context: Context) -> None:
             pass
     except LockedError:
         return  # somebody is at it, and will look again
-    words = [sys.executable, "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
+    words = [sys.executable, "-P", "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
     processes.start_in_background(words, env=process.for_others({}))
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support.repo import Repo
+from tests.support.tool import run
 
 HEAVY = ("typer", "pygit2", "pydantic", "rich", "click", "json", "sqlite3", "asyncio")
 
@@ -70,3 +71,12 @@ def test_a_word_that_is_not_utf8_arrives_as_it_is(repo: Repo) -> None:
     assert repo.read(name) == b"saved\n"
     shown = subprocess.run([*run, "checkpoint", "cat", b"@{1}:" + name], check=True, capture_output=True)
     assert shown.stdout == b"saved\n"
+
+
+def test_modules_of_the_repository_are_not_imported(repo: Repo) -> None:
+    """`python -m` looks into the current directory first; a repository may have a `queue.py`, a hostile one any."""
+    for name in ("queue", "typer", "pygit2", "sqlite3", "fcntl"):
+        repo.write(f"{name}.py", "raise SystemExit('imported from the repository')\n")
+    assert run(repo.path, "checkpoint", "-q").code == 0
+    assert run(repo.path, "log", "list").code == 0
+    assert run(repo.path, "worktree", "list").code == 0

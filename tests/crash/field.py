@@ -143,16 +143,19 @@ def assert_sound(repo: Repo, what: str) -> None:
     assert not left, f"{what}: left behind: {', '.join(str(path) for path in left)}"
 
 
-def chosen(field: Field, budget: int) -> Iterator[int]:
-    """The steps to strike at: all when exhaustive; else the weighty ones and then evenly, up to `budget`."""
+def chosen(field: Field, budget: int, *, beyond: int = 0) -> Iterator[int]:
+    """The steps to strike at: all when exhaustive; else the weighty ones and then evenly, up to `budget`.
+
+    The number of steps varies from run to run: `beyond` the last one some are tried too, and may be none.
+    """
     total = len(field.steps)
     if EXHAUSTIVE or total <= budget:
-        yield from range(1, total + 1)
+        yield from range(1, total + beyond + 1)
         return
     weighty = [n for n, step in enumerate(field.steps, 1) if _WEIGHTY.search(step.replace(str(field.place), ""))]
     picked = set(weighty[:: max(1, -(-len(weighty) // (budget // 2)))])
-    # The last steps are where it is decided; their numbers vary a little from run to run.
-    picked |= set(range(total - 8, total + 1))
+    # The last steps are where it is decided.
+    picked |= set(range(total - 8, total + beyond + 1, 2 if beyond else 1))
     others = [n for n in range(1, total + 1) if n not in picked]
     stride = max(1, -(-len(others) // max(1, budget - len(picked))))
     yield from sorted(picked | set(others[stride // 2 :: stride]))

@@ -62,7 +62,7 @@ def _kept(field: Field, what: str) -> None:
 @every
 def test_killed(runner: Runner, field: Field) -> None:
     outcomes = set()
-    for count, step in enumerate(chosen(field, _BUDGET)):
+    for count, step in enumerate(chosen(field, _BUDGET, beyond=24)):
         field.fresh()
         done = runner.run(field.place / "repo", *field.argv, step=step, mode="kill-group" if count % 2 else "kill")
         if done.code == 0 and len(done.steps) < step:
