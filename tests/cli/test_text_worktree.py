@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from datetime import datetime
 
@@ -47,8 +48,12 @@ def test_created() -> None:
     )
     assert said.brief == b"/home/ada/app.worktrees/dev-001\n"
     revived = text_worktree.created(ONE, PLAIN, revived=True)
-    assert "Brought worktree 'dev-001' back" in str(revived.result)
-    assert "bbbbbbbb" in str(revived.result)
+    assert revived.result == (
+        "Brought worktree 'dev-001' back on branch 'agent/dev-001': /home/ada/app.worktrees/dev-001\n"
+        "It is as it was left, ignored files, log and memory included.\n"
+    )
+    detached = text_worktree.created(dataclasses.replace(ONE, branch=None), PLAIN, revived=True)
+    assert str(detached.result).startswith("Brought worktree 'dev-001' back at ")
 
 
 def test_the_list_is_a_table() -> None:
