@@ -26,6 +26,14 @@ def root_of(git_dir: str) -> str:
     return os.path.dirname(os.path.normpath(os.path.join(git_dir, path)))
 
 
+def known_root(git_dir: str) -> str | None:
+    """`root_of`; None where the entry does not tell."""
+    try:
+        return root_of(git_dir)
+    except OSError:
+        return None
+
+
 def living(location: Location, core_worktree: str | None = None) -> list[Location]:
     """All worktrees whose folder is there: the main one first, if there is one, then the linked ones by name.
 

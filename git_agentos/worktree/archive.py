@@ -7,7 +7,6 @@ back from the newest.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,9 +62,9 @@ def last_record(context: Context, id_: str) -> Record:
     repository = context.repository
     first: Checkpoint | None = None
     for link in timeline.walk(repository, id_):
-        data = format.read_cargo(repository, link.checkpoint, end.CARGO_RECORD)
-        if data is not None:
-            return record.from_fields(json.loads(data), f"{link.checkpoint[:8]}:worktree.json")
+        known = record.carried(repository, link.checkpoint)
+        if known is not None:
+            return known
         first = format.read(repository, link.checkpoint)
     if first is None or first.commit is None:
         raise WorktreeError(

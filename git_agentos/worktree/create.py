@@ -32,7 +32,7 @@ from git_agentos.errors import (
     UsageError,
     WorktreeError,
 )
-from git_agentos.git import process, refs, trees
+from git_agentos.git import moment, process, refs, trees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
@@ -446,7 +446,7 @@ def _remove(path: str) -> None:
 
 def now() -> str:
     """The time as records have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment.stamp(datetime.now(UTC))
 
 
 def _room(path: str) -> int:

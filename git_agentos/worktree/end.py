@@ -48,7 +48,6 @@ from git_agentos.worktree.trash import Bin
 
 REMOVE = "remove"
 ARCHIVE = "archive"
-CARGO_RECORD = b"worktree.json"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
 _NOTHING = "nothing was changed"
@@ -220,7 +219,7 @@ class _End:
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            other = place.top_of(self.location) if git_dir == self.location.common_dir else _root(git_dir)
+            other = place.top_of(self.location) if git_dir == self.location.common_dir else record.known_root(git_dir)
             if other is not None and git_dir != self.managed.git_dir and below(other, root):
                 raise WorktreeError(
                     f"another worktree lies inside of '{self.id}': '{other}'",
@@ -341,7 +340,7 @@ class _End:
     def _cargo(self, inner: Context, writer: Writer) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
-        files: dict[bytes, trees.Entry] = {CARGO_RECORD: (trees.REGULAR, writer.write("blob", body))}
+        files: dict[bytes, trees.Entry] = {record.CARGO: (trees.REGULAR, writer.write("blob", body))}
         if self.missing:
             return files
         files.update(log.archive_files(inner, writer))
@@ -533,7 +532,7 @@ def checked_out(location: Location, ref: str, *, but: str) -> str | None:
             if refs.read_head(Location("", git_dir, location.common_dir)).ref == ref:
                 if git_dir == location.common_dir:
                     return place.top_of(location)
-                return _root(git_dir) or git_dir
+                return record.known_root(git_dir) or git_dir
     return None
 
 
@@ -541,13 +540,6 @@ def below(path: str, folder: str) -> bool:
     """Whether a path is the folder or lies in it."""
     path, folder = os.path.realpath(path), os.path.realpath(folder)
     return path == folder or path.startswith(os.path.join(folder, ""))
-
-
-def _root(git_dir: str) -> str | None:
-    try:
-        return record.root_of(git_dir)
-    except OSError:
-        return None
 
 
 def with_state(managed: Managed, **changes: Any) -> None:

@@ -106,7 +106,7 @@ def free(context: Context, id_: str, *, revived: bool = False) -> Place:
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
-    if any(_root(git_dir) == path for git_dir in record.entries(location.common_dir)):
+    if any(record.known_root(git_dir) == path for git_dir in record.entries(location.common_dir)):
         raise WorktreeError(
             f"a worktree at '{path}' is registered, but its folder is missing",
             f"git agentos worktree repair; {_NOTHING}",
@@ -116,8 +116,8 @@ def free(context: Context, id_: str, *, revived: bool = False) -> Place:
 
 def _check_taken(location: Location, id_: str) -> None:
     for git_dir in record.entries(location.common_dir):
-        if timeline.name_of(Location(_root(git_dir) or "", git_dir, location.common_dir)) == id_:
-            where = f" at '{_root(git_dir)}'" if _root(git_dir) else ""
+        if timeline.name_of(Location(record.known_root(git_dir) or "", git_dir, location.common_dir)) == id_:
+            where = f" at '{record.known_root(git_dir)}'" if record.known_root(git_dir) else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
 
@@ -138,7 +138,7 @@ def _check_not_checked_out(location: Location, branch: str) -> None:
     for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
         with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
             if file.read().strip() == os.fsencode("ref: " + HEADS + branch):
-                where = top_of(location) if git_dir == location.common_dir else _root(git_dir)
+                where = top_of(location) if git_dir == location.common_dir else record.known_root(git_dir)
                 raise WorktreeError(
                     f"the branch '{branch}' is checked out at '{where}'", f"choose another id; {_NOTHING}"
                 )
@@ -157,13 +157,6 @@ def _check_room(location: Location, ref: str) -> None:
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 
-def _root(git_dir: str) -> str | None:
-    try:
-        return record.root_of(git_dir)
-    except OSError:
-        return None
-
-
 def exclude(context: Context, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
@@ -171,7 +164,7 @@ def exclude(context: Context, path: str) -> str | None:
     if _inside(path, location.common_dir):
         raise _bad_root(path, "inside of the git directory")
     for git_dir in record.entries(location.common_dir):
-        root = _root(git_dir)
+        root = record.known_root(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
             raise _bad_root(path, f"inside of the worktree '{root}'")
     if top == location.common_dir or not _inside(path, top):

@@ -16,14 +16,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from git_agentos.checkpoint import format
 from git_agentos.errors import WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
-from git_agentos.git.worktrees import entries, root_of
+from git_agentos.git.repository import Repository
+from git_agentos.git.worktrees import entries, known_root, root_of
 
 __all__ = [
-    "ACTIVE", "BRANCHES", "COMPLETE", "Managed", "Record", "entries", "find", "from_fields", "id_of", "managed", "name",
-    "read", "root_of", "write",
+    "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "Managed", "Record", "carried", "entries", "find", "from_fields",
+    "id_of", "known_root", "managed", "name", "put", "read", "root_of", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -32,6 +34,7 @@ COMPLETE = "complete"
 _VERSION = 1
 _ID = "id"
 _RECORD = "worktree.json"
+CARGO = b"worktree.json"  # where a checkpoint carries it
 
 
 @dataclass(frozen=True)
@@ -83,23 +86,30 @@ def write(git_dir: str, record: Record) -> None:
     """Record a worktree, durably; the id first, so that its timeline has its name from the beginning."""
     folder = name(git_dir, record.id)
     body = {"version": _VERSION, **asdict(record)}
-    _put(os.path.join(folder, _RECORD), json.dumps(body, indent=1) + "\n")
+    put(os.path.join(folder, _RECORD), json.dumps(body, indent=1) + "\n")
 
 
 def name(git_dir: str, id_: str) -> str:
     """Give a worktree its id, and so its timeline, while it is still being made; the folder of its records."""
     folder = locks.own_folder(os.path.join(git_dir, "agentos"))
-    _put(os.path.join(folder, _ID), id_ + "\n")
+    put(os.path.join(folder, _ID), id_ + "\n")
     return folder
 
 
-def _put(path: str, text: str) -> None:
-    temporary = path + ".new"
+def put(path: str, text: str, *, end: str = ".new") -> None:
+    """Replace a small file durably; it is written beside, under its name with `end`."""
+    temporary = path + end
     with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def carried(repository: Repository, checkpoint: str) -> Record | None:
+    """The record that a checkpoint of an ended worktree carries; None where it carries none."""
+    data = format.read_cargo(repository, checkpoint, CARGO)
+    return from_fields(json.loads(data), f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 
 def read(git_dir: str) -> Record | None:

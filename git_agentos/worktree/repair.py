@@ -29,6 +29,7 @@ from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
 
 _INITIALIZING = "initializing"
+_NEW = ".agentos-new"
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ class _Work:
         with contextlib.suppress(AgentosError):
             found = journal.read(location)
             if found is not None:
-                where = _root(git_dir)
+                where = record.known_root(git_dir)
                 message = f"a {found.command} in the worktree '{id_}' was interrupted"
                 yield Mended(id_, "interrupted-restore", message, False, f"git -C '{where}' agentos recover")
 
@@ -303,7 +304,7 @@ class _Work:
         if not self.mend:
             yield self._waits(id_, "initializing", message)
             return
-        root = _root(git_dir)
+        root = record.known_root(git_dir)
         if os.path.lexists(os.path.join(git_dir, "index")) or not _is_bare_folder(root):
             os.unlink(path)
             yield Mended(id_, "initializing", message + ": it is unlocked, its files may not all be there", True)
@@ -323,7 +324,7 @@ class _Work:
         if not _has_content(common):
             message = f"the entry of the worktree '{id_}' does not say to which repository it belongs"
             if self.mend:
-                _put(common, "../..\n")
+                record.put(common, "../..\n", end=_NEW)
             yield (
                 Mended(id_, "damaged-entry", message, True) if self.mend else self._waits(id_, "damaged-entry", message)
             )
@@ -333,7 +334,7 @@ class _Work:
                 yield self._waits(id_, "damaged-head", message)
                 return
             text, words = self._last_head(git_dir, id_)
-            _put(os.path.join(git_dir, "HEAD"), text)
+            record.put(os.path.join(git_dir, "HEAD"), text, end=_NEW)
             yield Mended(id_, "damaged-head", f"{message}: it is {words} again", True)
 
     def _last_head(self, git_dir: str, id_: str) -> tuple[str, str]:
@@ -371,14 +372,14 @@ class _Work:
                 commit = head.commit or ""
                 made = create.now()
                 known = record.Record(id_, branch, "", commit, commit, made, self.context.agent)
-            known = replace(known, id=id_, path=_root(git_dir) or known.path)
+            known = replace(known, id=id_, path=record.known_root(git_dir) or known.path)
         record.write(git_dir, known)
         yield Mended(id_, "damaged-record", message + ": it was made anew from its checkpoints", True)
 
     def _connection(self, git_dir: str, id_: str) -> Iterator[Mended]:
         """The folder and the entry know each other."""
         here = self.location
-        root = _root(git_dir)
+        root = record.known_root(git_dir)
         if here.git_dir == git_dir and (root is None or os.path.realpath(root) != here.root):
             yield self._moved(git_dir, id_, here.root)
             return
@@ -427,7 +428,7 @@ class _Work:
         """Where the folder went, if there is exactly one that says it belongs to this entry."""
         expected = place.path_of(self.location, self.context.settings, id_)
         parents = {os.path.dirname(expected)}
-        root = _root(git_dir)
+        root = record.known_root(git_dir)
         if root is not None:
             parents.add(os.path.dirname(root))
         found = set()
@@ -455,7 +456,7 @@ class _Work:
 def _settle_creation(location: Location, found: Intent) -> str:
     """Before, unless all was done but for the end."""
     for git_dir in record.entries(location.common_dir):
-        if record.id_of(git_dir) == found.id and _root(git_dir) == found.fields.get("path"):
+        if record.id_of(git_dir) == found.id and record.known_root(git_dir) == found.fields.get("path"):
             with contextlib.suppress(WorktreeError):
                 if record.read(git_dir) is not None:
                     intent.end(found)
@@ -475,8 +476,8 @@ def connect(git_dir: str, root: str) -> None:
     with contextlib.suppress(OSError), open(pointer, "rb") as file:
         if file.read(1) not in (b"/", b""):
             mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
-    _put(os.path.join(root, ".git"), f"gitdir: {theirs}\n")
-    _put(pointer, f"{mine}\n")
+    record.put(os.path.join(root, ".git"), f"gitdir: {theirs}\n", end=_NEW)
+    record.put(pointer, f"{mine}\n", end=_NEW)
 
 
 def _claims(folder: str, git_dir: str) -> bool:
@@ -505,19 +506,3 @@ def _has_content(path: str) -> bool:
     with contextlib.suppress(OSError), open(path, "rb") as file:
         return bool(file.read().strip(b"\0\n "))
     return False
-
-
-def _put(path: str, text: str) -> None:
-    temporary = path + ".agentos-new"
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def _root(git_dir: str) -> str | None:
-    try:
-        return record.root_of(git_dir)
-    except OSError:
-        return None

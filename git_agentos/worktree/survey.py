@@ -16,7 +16,6 @@ which all worktrees share, are not counted.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import process, refs, trees
+from git_agentos.git import process, refs
 from git_agentos.git.location import Location
 from git_agentos.processes import Process
 from git_agentos.worktree import intent, place, record
@@ -36,7 +35,6 @@ from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
 BROKEN = "broken"
-ARCHIVE_RECORD = b"worktree.json"
 _STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all")
 # Commits on the base whose change is compared with the branch's; beyond it, only the merge tells.
 _MOST_COMMITS = 500
@@ -204,17 +202,7 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
                 continue
             parts = format.parts(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
-                yield _Known(name, None, None, archived_record(context, link.checkpoint))
-
-
-def archived_record(context: Context, checkpoint: str) -> Record | None:
-    """The record that an archive carries; None where there is none."""
-    commit = context.repository.commit(checkpoint)
-    extra = context.repository.commit(commit.parents[3]).tree
-    entry = trees.find(context.repository, extra, ARCHIVE_RECORD)
-    if entry is None:
-        return None
-    return record.from_fields(json.loads(context.repository.blob(entry[1])), f"{checkpoint[:8]}:worktree.json")
+                yield _Known(name, None, None, record.carried(context.repository, link.checkpoint))
 
 
 # -- how one stands ----------------------------------------------------------------------------------------------------
