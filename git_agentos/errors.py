@@ -8,6 +8,7 @@
         UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
       GitCommandError            exit 1   a git command failed
       ConfigurationError         exit 1   a setting has a value that cannot be used
+        UnreadableConfiguration  exit 1   git cannot read its configuration
       StorageError               exit 1   the object store or the worktree cannot be written
       LockedError                exit 1   somebody holds a lock that is needed
       CheckpointNotFound         exit 1   unknown, ambiguous or foreign id
@@ -17,6 +18,7 @@
       RestoreError               exit 1   a restore was refused or taken back
         InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
       WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
+      GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
       DatabaseError              exit 1   the workflow database cannot be used
         DamagedDatabase          exit 1   it is torn, or no database; it can be moved aside and made again
       WorkflowConfigurationError exit 1   there is no place for the workflow database (also a RuntimeError)
@@ -79,6 +81,10 @@ class ConfigurationError(AgentosError):
     kind = "configuration"
 
 
+class UnreadableConfiguration(ConfigurationError):
+    """git itself cannot read the configuration of the place that it is asked about."""
+
+
 class StorageError(AgentosError):
     kind = "storage"
 
@@ -113,6 +119,10 @@ class InterruptedRestore(RestoreError):
 
 class WorktreeError(AgentosError):
     kind = "worktree"
+
+
+class GuardError(AgentosError):
+    kind = "guard"
 
 
 class DatabaseError(AgentosError):

@@ -170,6 +170,22 @@ def _ancestors() -> set[int]:
     return found
 
 
+def ps(pid: int, *columns: str) -> str:
+    """What `ps` tells of a process, for systems without /proc; empty where it tells nothing."""
+    wanted = [word for column in columns for word in ("-o", f"{column}=")]
+    try:
+        done = subprocess.run(
+            ["ps", *wanted, "-p", str(pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return os.fsdecode(done.stdout).strip()
+
+
 def _inside_by_lsof(top: bytes, ancestors: set[int]) -> list[Process]:
     try:
         done = subprocess.run(

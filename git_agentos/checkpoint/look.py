@@ -58,8 +58,9 @@ class Interrupted:
 
 @dataclass(frozen=True)
 class Status:
-    """Where one stands; counts are numbers of paths. `interrupted_worktrees` are the ids of those on which a command
-    was killed, in the whole repository."""
+    """Where one stands; counts are numbers of paths. Of the whole repository are `interrupted_worktrees`, the ids of
+    those on which a command was killed, and `pending_approvals`, what waits (`guard.approval.approvals.Approval`): the
+    workspace knows both."""
 
     agent: str
     branch: str | None
@@ -72,7 +73,7 @@ class Status:
     conflicted: int
     operation: str | None
     last_checkpoint: Checkpoint | None
-    pending_approvals: list[str]
+    pending_approvals: Sequence[object]
     interrupted: Interrupted | None
     interrupted_worktrees: list[str] = field(default_factory=list)
 

@@ -1,6 +1,7 @@
 """Cherry-picking with a net: a `before_risky` checkpoint first, and a conflict that can be continued or aborted.
 
-git does the picking, with the user's own configuration and hooks.
+git does the picking, with the user's own configuration and hooks. The guard's are left out: this is what it tells
+agents to do instead of `git cherry-pick`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from git_agentos.checkpoint import operation, take
 from git_agentos.checkpoint.format import Origin
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, RestoreError, UsageError
-from git_agentos.git import process, refs
+from git_agentos.git import chained, process, refs
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -74,7 +75,7 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     # The user's own command: their hooks run, their identity commits, their filters apply.
     env = dict(os.environ, GIT_DIR=location.git_dir, GIT_WORK_TREE=location.root, GIT_EDITOR="true")
     env["LC_ALL"] = "C"
-    child = process.spawn(args, cwd=location.root, env=env, fixed=False)
+    child = process.spawn([*chained.options(location), *args], cwd=location.root, env=env, fixed=False)
     status, _, err = process.finish(child)
     scanned = Scan(location).read()
     conflicts = [os.fsdecode(entry.path) for entry in scanned.unmerged]

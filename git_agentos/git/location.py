@@ -81,6 +81,30 @@ def locate(path: str, *, inherit: bool = True) -> Location:
     return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
 
 
+def find(folder: str) -> tuple[str, str] | None:
+    """The top and the git directory of the repository that a folder is in, as git finds it without being told; None
+    outside of one. Symbolic links are resolved."""
+    path = os.path.realpath(folder)
+    while True:
+        entry = os.path.join(path, ".git")
+        if os.path.isdir(entry):
+            return path, os.path.realpath(entry)
+        try:
+            with open(entry, "rb") as file:
+                text = file.read(4096)
+            if text.startswith(b"gitdir:"):
+                target = os.fsdecode(text[7:].strip())
+                return path, os.path.realpath(os.path.join(path, target))
+        except OSError:
+            pass
+        if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+            return path, path  # bare, or inside of a git directory
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+
+
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()

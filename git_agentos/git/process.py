@@ -13,6 +13,10 @@ from git_agentos.errors import GitCommandError, RepositoryError
 
 PIPE = subprocess.PIPE
 
+# The folder of the shim that `guard exec` puts first on PATH, in whichever repository: what agents type goes through it
+# and is judged there, what we run ourselves does not.
+SHIM_FOLDER = "/agentos/guard/bin"
+
 # A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
 # read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
 # GIT_CONFIG_* stay: they carry the user's `git -c`, and GIT_SSH etc. are about transport, not location.
@@ -103,6 +107,7 @@ def spawn(
     try:
         return subprocess.Popen(
             ["git", *(FIXED_CONFIG if fixed else ()), *args],
+            executable=program((os.environ if env is None else env).get("PATH", os.defpath)),
             cwd=cwd,
             env=environment() if env is None else env,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -116,6 +121,17 @@ def spawn(
         raise RepositoryError("git is not on the PATH", "install git 2.38 or later") from error
     except NotADirectoryError as error:
         raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
+
+
+def program(path: str) -> str | None:
+    """The git that `path` leads to past the guard's shims; None where there is none on it: the first one is meant."""
+    if SHIM_FOLDER not in path:
+        return None
+    for folder in path.split(os.pathsep):
+        found = os.path.join(folder, "git")
+        if folder and not folder.rstrip("/").endswith(SHIM_FOLDER) and os.access(found, os.X_OK):
+            return found
+    return None
 
 
 def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple[int, bytes, bytes]:

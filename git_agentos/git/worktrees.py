@@ -6,7 +6,16 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from git_agentos.git import locks
 from git_agentos.git.location import Location
+
+
+@contextlib.contextmanager
+def turn(location: Location) -> Iterator[None]:
+    """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
+    folder = locks.own_folder(location.shared_state_dir)
+    with locks.turn_at(os.path.join(folder, "worktrees.turn")):
+        yield
 
 
 def entries(common_dir: str) -> Iterator[str]:
@@ -55,3 +64,20 @@ def living(location: Location, core_worktree: str | None = None) -> list[Locatio
             if os.path.lexists(os.path.join(root, ".git")):
                 found.append(Location(os.path.realpath(root), git_dir, location.common_dir))
     return found
+
+
+def is_own_file(origin: str, root: str, common_dir: str) -> bool:
+    """Whether a value of git's configuration with this `--show-origin` comes from a file that no commit can have
+    brought along: one outside of every worktree, or in the common git directory. `root` is where git names files from.
+
+    A value from the command line counts as one's own: `--show-scope` tells it apart.
+    """
+    kind, _, name = origin.partition(":")
+    if kind != "file":
+        return kind == "command line"
+    path = os.path.realpath(os.path.join(root, name))
+    if path.startswith(common_dir + os.sep):
+        return not path.startswith(os.path.join(common_dir, "worktrees") + os.sep)
+    roots = [root, os.path.realpath(common_dir.removesuffix(os.sep + ".git"))]
+    roots += [os.path.realpath(each) for entry in entries(common_dir) if (each := known_root(entry)) is not None]
+    return not any(path.startswith(each + os.sep) for each in roots if each != common_dir)

@@ -1,0 +1,114 @@
+"""What `core.hooksPath` and `core.fsmonitor` would be if the guard had not set them: the user's own hooks.
+
+The guard's values are those that lead into its folder in the common git directory; whatever the scope, the last value
+that is not one of them counts, as it would for git. `-c` and GIT_CONFIG_* do not: who names other hooks there has git
+call those, and not ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from git_agentos.git import process
+from git_agentos.git.location import Location
+
+# How a user's fsmonitor is asked: by version 1 or 2 of the hook's protocol, by 2 and then 1, or not at all.
+NONE, AUTO, BUILTIN = "none", "auto", "builtin"
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+_COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
+
+
+class Chained(NamedTuple):
+    """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty where there is none;
+    `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that this was read from, and
+    those that may come to be."""
+
+    hooks: str
+    fsmonitor: str
+    version: str
+    files: tuple[str, ...]
+
+
+def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Chained:
+    """The user's own hooks in the worktree at `root` (of a bare repository, its git directory); `env` is for git."""
+    env = {key: value for key, value in env.items() if key not in _COMMAND_LINE}
+    out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, fixed=False)
+    fields = [os.fsdecode(field) for field in out.split(b"\0")]
+    ours = os.path.join(common_dir, "agentos", "guard") + os.sep
+    files = dict.fromkeys(_usual(git_dir, common_dir, env))
+    hooks: str | None = None
+    fsmonitor = ""
+    versions: list[tuple[str, str]] = []
+    of_ours: list[str] = []
+    for origin, item in zip(fields[::2], fields[1::2], strict=False):
+        key, has_value, value = item.partition("\n")
+        kind, _, name = origin.partition(":")
+        if kind == "file":
+            files[os.path.join(root, name)] = None
+        if key == "core.hookspath" and not os.path.expanduser(value).startswith(ours):
+            hooks = value
+        elif key == "core.fsmonitorhookversion":
+            versions.append((origin, value))
+        elif key == "core.fsmonitor" and _program(value).startswith(ours):
+            of_ours.append(origin)
+        elif key == "core.fsmonitor":
+            fsmonitor = value if has_value else "true"
+        elif key.startswith("includeif.onbranch:"):
+            files[os.path.join(git_dir, "HEAD")] = None
+    folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
+    command, version = _monitor(fsmonitor, _without(versions, of_ours))
+    return Chained(folder, command, version, tuple(files))
+
+
+def options(location: Location) -> list[str]:
+    """git's own options that make a command of the user's in this worktree run with the user's hooks and fsmonitor, and
+    none of the guard's; empty where the guard has set nothing."""
+    if not os.path.isdir(os.path.join(location.shared_state_dir, "guard", "hooks")):
+        return []
+    found = read(location.root, location.git_dir, location.common_dir, location.environment())
+    args = ["-c", f"core.hooksPath={found.hooks}"]
+    args += ["-c", f"core.fsmonitor={found.fsmonitor or ('true' if found.version == BUILTIN else 'false')}"]
+    if found.version in ("1", "2"):
+        args += ["-c", f"core.fsmonitorHookVersion={found.version}"]
+    return args
+
+
+def _without(versions: Iterable[tuple[str, str]], of_ours: Iterable[str]) -> str:
+    """The hook version that holds without ours, which stands in the same file as our fsmonitor, after any other."""
+    left = list(versions)
+    for origin in of_ours:
+        last = next((n for n in range(len(left) - 1, -1, -1) if left[n][0] == origin), None)
+        if last is not None:
+            del left[last]
+    return left[-1][1] if left else ""
+
+
+def _monitor(value: str, version: str) -> tuple[str, str]:
+    if value.lower() in _FALSE:
+        return "", NONE
+    if value.lower() in _TRUE:
+        return "", BUILTIN
+    return value, version if version in ("1", "2") else AUTO
+
+
+def _program(command: str) -> str:
+    """The program of a command for sh: a path with a blank in it stands in quotes."""
+    try:
+        return next(iter(shlex.split(command)), "")
+    except ValueError:
+        return command
+
+
+def _usual(git_dir: str, common_dir: str, env: Mapping[str, str]) -> list[str]:
+    """The files that git reads its configuration from where they exist."""
+    home = env.get("HOME", "")
+    usual = [env.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"]
+    if env.get("GIT_CONFIG_GLOBAL"):
+        usual.append(env["GIT_CONFIG_GLOBAL"])
+    elif home:
+        above = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        usual += [os.path.join(above, "git", "config"), os.path.join(home, ".gitconfig")]
+    return [*usual, os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")]
