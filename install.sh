@@ -200,13 +200,21 @@ for entry in distribution("git-agentos").entry_points.select(group="console_scri
 PYTHON
 }
 
+into_environment() {
+    PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 "$build/bin/python" -m pip install \
+        --quiet --no-input "$@" >>"$log" 2>&1
+}
+
 build_environment() {
     "$python" -I -m venv "$build" >"$log" 2>&1 || return 1
     # A cache folder is used where there is one, and never left behind where there was none.
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
-    PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 "$build/bin/python" -m pip install \
-        --quiet --no-input "$@" "$here" >>"$log" 2>&1 || return 1
+    # Reading shell text takes libraries that are compiled: where there is none for this machine, all else works.
+    if ! into_environment "$@" "${here}[shell]"; then
+        into_environment "$@" "$here" || return 1
+        without_shell=1
+    fi
     write_launchers >>"$log" 2>&1 || return 1
     version=$("$build/bin/git-agentos" --version 2>>"$log" | awk '{print $NF}') || return 1
     [ -n "$version" ] || return 1
@@ -307,6 +315,9 @@ install() {
 # ---------------------------------------------------------------- what is left for the user to do
 
 advise() {
+    [ -z "$without_shell" ] ||
+        add 'Shell text cannot be judged here (guard check --shell, guard harness): tree-sitter could not be installed.' \
+            "$root/venv/bin/python -m pip install tree-sitter tree-sitter-bash"
     case :$PATH: in
         *:"$bin":*) ;;
         *) advise_path ;;
@@ -478,7 +489,7 @@ CONFIG
 
 # ---------------------------------------------------------------- main
 
-advice='' quiet='' trial='' action=install prefix='' version='' git_is='' python_is=''
+advice='' quiet='' trial='' without_shell='' action=install prefix='' version='' git_is='' python_is=''
 while [ $# -gt 0 ]; do
     case $1 in
         --try) trial=1 ;;

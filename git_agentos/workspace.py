@@ -305,6 +305,11 @@ class Workspace:
 
         started = self._started() or Scan(self._location)
         now = look.status(self._repository, self._agent, self._timeline, started)
+        if os.path.isdir(os.path.join(self._location.shared_state_dir, "approvals")):
+            from git_agentos.guard.approval import approvals
+
+            waiting = approvals.pending(self._location.common_dir, os.environ)
+            now = replace(now, pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
             return now  # no worktree of an agent was ever made here
         from git_agentos.worktree import intent
@@ -314,11 +319,13 @@ class Workspace:
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
         from git_agentos.checkpoint import doctor
+        from git_agentos.guard.setup import doctor as guard
         from git_agentos.worktree import doctor as worktrees
 
         self._discard()
         # Their locks first: what is mended need not be told again.
         found = worktrees.examine(self.context, fix=fix)
+        found += guard.examine(self._location, os.environ, fix=fix)
         return (*doctor.examine(self._repository, self._settings, fix=fix), *found)
 
     # -- inside ---------------------------------------------------------------------------------------------

@@ -57,6 +57,11 @@ def worktree() -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     seen = look(argv)
+    if seen.command == "hook" and argv[0] == "hook" and len(argv) > 1 and not argv[1].startswith("-"):
+        # Behind the hook's name everything is git's, and none of it an option of ours.
+        from git_agentos.hooks import entry
+
+        return entry.main(list(argv[1:]))
     invocation: Invocation | None = None
     try:
         scan = _early_scan(seen.directory) if seen.creates else None

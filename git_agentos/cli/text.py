@@ -213,7 +213,8 @@ def status(now: Status, style: Style) -> Text:
         lines.append(f"Last checkpoint: {when}{': ' + subject if subject else ''}")
     if now.pending_approvals:
         lines.append(f"Waiting for approval: {len(now.pending_approvals)}")
-    hints = [] if last is not None or now.interrupted else ["'git agentos checkpoint' saves the state as it is now"]
+    hints = ["'git agentos approvals list' shows what waits"] if now.pending_approvals else []
+    hints += [] if last is not None or now.interrupted else ["'git agentos checkpoint' saves the state as it is now"]
     if now.interrupted:
         what = f"{quote.line(now.interrupted.kind)} of checkpoint {short(now.interrupted.checkpoint)}"
         lines.append(style.paint("red", f"Interrupted: {what}"))

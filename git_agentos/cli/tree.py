@@ -136,7 +136,8 @@ def _read(command: Any, path: tuple[str, ...]) -> Command:
         if each.hidden:
             continue
         if each.param_type_name == "argument":
-            arguments.append(Argument(each.metavar, bool(each.required)))
+            # A word behind `--` is nothing that the parser asks for: what is shown without brackets is required.
+            arguments.append(Argument(each.metavar, not each.metavar.startswith("[")))
             continue
         options.append(
             Option(
@@ -148,7 +149,7 @@ def _read(command: Any, path: tuple[str, ...]) -> Command:
             )
         )
     below = getattr(command, "commands", {})
-    names = [name for name in COMMANDS if name in below] or list(below)
+    names = list(below) if path else [name for name in COMMANDS if name in below]
     return Command(
         path=path,
         help=command.help or "",

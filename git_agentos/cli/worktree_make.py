@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from git_agentos.cli import text_worktree
+from git_agentos.cli import permission, text_worktree
 from git_agentos.cli.common import Id, Invocation, command
 
 
@@ -34,17 +34,22 @@ def create(
     ] = None,
     lock: Annotated[bool, typer.Option("--lock", help="Lock it, so that nobody removes it.")] = False,
     revive: Annotated[bool, typer.Option("--revive", help="Bring the archived worktree ID back.")] = False,
+    guard: Annotated[bool, typer.Option("--guard/--no-guard", help="Guard it: see guard enable.")] = True,
 ) -> None:
     """Make a worktree for the agent ID, on its own branch 'agent/ID'.
 
     It begins at a commit: HEAD, or what --from names; uncommitted changes stay where they are. Ignored files that
-    '.worktreeinclude' lists are copied into it, then the command in agentos.setup is run. If anything fails, nothing
-    is left.
+    '.worktreeinclude' lists are copied into it, then the command in agentos.setup is run. The guard is switched on in
+    it, unless --no-guard is given. If anything fails, nothing is left.
     """
     from git_agentos.worktree import create as making
 
+    if not guard:
+        permission.ask(run, "worktree", "create", id_, "--no-guard")
     context = run.workspace().context
-    made = making.create(context, id_, from_ref=from_ref, task=task, sparse=sparse or (), lock=lock, revive=revive)
+    made = making.create(
+        context, id_, from_ref=from_ref, task=task, sparse=sparse or (), lock=lock, revive=revive, guard=guard
+    )
     run.output.show("worktree", made, lambda style: text_worktree.created(made, style, revived=revive))
 
 

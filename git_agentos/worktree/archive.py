@@ -83,10 +83,16 @@ def last_record(context: Context, id_: str) -> Record:
 
 
 def revive(
-    context: Context, id_: str, *, task: str | None = None, sparse: Sequence[str] = (), lock: bool = False
+    context: Context,
+    id_: str,
+    *,
+    task: str | None = None,
+    sparse: Sequence[str] = (),
+    lock: bool = False,
+    guard: bool = True,
 ) -> Restoration:
     """Make the ended worktree `id_` again, exactly in the state that it was left in, ignored files, log and memory
-    included.
+    included; `guard` switches the guard on in it.
 
     It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
     nothing is left.
@@ -109,6 +115,7 @@ def revive(
         lock=lock,
         revived=replace(found.record, task=task or found.record.task),
         makes=move.head.ref if move.create else None,
+        guard=guard,
     )
 
     def bring_up(inner: Context, _: Record) -> Restoration:

@@ -15,7 +15,9 @@ from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError
-from git_agentos.git import process, refs
+from git_agentos.git import chained, process, refs
+from git_agentos.git.scan import Scan
+from git_agentos.guard import settings
 from git_agentos.worktree import create, end, intent, place, record
 from git_agentos.worktree.record import Record
 
@@ -104,8 +106,7 @@ def _complete(context: Context, id_: str, *, push: bool) -> Completion:
     if head.commit is None:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
     log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
-    origin = inner.origin(trigger="task_complete", description=f"worktree {id_} complete", task_id=known.task)
-    taken = take.take(inner.repository, inner.settings, origin)
+    saved = _save(inner, known)
     try:
         record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=create.now()))
     except OSError as error:
@@ -114,8 +115,7 @@ def _complete(context: Context, id_: str, *, push: bool) -> Completion:
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)
     files = _changes(inner, base, head.commit)
-    checkpoint = taken.checkpoint
-    uncommitted = sorted({*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files})
+    checkpoint, uncommitted = saved
     title = _title(known, commits)
     request = _Request(inner, known, branch, base, head.commit, commits, files, checkpoint, uncommitted)
     document = request.document(title)
@@ -138,6 +138,21 @@ def _complete(context: Context, id_: str, *, push: bool) -> Completion:
         pull_request=sent.address,
         problems=sent.problems,
     )
+
+
+def _save(inner: Context, known: Record) -> tuple[Checkpoint, list[str]]:
+    """The last checkpoint, and the paths that no commit has. With `agentos.auto.onTaskComplete` off, none is taken: it
+    is the newest that there is."""
+    guard = settings.read(inner.location.root, inner.location.environment())
+    newest = None if guard.auto_on("onTaskComplete") else timeline.newest(inner.repository, inner.timeline)
+    if newest is None:
+        origin = inner.origin(trigger="task_complete", description=f"worktree {known.id} complete", task_id=known.task)
+        checkpoint = take.take(inner.repository, inner.settings, origin).checkpoint
+        paths = {*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files}
+        return checkpoint, sorted(paths)
+    found = Scan(inner.location).read()
+    dirty = {*(each.path for each in found.changed), *(each.path for each in found.unmerged), *found.untracked}
+    return format.read(inner.repository, newest.checkpoint), sorted(os.fsdecode(path) for path in dirty)
 
 
 def _commits(context: Context, base: str, head: str) -> list[Commit]:
@@ -303,8 +318,9 @@ def _send(context: Context, known: Record, branch: str | None, title: str, docum
         return _Sent(None, None, ["there is no remote to push to (git remote add origin URL)"])
     env = context.location.environment()
     try:
-        # The user's own push: with their configuration and their hooks.
-        process.run(["push", "--set-upstream", remote, branch], cwd=context.location.root, env=env, fixed=False)
+        # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
+        args = [*chained.options(context.location), "push", "--set-upstream", remote, branch]
+        process.run(args, cwd=context.location.root, env=env, fixed=False)
     except GitCommandError as error:
         return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])
     url = context.settings.values.get(f"remote.{remote}.url", [""])[-1]

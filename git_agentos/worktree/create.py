@@ -8,6 +8,7 @@ between takes everything back, and so does `worktree repair` where the process w
                 HEAD goes to it; the sparse checkout is set up
     then        files are checked out, set-up files copied, submodules initialised, the set-up command run (`setup`)
     then        what the caller wants in it: a first checkpoint, or a state restored
+    then        the guard is switched on in it, unless it is not wanted
     last        the record: from here on it is a managed worktree
 """
 
@@ -37,6 +38,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
+from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, place, pool, record, setup, survey
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.place import Place
@@ -58,7 +60,7 @@ class Wanted(NamedTuple):
 
     `base_ref` is what the user called the commit `base_sha`. `detached` leaves HEAD at the commit, not on the branch.
     `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
-    who fills it; `makes` is the ref that this one will make.
+    who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it.
     """
 
     id: str
@@ -70,6 +72,7 @@ class Wanted(NamedTuple):
     detached: bool = False
     revived: Record | None = None
     makes: str | None = None
+    guard: bool = True
 
 
 def create(
@@ -81,11 +84,12 @@ def create(
     sparse: Sequence[str] = (),
     lock: bool = False,
     revive: bool = False,
+    guard: bool = True,
 ) -> Worktree:
     """Make the worktree `id_` on its branch `agent/<id_>`, ready for work, with a first checkpoint in it.
 
     `from_ref` is a commit, HEAD of where one stands without it; `sparse` are folders. `revive` brings an archived
-    worktree back instead. On any error nothing is left.
+    worktree back instead. `guard` switches the guard on in it. On any error nothing is left.
     """
     place.check_id(id_)
     if revive:
@@ -93,10 +97,10 @@ def create(
             raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
         from git_agentos.worktree import archive
 
-        archive.revive(context, id_, task=task, sparse=sparse, lock=lock)
+        archive.revive(context, id_, task=task, sparse=sparse, lock=lock, guard=guard)
         return _shown(context, id_)
     base_ref, base_sha = _base(context, from_ref)
-    wanted = Wanted(id_, base_ref, base_sha, task, _folders(context, base_sha, sparse), lock)
+    wanted = Wanted(id_, base_ref, base_sha, task, _folders(context, base_sha, sparse), lock, guard=guard)
     return _shown(context, id_, make(context, wanted, _open))
 
 
@@ -165,6 +169,7 @@ def make(context: Context, wanted: Wanted, fill: Callable[[Context, Record], T])
         work.check_out()
         made = work.make_ready()
         done = fill(work.inner, made)
+        work.guard()
         record.write(work.inner.location.git_dir, made)
     pool.refill(context)
     return done
@@ -222,6 +227,7 @@ class _Work:
             "timeline": timeline.tip(self._common, wanted.id),
             "exclude": self._place.exclude,
             "worktree_config": bool(wanted.sparse) and not _has_worktree_config(self._context),
+            "guard": not enable.is_shared(self._common),
         }
         self._note(**fields)
 
@@ -310,6 +316,13 @@ class _Work:
         )
         return setup.prepare(self._context, self.inner, made, owner=self._owner)
 
+    def guard(self) -> None:
+        """Switch the guard on; off, where git has copied it from the worktree that the command was given in."""
+        if self._wanted.guard:
+            enable.enable(self.location)
+        else:
+            enable.forget(self.location)
+
     def end(self) -> None:
         assert self._intent is not None
         intent.finish(self._intent)
@@ -355,7 +368,8 @@ def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
 
     `parents` are the folders above that are made, outermost first; `branch` the ref that is made, `timeline` where its
     timeline was before; `exclude` the line that is added to `info/exclude`; `worktree_config` tells that
-    extensions.worktreeConfig is set; `claimed` is the prepared worktree that is taken.
+    extensions.worktreeConfig is set, `guard` that the guard is brought into the repository; `claimed` is the prepared
+    worktree that is taken.
     """
     return {
         "path": path,
@@ -365,6 +379,7 @@ def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
         "timeline": None,
         "exclude": None,
         "worktree_config": False,
+        "guard": False,
         "claimed": None,
     }
 
@@ -379,7 +394,10 @@ def take_back(location: Location, begun: Intent) -> None:
         path = fields["path"]
         _remove(path)
         for git_dir in _entries_made(location, path, fields):
+            enable.withdraw(location, git_dir)
             _remove(git_dir)
+        if fields.get("guard"):
+            enable.tidy(location)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(location.common_dir, "worktrees"))
         if fields["branch"] is not None:

@@ -40,6 +40,7 @@ from git_agentos.git import consolidate, locks, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, read_config
+from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, losses, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
@@ -384,6 +385,7 @@ class _End:
                 raise
             self.done = True
             self._forget_branch()
+            unguard(self.location)
         intent.finish(self.intent)
         trash.delete([bin_])
         return self.result
@@ -447,6 +449,12 @@ def move_back(location: Location, begun: Intent) -> None:
         os.rename(fields["folder"], fields["path"])
     trash.unmark(git_dir)
     trash.tidy(Bin(fields["folder"], fields["entry"]))
+
+
+def unguard(location: Location) -> None:
+    """Take away what all guarded worktrees share if this was the last one; nothing depends on it."""
+    with contextlib.suppress(AgentosError, OSError):
+        enable.tidy(location)
 
 
 def forget_branch(repository: Repository, branch: str) -> None:

@@ -20,16 +20,17 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from git_agentos.errors import LockedError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.git import locks, worktrees
 from git_agentos.git.location import Location
 
 _FOLDER = "worktrees"
 _VERSION = 1
 _PATIENCE = 0.3
+
+turn = worktrees.turn
 
 
 class Intent(NamedTuple):
@@ -43,14 +44,6 @@ class Intent(NamedTuple):
     operation: str
     fields: dict[str, Any]
     owner: int = -1
-
-
-@contextlib.contextmanager
-def turn(location: Location) -> Iterator[None]:
-    """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
-    folder = locks.own_folder(location.shared_state_dir)
-    with locks.turn_at(os.path.join(folder, "worktrees.turn")):
-        yield
 
 
 def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent:

@@ -180,6 +180,7 @@ class _Work:
         else:
             if fields["ref"] is not None:
                 end.forget_branch(self.context.repository, fields["ref"].removeprefix(place.HEADS))
+            end.unguard(self.location)
         intent.end(found)
         self.thrown.append(Bin(folder, fields["entry"]))
         return words

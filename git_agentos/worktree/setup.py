@@ -24,9 +24,8 @@ from git_agentos import processes
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import process, scan
+from git_agentos.git import process, scan, worktrees
 from git_agentos.git.location import Location, locate
-from git_agentos.worktree import record
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
@@ -58,28 +57,13 @@ def command_of(location: Location) -> str | None:
     found: str | None = None
     for n in range(0, len(fields) - 2, 3):
         scope, origin, value = (os.fsdecode(field) for field in fields[n : n + 3])
-        if scope not in _OWN_SCOPES or not _is_own(location, origin):
+        if scope not in _OWN_SCOPES or not worktrees.is_own_file(origin, location.root, location.common_dir):
             raise ConfigurationError(
                 f"'{SETUP}' is set in '{origin.removeprefix('file:')}', which is not your own configuration",
                 f"no command is taken from there; if you trust it: git config {SETUP} COMMAND",
             )
         found = value
     return found or None
-
-
-def _is_own(location: Location, origin: str) -> bool:
-    """Whether a value comes from outside of every worktree, or from the repository's own git directory."""
-    kind, _, name = origin.partition(":")
-    if kind != "file":
-        return kind == "command line"
-    path = os.path.realpath(os.path.join(location.root, name))
-    if path == os.path.join(location.common_dir, "config"):
-        return True
-    roots = [location.root, os.path.realpath(location.common_dir.removesuffix(os.sep + ".git"))]
-    for git_dir in record.entries(location.common_dir):
-        with contextlib.suppress(OSError):
-            roots.append(os.path.realpath(record.root_of(git_dir)))
-    return not any(path.startswith(root + os.sep) for root in roots)
 
 
 def _run(command: str, inner: Context, made: Record) -> None:

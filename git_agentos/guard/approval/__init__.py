@@ -1,0 +1,1 @@
+"""Approvals: what is asked, what is granted, and who may answer."""

@@ -1,0 +1,156 @@
+"""The files of requests for approval and of decisions: whole or not there, never changed, known to be ours.
+
+Every file is written under another name and linked into place, so the first of two wins and a process that is killed
+leaves nothing half done. It holds one JSON object with a code (`mac`) by the user's key (`guard.keys`), since agents
+can write to the git directory. `guard.approvals` says what is in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from git_agentos.git import locks
+from git_agentos.guard import ancestry
+from git_agentos.guard.ancestry import Process
+from git_agentos.guard.approval import keys
+
+DEFAULT_EXPIRY = 3600.0
+_FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
+FOLDERS = ("requests", "grants", "used", "running")
+
+
+class Store(NamedTuple):
+    """Where the documents of a repository are, and by which key they are read and made.
+
+    `key` is None where none can be had. `expiry` is in seconds; `clock` tells the time.
+    """
+
+    folder: str
+    key: bytes | None
+    expiry: float = DEFAULT_EXPIRY
+    clock: Callable[[], float] = time.time
+
+
+def store(
+    common_dir: str, environment: Mapping[str, str], *, expiry: float = DEFAULT_EXPIRY, make: bool = True
+) -> Store:
+    """The store of a repository; with `make` its folders are there afterwards, and the key where it can be had."""
+    folder = os.path.join(common_dir, "agentos", "approvals")
+    if make:
+        locks.own_folder(os.path.dirname(folder))
+        locks.own_folder(folder)
+        for name in FOLDERS:
+            locks.own_folder(os.path.join(folder, name))
+    return Store(folder, keys.key(environment, make=make), expiry)
+
+
+def path(place: Store, kind: str, name: str, end: str = ".json") -> str:
+    return os.path.join(place.folder, kind, name + end)
+
+
+def file_name(name: str) -> str:
+    return name + ".json"
+
+
+def put(place: Store, kind: str, name: str, body: Mapping[str, Any], *, end: str = ".json") -> bool:
+    """Write a document, durably; false where there is one already."""
+    text = _canonical(kind, name, body)
+    document = {**body, "mac": None if place.key is None else keys.code(text, place.key)}
+    target = path(place, kind, name, end)
+    temporary = os.path.join(place.folder, kind, f".{os.getpid()}-{os.urandom(6).hex()}")
+    try:
+        with open(temporary, "x", encoding="ascii") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str, Any] | None:
+    """A document that is whole, and known to be ours by its code; None for any other.
+
+    `sealed=False` takes one without a code too: of a request, the id already says whether it is what was asked.
+    """
+    source = path(place, kind, name)
+    try:
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            body = json.loads(file.read(1 << 20))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    mac = body.pop("mac", None)
+    if place.key is not None and mac is not None:
+        return body if keys.is_code(_canonical(kind, name, body), mac, place.key) else None
+    if place.key is None and (kind != "grants" or _cannot_be_written(os.path.dirname(source))):
+        return body
+    return body if mac is None and not sealed else None
+
+
+def _cannot_be_written(folder: str) -> bool:
+    """Whether a folder is on a read-only mount: what lies in it was not put there from here."""
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _canonical(kind: str, name: str, body: Mapping[str, Any]) -> bytes:
+    return f"git-agentos {kind} {name}\0{json.dumps(body, sort_keys=True)}".encode("ascii")
+
+
+def name(process: Process) -> str:
+    return f"{process.pid}-{''.join(c for c in process.start if c.isalnum())}"
+
+
+def boot() -> str:
+    """What tells one run of the system from the next: process numbers and times begin anew with each."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""
+
+
+def stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(os.path.join(place.folder, kind)) as found:
+        yield from found
+
+
+def drop_ended(place: Store) -> None:
+    """Remove the passes of processes that have ended."""
+    for entry in _entries(place, "running"):
+        pid = entry.name.partition("-")[0]
+        process = ancestry.identify(int(pid)) if pid.isdigit() else None
+        if process is None or file_name(name(process)) != entry.name:
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def forget(place: Store) -> None:
+    """Remove what is long over, and what killed processes were writing."""
+    now = time.time()
+    for kind in FOLDERS:
+        for entry in _entries(place, kind):
+            with contextlib.suppress(OSError):
+                age = now - entry.stat(follow_symlinks=False).st_mtime
+                if age > (3600 if entry.name.startswith(".") else _FORGET_AFTER):
+                    os.unlink(entry.path)

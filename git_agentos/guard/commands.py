@@ -1,0 +1,327 @@
+"""Any program's command line, and shell text: the git calls in it, judged, and what else would damage a repository.
+
+`judge_argv` and `judge_text` answer with one judgement; `steps` with one for each command that is not harmless, which
+the harness layer acts on one by one, since what is asked for and granted is one command.
+
+What is looked for beside git: writes into a git directory (`git-dir-write`), code with git in it (`interpreter`), a
+program that cannot be known (`unresolved`), text that cannot be read (`shell-error`). Everything else is allowed; where
+it deletes or overwrites files, the judgement has a `save`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.errors import GuardError
+from git_agentos.guard import settings as configuration
+from git_agentos.guard.call import Call
+from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
+from git_agentos.guard.identity import Who
+from git_agentos.guard.policy import operations
+from git_agentos.guard.settings import GuardSettings
+from git_agentos.guard.shell import programs, programs_code, programs_files
+from git_agentos.guard.shell.shell_run import FILE, Program, Shell
+from git_agentos.guard.shell.shell_state import State
+from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell.words import UNKNOWN, known, shown
+
+_DEEPEST = 25
+_MOST_JUDGED = 250
+# Where git finds the user's configuration.
+_USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_NOTHING = Judgement(Decision(ALLOW, []))
+# What is allowed since nothing would be lost here; where it happens is not known.
+_DEPENDS_ON_PLACE = frozenset({"checkout-paths", "remove", "move", "apply", "sparse-widen"})
+_REV_PARSE = {"--show-toplevel": 0, "--git-dir": 1, "--absolute-git-dir": 1, "--git-common-dir": 2}
+
+
+class Step(NamedTuple):
+    """One command that a text would run, and what is decided about it. Parts of `call.argv` may be unknown."""
+
+    call: Call
+    judgement: Judgement
+
+
+def judge_argv(call: Call, who: Who, settings: GuardSettings | None = None) -> Judgement:
+    """What is decided about a program's command line, whatever program it is."""
+    judging = _Judging(who, settings, call)
+    if judging.is_free():
+        return _NOTHING
+    try:
+        judging.start(Program(call.argv, call.environment, call.cwd))
+    except (ShellError, RecursionError) as error:
+        judging.unread(call, str(error) if isinstance(error, ShellError) else "it is nested too deeply")
+    except GuardError as error:
+        judging.unread(call, error.message, error.hint)
+    return merged(judging.steps)
+
+
+def judge_text(text: str, call: Call, who: Who, settings: GuardSettings | None = None) -> Judgement:
+    """What is decided about shell text; `call` says where it runs (its argv is not looked at)."""
+    return merged(steps(text, call, who, settings))
+
+
+def steps(text: str, call: Call, who: Who, settings: GuardSettings | None = None) -> list[Step]:
+    """The commands of a shell text that are judged, in the order in which they would run."""
+    judging = _Judging(who, settings, call)
+    if judging.is_free():
+        return []
+    try:
+        judging.shell.text(text, State(call.environment, call.cwd))
+    except (ShellError, RecursionError) as error:
+        judging.unread(call, str(error) if isinstance(error, ShellError) else "it is nested too deeply")
+    except GuardError as error:
+        judging.unread(call, error.message, error.hint)
+    return judging.steps
+
+
+def merged(found: Sequence[Step]) -> Judgement:
+    """One judgement of many: the worst wins, the operations of all are told, everything is saved."""
+    if not found:
+        return _NOTHING
+    worst = found[0].judgement
+    for step in found[1:]:
+        if worse(step.judgement.decision.decision, worst.decision.decision) != worst.decision.decision:
+            worst = step.judgement
+    rest = [step.judgement for step in found if step.judgement is not worst]
+    names = list(dict.fromkeys((*worst.decision.operations, *(n for each in rest for n in each.decision.operations))))
+    saves = [each.save for each in (worst, *rest) if each.save is not None and each.root == worst.root]
+    save = None
+    if saves:
+        save = Save(
+            frozenset().union(*(each.ignored for each in saves)),
+            any(each.everything_ignored for each in saves),
+            tuple(dict.fromkeys(commit for each in saves for commit in each.commits)),
+        )
+    savable = all(each.savable for each in (worst, *rest) if each.decision.decision != ALLOW)
+    decision = Decision(
+        worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
+    )
+    return Judgement(decision, save, savable, worst.root)
+
+
+class _Judging:
+    """Takes note of each program that is started, and of what is decided about it."""
+
+    def __init__(self, who: Who, settings: GuardSettings | None, call: Call) -> None:
+        self.who = who
+        self.call = call
+        self.shell = Shell(self.start)
+        self.steps: list[Step] = []
+        self.depth = 0
+        self._settings = {call.cwd: settings} if settings is not None else {}
+        self._seen: dict[tuple[object, ...], None] = {}
+        self._judged: set[tuple[object, ...]] = set()
+
+    def is_free(self) -> bool:
+        """Whether nothing is stopped and nothing is saved: a person, unless configuration says otherwise."""
+        return self.who.agent is None and not self.settings(self.call.cwd, self.call.environment).everyone
+
+    def settings(self, directory: str, environment: Mapping[str, str]) -> GuardSettings:
+        if directory not in self._settings:
+            self._settings[directory] = configuration.read(directory, environment)
+        return self._settings[directory]
+
+    # -- programs
+
+    def start(self, program: Program) -> str:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ShellError("its commands start each other too often")
+        try:
+            return self._start(program)
+        finally:
+            self.depth -= 1
+
+    def _start(self, program: Program) -> str:
+        # `=git` is what zsh finds on PATH.
+        name = programs.base(program.argv[0]).removeprefix("=") if program.argv else ""
+        self._files(program)
+        if name == ":":
+            return ""
+        if not known(name) or (not known(program.argv[0]) and not name):
+            self._note(program, [Operation("unresolved", shown(program.argv[:1]))])
+            return UNKNOWN
+        if any(mark in name for mark in "*?["):
+            self._note(program, [Operation("unresolved", name)])
+            return UNKNOWN
+        if name in ("git", "hub") or name.startswith("git-"):
+            first = program.argv[0] if known(program.argv[0]) and not program.argv[0].startswith("=") else name
+            return self._git(program._replace(argv=(first, *program.argv[1:])))
+        inner = programs.unwrap(program.argv, program.stdin)
+        if inner:
+            said = UNKNOWN
+            for each in inner:
+                said = self._inner(program, each)
+            return said
+        code = programs_code.code_of(name, program.argv, program.stdin, program.stdin == FILE)
+        for given in code or ():
+            text = program.feeds.get(given, given)
+            if not text.strip(UNKNOWN):
+                self._note(program, [Operation("unresolved", name)] if text else [])
+            elif programs_code.may_run_git(text):
+                self._note(program, [Operation("interpreter", name)])
+        return _said(name, program)
+
+    def _inner(self, program: Program, inner: programs.Inner) -> str:
+        environment = {} if inner.cleared else dict(program.environment)
+        for key, value in inner.environment.items():
+            if value is None:
+                environment.pop(key, None)
+            else:
+                environment[key] = value
+        state = State(environment, program.directory, program.lost or inner.doubt)
+        state.positional, state.feeds = inner.positional, dict(program.feeds)
+        if inner.name is not None:
+            state.variables["0"] = ((inner.name,),)
+        if inner.directory is not None:
+            self.shell.move(state, inner.directory)
+        stdin = program.stdin
+        text = inner.text
+        if inner.reads:
+            text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
+            if text is None or text == FILE:
+                return UNKNOWN  # nothing, or a file: it is not read
+            stdin = None
+        if text is not None:
+            return self.shell.text(text, state, stdin)
+        if not inner.argv:
+            return UNKNOWN
+        return self.start(
+            program._replace(
+                argv=inner.argv, environment=environment, directory=state.directory, lost=state.lost, writes=()
+            )
+        )
+
+    def _git(self, program: Program) -> str:
+        from git_agentos.guard.judge import judge
+
+        unknown = [key for key, value in program.environment.items() if key.startswith("GIT_") and not known(value)]
+        if unknown:
+            self._note(program, [Operation("unresolved", unknown[0])])
+        call = _call(program)
+        place = (
+            call.argv,
+            call.cwd,
+            program.lost,
+            *(call.environment.get(key) for key in self._telling(call.environment)),
+        )
+        if place in self._judged:
+            return _git_said(program)
+        self._judged.add(place)
+        if len(self._judged) > _MOST_JUDGED:
+            raise ShellError("it runs git too often")
+        same = all(
+            self.call.environment.get(key) == call.environment.get(key)
+            for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
+        )
+        judgement = judge(call, self.who, self._settings.get(program.directory) if same else None)
+        changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
+        if changed:
+            # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
+            users = {key: self.call.environment[key] for key in changed if key in self.call.environment}
+            rest = {key: value for key, value in call.environment.items() if key not in changed}
+            there = Step(call, judge(call._replace(environment={**rest, **users}), self.who))
+            judgement = merged([Step(call, judgement), there])
+        decision = judgement.decision
+        if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
+            self._note(program, [Operation("unresolved", "where it runs")])
+        self._step(call, judgement)
+        return _git_said(program)
+
+    @staticmethod
+    def _telling(environment: Mapping[str, str]) -> list[str]:
+        """The variables that git takes its configuration and its place from."""
+        return [key for key in environment if key.startswith("GIT_") or key in ("HOME", "XDG_CONFIG_HOME")]
+
+    # -- files
+
+    def _files(self, program: Program) -> None:
+        """Take note of what a program does to files."""
+        touched = programs_files.touched(program.argv) if program.argv and known(program.argv[0]) else None
+        writes = programs_files.Files(tuple(w for w in program.writes if not w.startswith("/dev/")))
+        for files, loses in ((touched, touched is not None and touched.loses), (writes, bool(writes.paths))):
+            if files is None or not (files.paths or files.trees):
+                continue
+            own = programs_files.git_directories(program.directory)
+            found = programs_files.in_git_directory(files, program.directory, own)
+            if found is not None:
+                self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            elif loses and own and programs_files.exists(files, program.directory):
+                root = os.path.realpath(os.path.dirname(own[0]))
+                self._step(_call(program), Judgement(Decision(ALLOW, []), Save(), True, root))
+
+    # -- notes
+
+    def unread(self, call: Call, reason: str, instead: str | None = None) -> None:
+        """Take note of text that cannot be read."""
+        settings = self.settings(call.cwd, call.environment)
+        reason = reason if reason.startswith("shell text") else f"the shell text cannot be read: {reason}"
+        decision = operations.decision([Operation("shell-error")], settings, reason=reason, instead=instead)
+        self._step(call, Judgement(decision))
+
+    def _note(self, program: Program, found: list[Operation]) -> None:
+        if found:
+            call = _call(program)
+            settings = self.settings(self.call.cwd, self.call.environment)
+            own = programs_files.git_directories(program.directory)
+            root = os.path.realpath(os.path.dirname(own[0])) if own else None
+            decision = operations.decision(found, settings)
+            save = Save() if root is not None and decision.decision != ALLOW else None
+            self._step(call, Judgement(decision, save, False, root))
+
+    def _step(self, call: Call, judgement: Judgement) -> None:
+        if self.who.agent is None and judgement.decision.decision != ALLOW:
+            judgement = judgement._replace(decision=Decision(ALLOW, judgement.decision.operations))
+        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root)
+        if key not in self._seen:
+            self._seen[key] = None
+            self.steps.append(Step(call, judgement))
+
+
+def _call(program: Program) -> Call:
+    """The call, with an environment that a process can have. What only writes is told as the shell has it."""
+    argv = (">", *program.writes) if program.argv[:1] == (":",) and program.writes else tuple(program.argv)
+    environment = program.environment
+    if any(UNKNOWN in value for value in environment.values()):
+        environment = {key: value.replace(UNKNOWN, "") for key, value in environment.items()}
+    return Call(argv, program.directory, environment)
+
+
+# -- what programs print -----------------------------------------------------------------------------------------------
+
+
+def _said(name: str, program: Program) -> str:
+    """What a harmless program prints, where that is easily told."""
+    operands = [word for word in program.argv[1:] if not word.startswith("-")]
+    if name in ("cat", "tee"):
+        return (program.stdin or "") if not operands or name == "tee" else FILE
+    if name in ("which", "whence") and len(operands) == 1:
+        return operands[0] + "\n"
+    if name in ("dirname", "basename") and operands and known(operands[0]):
+        return (os.path.dirname(operands[0]) or "." if name == "dirname" else os.path.basename(operands[0])) + "\n"
+    return UNKNOWN
+
+
+def _git_said(program: Program) -> str:
+    """What git prints about where it is: it is what the next command is often told."""
+    words = list(program.argv[1:])
+    if program.lost or not words or any(key in program.environment for key in ("GIT_DIR", "GIT_WORK_TREE")):
+        return UNKNOWN
+    own = programs_files.git_directories(program.directory)
+    if not own:
+        return UNKNOWN
+    if words[0] == "rev-parse" and len(words) == 2 and words[1] in _REV_PARSE:
+        which = min(_REV_PARSE[words[1]], len(own) - 1)
+        return (os.path.dirname(own[0]) if which == 0 else own[which]) + "\n"
+    if words in (
+        ["branch", "--show-current"],
+        ["rev-parse", "--abbrev-ref", "HEAD"],
+        ["symbolic-ref", "--short", "HEAD"],
+    ):
+        head = programs_files.first_line(os.path.join(own[min(1, len(own) - 1)], "HEAD"))
+        if head.startswith("ref: refs/heads/"):
+            return head.removeprefix("ref: refs/heads/") + "\n"
+    return UNKNOWN

@@ -1,0 +1,70 @@
+"""Operations, and what is decided about them: the vocabulary of the guard.
+
+An operation is a canonical name for what a command does, however it is spelled: `reset-hard` for `git reset --hard`,
+`git-reset --har` and `git -C . reset --hard`. The names are the keys of `agentos.policy.<operation>`, so they are git
+variable names: lower-case letters, digits and dashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+ALLOW, APPROVE, FORBID = "allow", "approve", "forbid"
+_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
+
+
+class Operation(NamedTuple):
+    """What a command does. `subject` is what it acts on, for messages (`refs/heads/main`, `3 files`; may be empty)."""
+
+    name: str
+    subject: str = ""
+
+
+class Save(NamedTuple):
+    """What must be saved before a command runs, beside the visible working state.
+
+    `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
+    stands for all of them. `commits` are ids of commits that no ref may reach afterwards.
+    """
+
+    ignored: frozenset[bytes] = frozenset()
+    everything_ignored: bool = False
+    commits: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is decided about a command; the fields are the keys of JSON kind `decision`.
+
+    `decision` is `allow`, `approve` or `forbid`; `operations` their names, the worst first; `rule` what decided
+    (`reset-hard`, or the configuration key where one did); `reason` and `instead` (the safe command to use) are for
+    people, null where it is allowed; `checkpoint` the id of the one that was taken, null where none was.
+    """
+
+    decision: str
+    operations: list[str]
+    rule: str | None = None
+    reason: str | None = None
+    instead: str | None = None
+    checkpoint: str | None = None
+
+
+class Judgement(NamedTuple):
+    """A decision and what acting on it takes.
+
+    `save` is what has to be saved before the command runs or is stopped, None where it cannot lose anything.
+    `savable` tells that a checkpoint with `save` holds everything that the command would lose, so that
+    `agentos.guard.mode = save` may let it run. `root` is the worktree that the command works in, None outside of one.
+    """
+
+    decision: Decision
+    save: Save | None = None
+    savable: bool = False
+    root: str | None = None
+
+
+def worse(one: str, other: str) -> str:
+    """The stricter of two decisions."""
+    return one if _RANK[one] >= _RANK[other] else other

@@ -1,0 +1,393 @@
+"""Acting on a judgement: checkpoint, approval, log. What every layer calls before a command runs, or does not.
+
+    allow               runs; with something to save, after a checkpoint
+    approve, forbid     `agentos.guard.mode = save`, and all that it loses can be saved: a checkpoint, and it runs
+    approve             a grant for it: a checkpoint, the grant is used up, it runs; else a request, and it stops
+    forbid              a checkpoint, and it stops
+
+What an agent would lose and cannot be saved stops its command; a person's command always runs, with a warning. One
+that runs by a grant has passed, with everything below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from git_agentos.errors import AgentosError
+from git_agentos.git.location import Location, locate
+from git_agentos.guard import ancestry, wording
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
+from git_agentos.guard.identity import ILL_FORMED, Who
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
+    from git_agentos.guard.approval.approvals import Approval, Asked, Store
+    from git_agentos.guard.call import Call
+    from git_agentos.guard.settings import GuardSettings
+
+HARNESS = "harness"
+LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
+_GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given; git itself has gone to the root by then
+_PAUSE = 0.5  # seconds between two looks at a request that is waited for
+_OTHER_WORKTREE = "another worktree of this repository"
+
+
+class Verdict(NamedTuple):
+    """Whether the command runs. `decision` is the judgement's, with the checkpoint that was taken; `approval` the id of
+    the grant that let it run or of the request that waits; `message` what to tell on stderr, lines without a final
+    newline, empty where there is nothing to tell."""
+
+    run: bool
+    decision: Decision
+    approval: str | None
+    message: str
+
+
+def enforce(
+    call: Call,
+    judgement: Judgement,
+    who: Who,
+    *,
+    layer: str,
+    pid: int,
+    settings: GuardSettings,
+    wait: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Verdict:
+    """Do what `judgement` takes before `call` may run, and say whether it may.
+
+    `layer` is one of `LAYERS`; `pid` the process that the command is, or will be (the shim becomes git). With `wait`,
+    an operation that needs approval waits for it, and `tell` is told so.
+    """
+    if judgement.decision.decision == ALLOW and judgement.save is None:
+        return Verdict(True, judgement.decision, None, "")
+    return _Case(call, judgement, who, layer, pid, settings, tell if wait else None).verdict()
+
+
+class _Case:
+    """One command that may lose something or needs leave."""
+
+    def __init__(
+        self,
+        call: Call,
+        judgement: Judgement,
+        who: Who,
+        layer: str,
+        pid: int,
+        settings: GuardSettings,
+        waiting: Callable[[str], None] | None,
+    ) -> None:
+        self.call = call
+        self.judgement = judgement
+        self.decision = judgement.decision
+        self.who = who
+        self.layer = layer
+        self.pid = pid
+        self.settings = settings
+        self.waiting = waiting
+        self.location = self._locate()
+        self.context: Context | None = None
+        self.incomplete = ""  # why a checkpoint does not hold everything, or could not be taken
+        self.notes: list[str] = []
+
+    def verdict(self) -> Verdict:
+        if self.who.agent is None:
+            return self._of_person()
+        passed = None
+        if self.location is not None:
+            passed = approvals.passes(self.location.common_dir, self.pid, self.call.environment)
+        if passed is not None:
+            return self._passed(passed)
+        if self.decision.decision == ALLOW:
+            return self._allowed()
+        if self.settings.mode == "save" and self.judgement.savable and self._saves():
+            return self._saved()
+        if self.decision.decision == APPROVE:
+            return self._with_approval()
+        return self._forbidden()
+
+    # -- the ways it can go --------------------------------------------------------------------------------------------
+
+    def _of_person(self) -> Verdict:
+        """Nothing of a person's is ever stopped."""
+        if self.judgement.save is None or not self._saves():
+            return Verdict(True, self.decision, None, "")
+        self._save(whole=True)
+        lines = self._way_back()
+        if self.incomplete:
+            said = wording.told(f"warning: '{self._command}' runs, and what it loses is not saved: {self.incomplete}")
+        else:
+            said = wording.told(f"saved what '{self._command}' may lose", lines) if lines else ""
+        self._log("saved", run=True)
+        return self._verdict(True, message=self._with_notes(said))
+
+    def _passed(self, passed: approvals.Pass) -> Verdict:
+        """A part of a command that was let through. What is another command line than that may still be risky."""
+        if self.judgement.save is not None and self._saves() and passed.bound != approvals.digest(self.call.argv):
+            self._save(whole=True)
+            if self.incomplete:
+                return self._stop(f"it would lose what cannot be saved: {self.incomplete}")
+        return self._verdict(True, approval=passed.id)
+
+    def _allowed(self) -> Verdict:
+        if not self._saves():
+            return Verdict(True, self.decision, None, "")
+        self._save(whole=False)
+        if self.decision.checkpoint is None:
+            return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
+        self._log("allowed", run=True)
+        return self._verdict(True)
+
+    def _saved(self) -> Verdict:
+        self._log_before("saved")
+        self._save(whole=True)
+        if self.incomplete:
+            return self._stop(f"it would lose what cannot be saved: {self.incomplete}")
+        if not self._takes_the_log:
+            self._log("saved", run=True)
+        said = wording.told(f"saved what '{self._command}' may lose, and let it run", self._way_back())
+        return self._verdict(True, message=said)
+
+    def _forbidden(self) -> Verdict:
+        self._save(whole=False)
+        self._log("forbidden", run=False)
+        lines = [self._rule(), self._where_saved(), self._instead(), *self.notes]
+        return self._verdict(False, message=wording.stopped(self.call.argv, self.decision.reason, lines))
+
+    def _stop(self, reason: str) -> Verdict:
+        self._log("stopped", run=False, because=reason)
+        lines = [self._rule(), "nothing has changed", self._instead(), *self.notes]
+        return self._verdict(False, message=wording.stopped(self.call.argv, reason, lines))
+
+    # -- approval ------------------------------------------------------------------------------------------------------
+
+    def _with_approval(self) -> Verdict:
+        if self.location is None:
+            return self._stop(
+                f"{self.decision.reason or 'it needs approval'}, and outside of a repository nobody can be asked"
+            )
+        place = self._store(self.location)
+        asked = self._asked(self.location)
+        found = approvals.find_grant(place, asked, by_harness=self.layer == HARNESS)
+        if found is not None:
+            return self._granted(place, asked, found)
+        self._save(whole=False)
+        asked = asked._replace(checkpoint=self.decision.checkpoint)
+        found = approvals.request(place, asked, by_harness=self.layer == HARNESS)
+        if self.waiting is not None and found.state != approvals.DENIED:
+            self.waiting(wording.told(f"'{self._command}' waits for approval: git agentos approvals grant {found.id}"))
+            found = self._wait(place, found)
+            if found.state == approvals.GRANTED:
+                return self._granted(place, asked, found)
+        return self._refused(found)
+
+    def _granted(self, place: Store, asked: Asked, found: Approval) -> Verdict:
+        if self.judgement.save is not None and self._saves():
+            self._log_before("granted", approval=found.id)
+            self._save(whole=True)
+            if self.incomplete:
+                return self._stop(f"it is granted, and would lose what cannot be saved: {self.incomplete}")
+        if self.layer == HARNESS:
+            used = approvals.tell(place, found)
+        else:
+            process = ancestry.identify(self.pid)
+            used = process is not None and approvals.use(place, found, process)
+        if not used:
+            return self._refused(approvals.request(place, asked))
+        if not self._takes_the_log:
+            self._log("granted", run=True, approval=found.id)
+        return self._verdict(True, approval=found.id)
+
+    def _wait(self, place: Store, found: Approval) -> Approval:
+        while found.state == approvals.PENDING:
+            time.sleep(_PAUSE)
+            found = approvals.find(place, found.id)
+        return found
+
+    def _refused(self, found: Approval) -> Verdict:
+        if found.state == approvals.DENIED:
+            self._log("denied", run=False, approval=found.id)
+            note = f": {wording.printable(found.note)}" if found.note else ""
+            lines = [f"request {found.id} was denied{note}", self._where_saved(), self._instead(), *self.notes]
+            return self._verdict(False, found.id, wording.stopped(self.call.argv, self.decision.reason, lines))
+        self._log("waits for approval", run=False, approval=found.id)
+        lines = [
+            self._rule(),
+            f"request {found.id}: git agentos approvals grant {found.id} (not by you: by whoever runs you)",
+            "when it is granted, run the same command again",
+            self._where_saved(),
+            self._instead(),
+            *self.notes,
+        ]
+        return self._verdict(False, found.id, wording.waits(self.call.argv, self.decision.reason, lines))
+
+    def _store(self, location: Location) -> Store:
+        return approvals.store(location.common_dir, self.call.environment, expiry=self.settings.approval_expiry)
+
+    def _asked(self, location: Location) -> Asked:
+        from git_agentos.git import refs
+
+        head = refs.read_head(location)
+        names = tuple(self.decision.operations)
+        return approvals.Asked(
+            operation=names[0] if names else "unknown",
+            operations=names,
+            argv=tuple(wording.redacted(self.call.argv)),
+            bound=approvals.digest(self.call.argv),
+            cwd=os.path.realpath(self.call.cwd) if self.layer in _GIVEN_HERE else None,
+            worktree=location.root,
+            head=head.commit,
+            branch=head.ref,
+            agent=self.who.agent or ILL_FORMED,
+            reason=self.decision.reason or "",
+            instead=self.decision.instead or "",
+        )
+
+    # -- saving and telling --------------------------------------------------------------------------------------------
+
+    def _locate(self) -> Location | None:
+        for path in dict.fromkeys((self.judgement.root, self.call.cwd)):
+            if path is not None:
+                try:
+                    return locate(path, inherit=False)
+                except AgentosError:
+                    continue
+        return None
+
+    def _saves(self) -> bool:
+        return self.settings.auto_on("beforeRisky")
+
+    def _open(self) -> Context | None:
+        """The worktree, opened when it is needed: pygit2 is not loaded before."""
+        if self.context is None and self.location is not None:
+            from git_agentos.guard import saving
+
+            self.context = saving.context_at(self.location, self.who.agent, self.call.environment)
+        return self.context
+
+    def _save(self, *, whole: bool) -> None:
+        """Take the checkpoint that the judgement asks for, and note in `incomplete` what it does not hold."""
+        wanted = self.judgement.save
+        if wanted is None or not self._saves() or self.decision.checkpoint is not None:
+            return
+        try:
+            self._take(wanted, whole)
+        except (AgentosError, OSError) as error:
+            self.incomplete = str(error)
+            self.notes.append(f"no checkpoint could be taken: {wording.printable(str(error))}")
+
+    def _take(self, wanted: Save, whole: bool) -> None:
+        context = self._open()
+        if context is None:
+            self.incomplete = "the worktree that it works in is not known"
+            return
+        from git_agentos.guard import saving
+
+        meta = {"command": wording.command(self.call.argv, most=2000), "layer": self.layer}
+        with self._listening():
+            saved = saving.save(
+                context, wanted, description=f"before {self._command}", meta=meta, whole=whole
+            )  # fmt: skip
+        self.decision = replace(self.decision, checkpoint=saved.checkpoint.id)
+        cleans = any(name.startswith("clean") for name in self.decision.operations)
+        missing = [item for item in saved.skipped if cleans or item.reason != _OTHER_WORKTREE]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            self.incomplete = wording.printable(f"'{missing[0].path}'{more} ({missing[0].reason})")
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """What the domain warns of becomes a part of what is told."""
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            yield
+        self.notes += [f"warning: {wording.printable(str(each.message))}" for each in heard]
+
+    @property
+    def _command(self) -> str:
+        return wording.command(self.call.argv)
+
+    def _rule(self) -> str:
+        if self.who.agent == ILL_FORMED:
+            return "AGENTOS_AGENT_ID is no agent id: whoever sets it counts as an agent"
+        rule = self.decision.rule
+        return f"rule: {rule}" if rule is not None else ""
+
+    def _instead(self) -> str:
+        return f"instead: {wording.printable(self.decision.instead)}" if self.decision.instead else ""
+
+    def _where_saved(self) -> str:
+        saved = self.decision.checkpoint
+        if saved is None:
+            return "nothing has changed"
+        return f"nothing has changed; the state is saved as {saved[:8]} (git agentos restore {saved[:8]})"
+
+    def _way_back(self) -> list[str]:
+        saved = self.decision.checkpoint
+        if saved is None:
+            return []
+        commits = self.judgement.save.commits if self.judgement.save is not None else ()
+        return wording.way_back(saved, self.decision.operations, commits)
+
+    def _with_notes(self, said: str) -> str:
+        return "\n".join([said, *(f"  {note}" for note in self.notes)]) if said and self.notes else said
+
+    @property
+    def _takes_the_log(self) -> bool:
+        """Whether the command may delete the log along with all that is ignored: then the checkpoint has to carry the
+        entry, which is written first."""
+        save = self.judgement.save
+        return save is not None and save.everything_ignored and self._saves()
+
+    def _log_before(self, outcome: str, *, approval: str | None = None) -> None:
+        if self._takes_the_log:
+            self._log(outcome, run=True, approval=approval)
+
+    def _log(self, outcome: str, *, run: bool, approval: str | None = None, because: str | None = None) -> None:
+        """Tell the agent's log. A person's has an entry where there is a log; what goes wrong stops nothing."""
+        try:
+            with self._listening():
+                self._write(outcome, run, approval, because)
+        except (AgentosError, OSError) as error:
+            self.notes.append(f"warning: this was not written to the log: {wording.printable(str(error))}")
+
+    def _write(self, outcome: str, run: bool, approval: str | None, because: str | None) -> None:
+        context = self._open()
+        if context is None:
+            return
+        from git_agentos import log
+
+        if self.who.agent is None and not log.is_open(context):
+            return
+        details = {
+            "decision": self.decision.decision,
+            "operations": list(self.decision.operations),
+            "rule": self.decision.rule,
+            "reason": because or self.decision.reason,
+            "argv": wording.redacted(self.call.argv),
+            "layer": self.layer,
+            "identity": self.who.how,
+            "run": run,
+            "approval": approval,
+        }
+        names = ", ".join(self.decision.operations) or self.decision.decision
+        log.note(
+            context,
+            "decision",
+            f"guard: {outcome}: {names}: {self._command}",
+            details=details,
+            checkpoint_id=self.decision.checkpoint,
+        )
+
+    def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
+        return Verdict(run, self.decision, approval, message)
+
+
+__all__ = ["APPROVE", "FORBID", "HARNESS", "LAYERS", "Verdict", "enforce"]

@@ -1,0 +1,439 @@
+"""A call -> a judgement: what a git command line would do, and whether it may. Reads, changes nothing.
+
+The command line is taken apart (`git_line`), its family reads it (`families`) and asks the repository what it has to
+know (`facts`); the operations that come out are decided by the table and the configuration (`operations`, `settings`).
+Aliases are judged by what they expand to, and commands that a command runs by what they do.
+
+Of a person nothing is stopped, and where `agentos.guard.everyone` is set, what could be lost is saved.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from git_agentos.errors import ConfigurationError, UnreadableConfiguration
+from git_agentos.git import process
+from git_agentos.guard import settings as settings_module
+from git_agentos.guard.call import Call
+from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
+from git_agentos.guard.identity import Who
+from git_agentos.guard.policy import config_keys, families, git_line, operations
+from git_agentos.guard.policy.facts import Facts
+from git_agentos.guard.policy.families_refs import OURS
+from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.reading import Reading
+from git_agentos.guard.settings import GuardSettings
+
+_DEEPEST = 10
+_DEPTH = "AGENTOS_GUARD_DEPTH"
+_LOOK = Operation("look")
+# Variables that hold commands for git to run.
+_COMMANDS = (
+    "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS",
+    "GIT_PROXY_COMMAND",
+)  # fmt: skip
+# Variables that bring configuration with a command.
+_GIVEN = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+# Operations whose commands move the branch they work on away from its commits; that is what they are for.
+_MOVES_BRANCH = frozenset(
+    "commit-amend rebase reset-hard reset-soft reset-mixed reset-merge reset-keep pull am skip abort continue filter "
+    "branch-force branch-reset branch-rename ref-rewrite fetch-force import import-force merge cherry-pick "
+    "revert".split()
+)
+# Commands that tidy refs up: what looks like a deletion is one of a copy.
+_TIDIES = ("gc", "maintenance", "pack-refs", "refs")
+
+
+class RefUpdate(NamedTuple):
+    """One line of a reference transaction: `old` and `new` as the hook is told them, all zero for none.
+
+    A deletion often shows zeros on both sides.
+    """
+
+    name: str
+    old: str
+    new: str
+
+
+def judge(call: Call, who: Who, settings: GuardSettings | None = None) -> Judgement:
+    """What is decided about a git command line (`argv[0]` is some `git` or `git-NAME`).
+
+    `settings` are those of `call.cwd`, where the caller has read them already. ConfigurationError for a bad value.
+    """
+    made = _Judge(call, who, settings)
+    return _answer(who, made.command)
+
+
+def judge_updates(
+    updates: Sequence[RefUpdate], call: Call, who: Who, settings: GuardSettings | None = None
+) -> Judgement:
+    """What is decided about a reference transaction of the git process `call` (the outermost one).
+
+    The command itself is judged too, and what it does to its own branch is its own operation.
+    """
+    made = _Judge(call, who, settings)
+    return _answer(who, lambda: made.updates(updates))
+
+
+def judge_push(
+    lines: Sequence[str], remote_name: str, url: str, call: Call, who: Who, settings: GuardSettings | None = None
+) -> Judgement:
+    """What is decided about a push: `lines` are what git tells `pre-push` (`LOCAL-REF OID REMOTE-REF OID`)."""
+    made = _Judge(call, who, settings)
+    return _answer(who, lambda: made.push(lines, remote_name or url))
+
+
+def judge_commit(call: Call, who: Who, settings: GuardSettings | None = None) -> Judgement:
+    """What is decided about a commit in `pre-commit`: the command itself, the branch, and what is staged."""
+    made = _Judge(call, who, settings)
+    return _answer(who, made.commit)
+
+
+def _answer(who: Who, question: Callable[[], Judgement]) -> Judgement:
+    """The answer to a question; a configuration that cannot be read stops no person."""
+    try:
+        return question()
+    except ConfigurationError:
+        if who.agent is not None:
+            raise
+        return Judgement(Decision(ALLOW, []))
+
+
+class _Judge:
+    """One judgement in the making."""
+
+    def __init__(self, call: Call, who: Who, settings: GuardSettings | None) -> None:
+        self.call = call
+        self.who = who
+        self.given = settings
+        depth = call.environment.get(_DEPTH, "0")
+        # Who sets it otherwise only makes aliases unreadable for himself.
+        self.depth = int(depth) if depth.isascii() and depth.isdigit() else _DEEPEST
+        self.line = git_line.parse(call.argv, call.environment)
+        self.found: list[Operation] = []
+        self.inner: list[Judgement] = []
+        self.reading: Reading | None = None
+        self._settings: GuardSettings | None = None
+        self._facts: Facts | None = None
+
+    # -- what is needed, when it is ------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> GuardSettings:
+        """The settings where the command works."""
+        if self._settings is None:
+            self._settings = self._read()
+        return self._settings
+
+    def _read(self) -> GuardSettings:
+        line, call = self.line, self.call
+        sent = any(call.environment.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE"))
+        elsewhere = bool(line.where) or sent
+        if self.given is not None and not elsewhere:
+            return self.given
+        # What cannot be read of these is judged by itself; git refuses to run with them.
+        clean = {key: value for key, value in call.environment.items() if not key.startswith(_GIVEN)}
+        if any(UNRESOLVED in word for word in line.where) or not os.path.isdir(os.path.join(call.cwd, *line.folders)):
+            # Nobody knows where; what the user's own configuration says holds everywhere.
+            return settings_module.read(os.sep, process.environment(base=clean))
+        trust = not (elsewhere and self._redirected())
+        try:
+            return settings_module.read(call.cwd, call.environment, line.where, trust_local=trust)
+        except UnreadableConfiguration:
+            if elsewhere:
+                return settings_module.read(os.sep, process.environment(base=clean))
+            if len(clean) == len(call.environment):
+                raise
+            return settings_module.read(call.cwd, clean, trust_local=trust)
+
+    def _redirected(self) -> bool:
+        """Whether the command is sent to another repository than the one its folder is in."""
+        return Facts(self.line, self.call.cwd, self.call.environment, GuardSettings()).redirected
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = Facts(self.line, self.call.cwd, self.call.environment, self.settings)
+        return self._facts
+
+    # -- the four questions ----------------------------------------------------------------------------------------
+
+    def command(self) -> Judgement:
+        if self._is_plain_look():
+            return Judgement(Decision(ALLOW, [_LOOK.name]))
+        self._read_command()
+        return self._conclude()
+
+    def updates(self, updates: Sequence[RefUpdate]) -> Judgement:
+        git = _is_git(self.call.argv)
+        if git:
+            self._read_command()
+        command = self.line.command if git else None
+        names = {each.name for each in self.found}
+        if command in _TIDIES:
+            return self._conclude()
+        explained = bool(names & _MOVES_BRANCH)
+        for update in updates:
+            self._update(update, explained=explained, command=names)
+        return self._conclude()
+
+    def push(self, lines: Sequence[str], remote: str) -> Judgement:
+        if _is_git(self.call.argv):
+            self._read_command()
+            if [each.name for each in self.found] == [_LOOK.name]:
+                return self._conclude()  # a dry run
+        self.found.append(Operation("push", remote))
+        for line in lines:
+            words = line.split()
+            if len(words) != 4:
+                continue
+            _, new, name, old = words
+            if not new.strip("0"):
+                self.found.append(Operation("push-delete", name))
+            elif old.strip("0") and (name.startswith("refs/tags/") or not self.facts.is_ancestor(old, new)):
+                self.found.append(Operation("push-force", name))
+            if self.facts.is_protected(name.removeprefix("refs/heads/")):
+                self.found.append(Operation("protected-branch", name.removeprefix("refs/heads/")))
+        return self._conclude()
+
+    def commit(self) -> Judgement:
+        if _is_git(self.call.argv):
+            self._read_command()
+        facts = self.facts
+        if facts.branch is not None and facts.is_protected(facts.branch):
+            self.found.append(Operation("protected-branch", facts.branch))
+        staged = facts.staged_below(".agentos")
+        if staged:
+            self.found.append(Operation("commit-agentos", staged[0].decode("utf-8", "replace")))
+        return self._conclude()
+
+    # -- the command -------------------------------------------------------------------------------------------------
+
+    def _is_plain_look(self) -> bool:
+        """Whether nothing has to be read to see that the command changes nothing: most commands are like that."""
+        line = self.line
+        if line.config or line.strange or line.exec_path or self.call.environment.get("GIT_EXEC_PATH"):
+            return False
+        if any(config_keys.runs(self.call.environment.get(name, "")) is not None for name in _COMMANDS):
+            return False
+        return line.command is None or (families.only_looks(line.command) and not families.may_be_alias(line.command))
+
+    def _read_command(self) -> None:
+        line = self.line
+        if line.command is None:
+            self.found.append(_LOOK)
+        elif UNRESOLVED in line.command:
+            self.found.append(Operation("unresolved", "the subcommand"))
+        else:
+            self._read_subcommand(line.command)
+        looks = all(each == _LOOK for each in self.found) and not self.inner
+        self._around(looks=looks)
+
+    def _read_subcommand(self, command: str) -> None:
+        if families.may_be_alias(command):
+            alias = self._alias(command)
+            if alias is not None:
+                self._expand(command, alias)
+                if not families.is_known(command):
+                    return
+        reading = Reading(command, self.line.args, self.facts)
+        self.reading = reading
+        families.read(reading)
+        self.found += reading.operations
+        changes = any(operation.name not in _WHEREVER for operation in reading.operations)
+        if changes and self.facts.redirected:
+            self.found.append(Operation("redirect"))
+        for text in reading.texts:
+            self._judge_text(text)
+        for argv in reading.calls:
+            self._judge_call(argv)
+
+    def _around(self, *, looks: bool) -> None:
+        """What comes with the command: configuration, and variables that redirect or run something."""
+        for item in self.line.config:
+            meaning = config_keys.given(item)
+            if meaning.operation is not None:
+                self.found.append(Operation(meaning.operation, item.key.replace(UNRESOLVED, "…")))
+            elif meaning.text is not None:
+                self._judge_text(meaning.text)
+        for word in self.line.strange:
+            if word.startswith("GIT_CONFIG"):
+                self.found.append(Operation("config-guard", word))
+            elif UNRESOLVED not in word:
+                self.found.append(Operation("unknown-option", word))
+            elif not looks:
+                self.found.append(Operation("unresolved", word.replace(UNRESOLVED, "…")))
+        environment = self.call.environment
+        path = self.line.exec_path or environment.get("GIT_EXEC_PATH")
+        if path and os.path.realpath(os.path.join(self.call.cwd, path)) != self.facts.exec_path:
+            self.found.append(Operation("exec-path", path))
+        for name in _COMMANDS:
+            text = config_keys.runs(environment.get(name, ""))
+            if text is not None:
+                self._judge_text(text)
+
+    def _alias(self, command: str) -> str | None:
+        name = command.lower()
+        given = [item.value for item in self.line.config if item.key == f"alias.{name}"]
+        if given and given[-1] is not None:
+            return given[-1]
+        return self.settings.aliases.get(name) or self.settings.aliases.get(f"{command}.command")
+
+    def _expand(self, command: str, alias: str) -> None:
+        """Judge an alias by what it stands for."""
+        if self.depth >= _DEEPEST:
+            self.found.append(Operation("unresolved", f"alias {command}"))
+            return
+        if alias.lstrip().startswith("!"):
+            words = " ".join(_quoted(word) for word in self.line.args)
+            if any(UNRESOLVED in word for word in self.line.args):
+                self.found.append(Operation("unresolved", f"alias {command}"))
+            # A shell alias runs in the top of the worktree.
+            text = alias.lstrip()[1:]
+            self._judge_text(f"{text} {words}".replace(UNRESOLVED, ""), cwd=self.facts.root)
+            return
+        expanded = git_line.expand(alias)
+        if expanded is None:
+            self.found.append(Operation("unresolved", f"alias {command}"))
+            return
+        own = [word for item in self.line.config if item.how == "-c" for word in ("-c", _text(item))]
+        argv = ("git", *self.line.where, *own, *expanded, *self.line.args)
+        environment = {**self.call.environment, _DEPTH: str(self.depth + 1)}
+        inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given)
+        inner._read_command()
+        self.found += inner.found
+        self.inner += inner.inner
+        self.reading = inner.reading
+
+    def _judge_text(self, text: str, cwd: str | None = None) -> None:
+        """Judge shell text that git would run."""
+        from git_agentos.guard import commands
+
+        where = Call((), cwd or self.facts.folder, self._inner_environment())
+        if UNRESOLVED in text or self.depth >= _DEEPEST:
+            self.found.append(Operation("run-command", text.replace(UNRESOLVED, "…")))
+            return
+        self.inner.append(commands.judge_text(text, where, self._as_agent(), self.given))
+
+    def _judge_call(self, argv: Sequence[str]) -> None:
+        from git_agentos.guard import commands
+
+        if self.depth >= _DEEPEST:
+            self.found.append(Operation("run-command", argv[0]))
+            return
+        call = Call(tuple(argv), self.facts.folder, self._inner_environment())
+        self.inner.append(commands.judge_argv(call, self._as_agent(), self.given))
+
+    def _inner_environment(self) -> dict[str, str]:
+        """The environment of commands that the command runs, as far as it has not been judged yet. How deep they lie
+        goes with it, since aliases can run themselves."""
+        found = {key: value for key, value in self.call.environment.items() if key not in _COMMANDS}
+        return {**found, _DEPTH: str(self.depth + 1)}
+
+    def _as_agent(self) -> Who:
+        """Inner commands are judged as an agent's, so that what they do is known; a person's outcome follows at the
+        end."""
+        return self.who if self.who.agent is not None else Who("?", "ancestor")
+
+    # -- refs ----------------------------------------------------------------------------------------------------------
+
+    def _update(self, update: RefUpdate, *, explained: bool, command: set[str]) -> None:
+        """What one line of a reference transaction is, beyond what the command is known to do."""
+        name, facts = update.name, self.facts
+        if name == "refs/stash" or name.startswith(
+            ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
+        ):
+            return
+        if not name.startswith("refs/"):
+            return  # HEAD, ORIG_HEAD: the command says what they are moved for
+        old = facts.ref(name)
+        deletes = not update.new.strip("0")
+        if old is None and deletes:
+            return
+        if name.startswith(OURS):
+            if old is not None:
+                self.found.append(Operation("agentos-refs", name))
+            return
+        branch = name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else None
+        if branch is not None and old is not None and facts.is_protected(branch):
+            self.found.append(Operation("protected-branch", branch))
+        if name.startswith("refs/replace/"):
+            self.found.append(Operation("replace", name))
+        elif deletes:
+            if not command & {"branch-delete", "tag-delete", "ref-delete", "branch-rename", "notes-change"}:
+                kind = "branch-delete" if branch is not None else "tag-delete" if "refs/tags/" in name else "ref-delete"
+                self.found.append(Operation(kind, name))
+        elif update.new.startswith("ref:"):
+            if "symbolic-ref" not in command:
+                self.found.append(Operation("symbolic-ref", name))
+        elif old is not None and not explained and old != update.new:
+            if name.startswith("refs/tags/"):
+                if "tag-move" not in command and "fetch" not in command:
+                    self.found.append(Operation("tag-move", name))
+            elif not facts.is_ancestor(old, update.new):
+                self.found.append(Operation("ref-rewrite", name))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _conclude(self) -> Judgement:
+        """Decide about what was found."""
+        inner = [
+            Operation(name) for each in self.inner for name in each.decision.operations if name in operations.TABLE
+        ]
+        names = [*self.found, *inner] or [_LOOK]
+        real = [each for each in names if each != _LOOK] or [_LOOK]
+        if all(each == _LOOK for each in real) and "look" not in self._policy():
+            return Judgement(Decision(ALLOW, [_LOOK.name]))
+        agent = self.who.agent is not None
+        if not agent and not self.settings.everyone:
+            return Judgement(Decision(ALLOW, list(dict.fromkeys(each.name for each in real))))
+        decision = operations.decision(real, self.settings)
+        save, savable = self._save(real)
+        if not agent:
+            decision = Decision(ALLOW, decision.operations)
+        return Judgement(decision, save, savable, self.facts.root if decision.decision != ALLOW or save else None)
+
+    def _policy(self) -> Iterable[str]:
+        return self._settings.policy if self._settings is not None else ()
+
+    def _save(self, found: Sequence[Operation]) -> tuple[Save | None, bool]:
+        """What is to be saved before the command, and whether that is all it would lose."""
+        known = [operations.TABLE[each.name] for each in found]
+        losing = [each for each in known if each.default != ALLOW]
+        reading = self.reading
+        inner = [each.save for each in self.inner if each.save is not None]
+        wanted = any(each.saves for each in losing) or (reading is not None and reading.saving) or bool(inner)
+        if not wanted:
+            return None, False
+        ignored = set(reading.ignored) if reading is not None else set()
+        commits = list(reading.commits) if reading is not None else []
+        for each in inner:
+            ignored |= each.ignored
+            commits += each.commits
+        everything = any(each.everything_ignored for each in inner) or (
+            reading is not None and reading.everything_ignored
+        )
+        unsaved = reading is not None and reading.unsaved
+        unsaved |= any(not each.savable for each in self.inner if each.decision.decision != ALLOW)
+        savable = not unsaved and all(each.savable for each in losing)
+        return Save(frozenset(ignored), everything, tuple(dict.fromkeys(commits))), savable
+
+
+# What is the same in whatever repository it is done: it cannot lose anything in one that the command was sent to.
+_WHEREVER = frozenset("look add objects stash fetch clone init agentos".split())
+
+
+def _is_git(argv: Sequence[str]) -> bool:
+    """Whether a command line is one of git's."""
+    name = os.path.basename(argv[0]) if argv else ""
+    return name in ("git", "hub") or name.startswith("git-")
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _text(item: git_line.Given) -> str:
+    return item.key if item.value is None else f"{item.key}={item.value}"

@@ -1,0 +1,150 @@
+"""What a configuration key is to the guard: whether it switches the guard off, holds a command, moves what others have.
+
+The same question is asked of `git -c KEY=VALUE`, of GIT_CONFIG_*, of `git config KEY VALUE` and of `git clone -c`.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from git_agentos.guard.policy.git_line import Given
+from git_agentos.guard.policy.options import UNRESOLVED
+
+GUARD, ALIAS, COMMAND, RISKY, PLAIN = "guard", "alias", "command", "risky", "plain"
+
+_GUARD = (
+    "core.hookspath core.fsmonitor core.fsmonitorhookversion hook.* agentos.* include.path includeif.*.path "
+    "core.worktree core.bare core.repositoryformatversion extensions.*"
+).split()
+_COMMAND = (
+    "core.editor core.pager pager.* core.askpass core.sshcommand core.gitproxy core.alternaterefscommand "
+    "sequence.editor diff.external diff.*.command diff.*.textconv filter.*.clean filter.*.smudge filter.*.process "
+    "merge.*.driver mergetool.*.cmd mergetool.*.path difftool.*.cmd difftool.*.path gpg.program gpg.*.program "
+    "gpg.ssh.defaultkeycommand credential.helper credential.*.helper interactive.difffilter browser.*.cmd "
+    "browser.*.path man.*.cmd man.*.path trailer.*.command trailer.*.cmd sendemail.*cmd sendemail.sendmailcmd "
+    "imap.tunnel remote.*.uploadpack remote.*.receivepack remote.*.vcs uploadpack.packobjectshook tar.*.command "
+    "guitool.*.cmd lfs.customtransfer.*.path lfs.extension.*.clean lfs.extension.*.smudge"
+).split()
+_RISKY = (
+    "remote.*.url remote.*.pushurl remote.*.fetch remote.*.push remote.*.mirror remote.*.prune remote.*.tagopt "
+    "remote.pushdefault branch.*.pushremote url.* receive.* gc.* protocol.* clean.requireforce core.logallrefupdates "
+    "core.sparsecheckout core.sparsecheckoutcone core.ignorestat core.checkstat core.trustctime core.attributesfile "
+    "core.excludesfile init.templatedir submodule.*.update submodule.*.url submodule.recurse transfer.* uploadpack.* "
+    "maintenance.* checkout.* core.alternaterefsprefixes push.followtags rebase.updaterefs merge.renormalize "
+    "http.proxy http.sslverify safe.* core.preferredsymlinkrefs core.sharedrepository core.notesref notes.*"
+).split()
+_PUSHES = ("remote.*.push", "remote.*.mirror")
+# Settings of the above in which an editor or a pager is all there is, and words that are nothing but one.
+_SHOWS = ("core.editor", "core.pager", "sequence.editor", "pager.*")
+_HARMLESS = re.compile(
+    r"(true|false|:|cat|less|more|vim?|nvim|nano|emacs|ed|code( --wait)?|subl( -w)?|delta|bat|less -[A-Za-z]+|)\Z"
+)
+# Text that a shell runs as it stands, one program with plain words, and that names neither git nor a deleting program.
+_SIMPLE = re.compile(r"[\w./=:,@%+^~ -]*\Z")
+_SUSPECT = re.compile(
+    r"(^|[/ ])(git|git-[\w-]+|hub|sh|bash|dash|zsh|env|eval|xargs|python\S*|perl|node|rm|mv)( |$)|\.git\b"
+)
+_LONG_AGO = re.compile(r"(never|false|(\d+)[. ]*(day|week|month|year)s?([. ]*ago)?)\Z", re.IGNORECASE)
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_FALSE = ("false", "no", "off", "0", "")
+
+
+class Meaning(NamedTuple):
+    """What a value comes to: an operation's name, or None; and a shell text that git would run, or None."""
+
+    operation: str | None = None
+    text: str | None = None
+
+
+def kind(key: str) -> str:
+    """What a key is; it is compared as git does."""
+    section, _, rest = key.partition(".")
+    middle, dot, last = rest.rpartition(".")
+    name = f"{section.lower()}.{middle}{dot}{last.lower()}"
+    if UNRESOLVED in name or any(fnmatchcase(name, pattern) for pattern in _GUARD):
+        return GUARD
+    if name.startswith("alias."):
+        return ALIAS
+    if any(fnmatchcase(name, pattern) for pattern in _COMMAND):
+        return COMMAND
+    if any(fnmatchcase(name, pattern) for pattern in _RISKY):
+        return RISKY
+    return PLAIN
+
+
+def given(item: Given) -> Meaning:
+    """What a value that comes with a command (`-c`, GIT_CONFIG_*) comes to."""
+    what = kind(item.key)
+    value = "true" if item.value is None else item.value
+    if UNRESOLVED in item.key:
+        return Meaning("config-guard" if item.how != "-c" else "unresolved")
+    if what == GUARD:
+        return Meaning("config-guard")
+    if what == ALIAS:
+        # By `-c` it is judged by what it expands to, if it is run; a variable is there to be met by others.
+        return Meaning(None if item.how == "-c" else "config-guard")
+    if item.how != "-c" and any(fnmatchcase(item.key, pattern) for pattern in _PUSHES):
+        return Meaning("config-guard")
+    if what == COMMAND or (item.key.startswith("submodule.") and value.startswith("!")):
+        return Meaning(None, runs(value))
+    if what == RISKY:
+        return Meaning(_moves(item.key, value))
+    return Meaning()
+
+
+def written(key: str, value: str | None) -> str | None:
+    """The operation that `git config KEY VALUE` is; None for a harmless one. `value` is None where it is taken away."""
+    what = kind(key)
+    if what == GUARD:
+        return "config-guard" if UNRESOLVED not in key else "unresolved"
+    if what == ALIAS:
+        return "config-alias"
+    if what == COMMAND:
+        shows = any(fnmatchcase(key.lower(), pattern) for pattern in _SHOWS)
+        return None if shows and value is not None and _HARMLESS.match(value) else "config-command"
+    if what == RISKY:
+        return (_moves(key, value) if value is not None else None) or "config-risky"
+    return None
+
+
+def runs(text: str) -> str | None:
+    """A value that git runs by the shell, where it has to be looked at; None where it is plainly one harmless program.
+
+    A leading `!` (credential helpers, aliases) says that it is shell text.
+    """
+    text = text.removeprefix("!").strip()
+    bare = text.replace('"', "").replace("'", "")
+    return None if _SIMPLE.match(bare) and not _SUSPECT.search(bare) else text
+
+
+def is_recent(value: str) -> bool:
+    """Whether an expiry reaches into the last two weeks, git's own grace for what others may be writing."""
+    match = _LONG_AGO.match(value.strip())
+    return match is None or (match[2] is not None and int(match[2]) * _DAYS[match[3].lower()] < 14)
+
+
+def _moves(key: str, value: str) -> str | None:
+    """The operation that a risky value makes of commands that meet it."""
+    last = key.rpartition(".")[2].lower()
+    section = key.partition(".")[0].lower()
+    if section == "remote" and last == "mirror":
+        return "push-mirror" if value.lower() not in _FALSE else None
+    if section == "remote" and last == "push":
+        return "push-force" if value.startswith(("+", ":")) or UNRESOLVED in value else None
+    if section == "remote" and last == "fetch":
+        return "fetch-force" if into_branches(value) else None
+    if section == "gc" and last.endswith("expire") and is_recent(value):
+        return "gc-prune"
+    if section == "gc" and last.endswith("expireunreachable") and is_recent(value):
+        return "gc-prune"
+    if section == "protocol" and value.lower() == "always" and ".ext." in key.lower():
+        return "run-command"
+    return None
+
+
+def into_branches(refspec: str) -> bool:
+    """Whether a fetch by this refspec writes anything but remote-tracking refs and tags."""
+    target = refspec.removeprefix("+").partition(":")[2]
+    return bool(target) and not target.startswith(("refs/remotes/", "refs/tags/", "remotes/", "tags/"))

@@ -1,0 +1,361 @@
+"""Facts: what of a repository a decision depends on, gathered when it is asked for and not before.
+
+Each question is a git process or a look at a file, so only what a command's reading asks is answered, and once. git is
+asked as the command itself would be: in its folder, with its `--git-dir` and GIT_*, so that what is true for it is
+told. What cannot be found out is told as the worse.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from git_agentos.errors import RepositoryError
+from git_agentos.git import location, process
+from git_agentos.guard.policy.git_line import GitLine
+from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.settings import GuardSettings, Remote
+
+# Of the command's environment these would make our own git do something else than answer.
+_LEFT_OUT = (
+    "GIT_EXTERNAL_DIFF",
+    "GIT_TRACE",
+    "GIT_REDIRECT_",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_EXEC_PATH",
+)
+_ZERO = "0" * 40
+
+
+class Changed(NamedTuple):
+    """One entry of `git status --porcelain=v2`: `x` is index against HEAD, `y` worktree against index (`.`
+    unchanged)."""
+
+    path: bytes
+    x: str
+    y: str
+    unmerged: bool = False
+
+
+class Facts:
+    """What a command line may ask about the repository it works in."""
+
+    def __init__(self, line: GitLine, cwd: str, environment: Mapping[str, str], settings: GuardSettings) -> None:
+        self.settings = settings
+        unclear = any(UNRESOLVED in word for word in line.where)
+        self.folder = cwd if unclear else os.path.normpath(os.path.join(cwd, *line.folders))
+        self._line = line
+        self._cwd = cwd
+        self._environment = {
+            **{key: value for key, value in environment.items() if not key.startswith(_LEFT_OUT)},
+            "LC_ALL": "C",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        self._given_dir = line.option("--git-dir") or environment.get("GIT_DIR") or ""
+        self._given_tree = line.option("--work-tree") or environment.get("GIT_WORK_TREE") or ""
+        self._given_common = environment.get("GIT_COMMON_DIR") or ""
+        self._given_objects = environment.get("GIT_OBJECT_DIRECTORY") or ""
+        self._given_index = environment.get("GIT_INDEX_FILE") or ""
+
+    def git(self, *args: str, data: bytes | None = None) -> tuple[int, bytes]:
+        """The exit code and the answer of git where the command works; 128 where it cannot be asked."""
+        if any(UNRESOLVED in word for word in (*self._line.where, *args)):
+            return 128, b""
+        try:
+            child = process.spawn(
+                [*self._line.where, *args],
+                cwd=self._cwd,
+                env=self._environment,
+                stdin=process.PIPE if data is not None else None,
+            )
+        except RepositoryError:
+            return 128, b""
+        status, out, _ = process.finish(child, data)
+        return status, out
+
+    def config(self, key: str) -> str | None:
+        """A configuration value (key in lower case) as the command would see it."""
+        given = [item for item in self._line.config if item.key == key]
+        if given:
+            return "true" if given[-1].value is None else given[-1].value
+        values = self.settings.values.get(key)
+        return values[-1] if values else None
+
+    def is_given(self, key: str) -> bool:
+        """Whether a configuration value comes with the command."""
+        return any(item.key == key for item in self._line.config)
+
+    # -- where -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def root(self) -> str | None:
+        """The top of the worktree; None outside of one."""
+        status, out = self.git("rev-parse", "--show-toplevel")
+        return os.path.realpath(os.fsdecode(out.removesuffix(b"\n"))) if status == 0 and out.strip() else None
+
+    @cached_property
+    def git_dirs(self) -> tuple[str, ...]:
+        """The worktree's own git directory and the common one; empty outside of a repository."""
+        status, out = self.git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+        return tuple(os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line) if status == 0 else ()
+
+    @cached_property
+    def redirected(self) -> bool:
+        """Whether a variable or an option sends the command to another repository than the one its folder is in."""
+        if not (self._given_dir or self._given_tree or self._given_common or self._given_objects):
+            return False
+        natural = location.find(self.folder)
+        if natural is None:
+            return False
+        objects = os.path.join(self.git_dirs[1], "objects") if len(self.git_dirs) > 1 else ""
+        if self._given_objects and os.path.realpath(os.path.join(self.folder, self._given_objects)) != objects:
+            return True
+        if self._given_common or UNRESOLVED in self._given_dir + self._given_tree:
+            return True
+        given = os.path.realpath(os.path.join(self.folder, self._given_dir)) if self._given_dir else natural[1]
+        if given != natural[1]:
+            return True
+        tree = os.path.realpath(os.path.join(self.folder, self._given_tree)) if self._given_tree else natural[0]
+        return tree != natural[0]
+
+    @cached_property
+    def private_index(self) -> bool:
+        """Whether the command works on an index of its own, that no worktree has."""
+        if not self._given_index or not self.git_dirs:
+            return False
+        # Relative to the top, as git takes it.
+        path = os.path.realpath(os.path.join(self.root or self.folder, self._given_index))
+        return os.path.basename(path) not in ("index", "index.lock") or not self.in_git_dir(path)
+
+    def path(self, name: str) -> str:
+        """A file name on the command line, absolute."""
+        return os.path.normpath(os.path.join(self.folder, name))
+
+    def exists(self, name: str) -> bool:
+        return UNRESOLVED not in name and os.path.lexists(self.path(name))
+
+    def in_git_dir(self, name: str) -> bool:
+        """Whether a file name is below some git directory."""
+        path = os.path.realpath(self.path(name))
+        inside = any(path == each or path.startswith(each + os.sep) for each in self.git_dirs)
+        return inside or ".git" in path.split(os.sep)
+
+    @cached_property
+    def exec_path(self) -> str:
+        """Where git has its own programs."""
+        status, out = self.git("--exec-path")
+        return os.path.realpath(os.fsdecode(out.strip())) if status == 0 else ""
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def branch(self) -> str | None:
+        """The branch that HEAD is on, short; None where it is detached or cannot be found out."""
+        status, out = self.git("symbolic-ref", "--quiet", "HEAD")
+        name = os.fsdecode(out.strip())
+        return name.removeprefix("refs/heads/") if status == 0 and name.startswith("refs/heads/") else None
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        return self.settings.protected
+
+    def is_protected(self, branch: str) -> bool:
+        return any(fnmatch.fnmatchcase(branch, pattern) for pattern in self.protected)
+
+    def commit(self, revision: str) -> str | None:
+        """The commit that a revision names; None where it names none."""
+        text = "@{-1}" if revision == "-" else revision
+        if not text or text.startswith("-"):
+            return None
+        if "..." in text:
+            status, out = self.git("merge-base", *(side or "HEAD" for side in text.split("...", 1)))
+        else:
+            status, out = self.git("rev-parse", "--verify", "--quiet", f"{text}^{{commit}}")
+        return out.split(b"\n")[0].decode("ascii", "replace") if status == 0 and out.strip() else None
+
+    def is_revision(self, word: str) -> bool:
+        """Whether a word names a commit or a tree."""
+        if self.commit(word) is not None:
+            return True
+        return not word.startswith("-") and self.git("rev-parse", "--verify", "--quiet", f"{word}^{{tree}}")[0] == 0
+
+    def ref(self, name: str) -> str | None:
+        """What a ref by its full name is at; None where there is none."""
+        status, out = self.git("rev-parse", "--verify", "--quiet", name)
+        return out.strip().decode("ascii", "replace") if status == 0 else None
+
+    def remote_branch(self, name: str) -> str | None:
+        """The remote-tracking ref of this name on some remote (`git checkout NAME` makes a branch that follows it)."""
+        status, out = self.git("for-each-ref", "--format=%(refname)", "refs/remotes")
+        found = [line for line in os.fsdecode(out).splitlines() if line.split("/", 3)[3:] == [name]]
+        return found[0] if status == 0 and found else None
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether `new` keeps everything that `old` has."""
+        return old == new or self.git("merge-base", "--is-ancestor", old, new)[0] == 0
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def changed(self, pathspecs: Sequence[str], *, submodules: bool = False) -> list[Changed] | None:
+        """Tracked files that differ from HEAD or the index, among what the pathspecs match (all of them where there are
+        none); None where git cannot tell."""
+        args = ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames"]
+        args += ["--ignore-submodules=none" if submodules else "--ignore-submodules=all", "--", *pathspecs]
+        status, out = self.git(*args)
+        if status != 0:
+            return None
+        found = []
+        for record in out.split(b"\0"):
+            if record[:2] in (b"1 ", b"u "):
+                fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
+                state = fields[1].decode("ascii", "replace")
+                found.append(Changed(fields[-1], state[0], state[1], record[:1] == b"u"))
+        # Files that git is told not to look at: what is in them cannot be told from status.
+        status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
+        for record in out.split(b"\0") if status == 0 else ():
+            tag, _, path = record.partition(b" ")
+            if tag in (b"S", b"h", b"s") and os.path.lexists(os.path.join(os.fsencode(self.folder), path)):
+                found.append(Changed(path, ".", "M"))
+        return found
+
+    def has_staged_over(self, pathspecs: Sequence[str]) -> bool:
+        """Whether a file has a staged version that neither HEAD nor the worktree has."""
+        if self.git("diff-index", "--cached", "--quiet", "HEAD", "--", *pathspecs)[0] == 0:
+            return False
+        found = self.changed(pathspecs)
+        if found is None:
+            return self.root is not None
+        return any(each.x != "." and each.y != "." for each in found)
+
+    def untracked_in(self, revision: str, pathspecs: Sequence[str]) -> list[bytes]:
+        """Files that git does not track, and that a commit has under the same name."""
+        status, out = self.git("ls-files", "--others", "-z", "--", *pathspecs)
+        others = {path for path in out.split(b"\0") if path} if status == 0 else set()
+        if not others:
+            return []
+        status, out = self.git("ls-tree", "-r", "-z", "--name-only", revision, "--", *pathspecs)
+        if status != 0:
+            # Pathspec magic, which ls-tree does not know.
+            _, out = self.git("ls-tree", "-r", "-z", "--name-only", revision)
+        return sorted(others.intersection(out.split(b"\0")))
+
+    def in_tree(self, revision: str, path: bytes) -> bool:
+        """Whether a commit has a file (by its path from the top)."""
+        return self.git("rev-parse", "--verify", "--quiet", f"{revision}:{os.fsdecode(path)}")[0] == 0
+
+    def in_the_way(self, revision: str) -> frozenset[bytes]:
+        """Ignored files that have to go where the files of a commit are checked out, relative to the top."""
+        commit = self.commit(revision)
+        if commit is None and (other := self.remote_branch(revision)) is not None:
+            commit = self.commit(other)
+        root = self.root
+        if commit is None or root is None:
+            return frozenset()
+        args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--diff-filter=D", commit)
+        status, out = self.git("-C", root, *args) if not self._given_tree else self.git(*args)
+        top = os.fsencode(root)
+        found: set[bytes] = set()
+        for path in out.split(b"\0") if status == 0 else ():
+            if path:
+                found.update(_occupants(top, path))
+        if not found:
+            return frozenset()
+        data = b"".join(b"./" + path + b"\0" for path in sorted(found))
+        _, out = self.git("-C", root, "check-ignore", "-z", "--stdin", data=data)
+        return frozenset(path.removeprefix(b"./") for path in out.split(b"\0") if path)
+
+    def ignored(self, pathspecs: Sequence[str]) -> frozenset[bytes]:
+        """The ignored files among what the pathspecs match, relative to the top."""
+        args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--full-name", "-z", "--")
+        _, out = self.git(*args, *(pathspecs or ["."]))
+        return frozenset(path for path in out.split(b"\0") if path and not path.endswith(b"/"))
+
+    def nested(self, pathspecs: Sequence[str]) -> bool:
+        """Whether repositories of their own are among the untracked folders."""
+        status, out = self.git("ls-files", "--others", "-z", "--", *(pathspecs or ["."]))
+        return status != 0 or any(path.endswith(b"/") for path in out.split(b"\0") if path)
+
+    def staged_below(self, folder: str) -> list[bytes]:
+        """Files below a folder (from the top) that the index has and HEAD has not so."""
+        base = "HEAD" if self.commit("HEAD") is not None else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--diff-filter=d", base)
+        _, out = self.git(*args, "--", f":(top,literal){folder}")
+        return [path for path in out.split(b"\0") if path]
+
+    # -- commits ---------------------------------------------------------------------------------------------------
+
+    def orphaned(self, refs: Iterable[str], *, head: bool = False, new: str | None = None) -> list[str]:
+        """The commits that these refs (full names) are at, as far as no other ref, and not `new`, reaches them; with
+        `head`, HEAD moves too."""
+        names = list(dict.fromkeys(refs))
+        tips = dict.fromkeys(oid for name in [*names, *(["HEAD"] if head else [])] if (oid := self.commit(name)))
+        found = []
+        for tip in tips:
+            others = [f"--exclude={name}" for name in names]
+            args = ["rev-list", "-n", "1", tip, "--not", *others, "--glob=refs/*"]
+            if not head:
+                args.append("HEAD")
+            if new is not None:
+                args.append(new)
+            status, out = self.git(*args)
+            if status != 0 or out.strip():
+                found.append(tip)
+        return found
+
+    def own_head(self) -> list[str]:
+        """The commit that HEAD is at, where nothing but HEAD and its branch keeps it."""
+        return self.orphaned([f"refs/heads/{self.branch}"] if self.branch is not None else [], head=True)
+
+    def stashes(self) -> list[str]:
+        """The commits of the stash, the newest first."""
+        status, out = self.git("rev-list", "--walk-reflogs", "refs/stash")
+        return out.decode("ascii", "replace").split() if status == 0 else []
+
+    # -- remotes ---------------------------------------------------------------------------------------------------
+
+    def push_remote(self, word: str | None) -> tuple[str, Remote]:
+        """The remote that a push goes to, and what its configuration says (nothing, for a URL)."""
+        name = word
+        if name is None and self.branch is not None:
+            name = self.config(f"branch.{self.branch}.pushremote")
+        name = name or self.config("remote.pushdefault")
+        if name is None and self.branch is not None:
+            name = self.config(f"branch.{self.branch}.remote")
+        name = name or "origin"
+        return name, self.remote(name)
+
+    def remote(self, name: str) -> Remote:
+        """What configuration says of a remote, `-c` included."""
+        found = self.settings.remotes.get(name, Remote())
+        for item in self._line.config:
+            if item.key == f"remote.{name}.push" and item.value is not None:
+                found = found._replace(push=(*found.push, item.value))
+            if item.key == f"remote.{name}.fetch" and item.value is not None:
+                found = found._replace(fetch=(*found.fetch, item.value))
+            if item.key == f"remote.{name}.mirror":
+                found = found._replace(mirror=(item.value or "true").lower() not in ("false", "no", "off", "0", ""))
+        return found
+
+
+def _occupants(top: bytes, path: bytes) -> list[bytes]:
+    """The files that are where `path` has to go: itself, what is below it, or what is there in place of its folder."""
+    found = os.path.join(top, path)
+    if os.path.isdir(found) and not os.path.islink(found):
+        return [
+            os.path.relpath(os.path.join(folder, name), top) for folder, _, names in os.walk(found) for name in names
+        ]
+    if os.path.lexists(found):
+        return [path]
+    parent = path
+    while parent := parent.rpartition(b"/")[0]:
+        there = os.path.join(top, parent)
+        if os.path.islink(there) or os.path.isfile(there):
+            return [parent]
+        if os.path.isdir(there):
+            break
+    return []

@@ -1,0 +1,110 @@
+"""A subcommand -> its operations. This module knows which function reads which subcommand, and those that are simple.
+
+The functions are in `families_files` (worktree), `families_index` (index, stash), `families_refs` (branches, tags,
+other refs, worktrees), `families_history` (commits, merges, rebases), `families_transfer` (remotes), `families_output`
+(files that are written), `families_store` (objects, configuration) and `families_agentos` (this tool's own). Each is
+given a `Reading`, asks its facts what it has to know, and notes operations; none of them changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from git_agentos.guard.policy import (
+    families_agentos,
+    families_files,
+    families_history,
+    families_index,
+    families_output,
+    families_refs,
+    families_store,
+    families_transfer,
+)
+from git_agentos.guard.policy.reading import OnlyLooks, Reading
+
+Family = Callable[[Reading], None]
+
+_LOOKS = frozenset(
+    "annotate blame bugreport cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
+    "count-objects describe diagnose diff-pairs fmt-merge-msg for-each-ref fsck fsck-objects get-tar-commit-id "
+    "help last-modified ls-files ls-tree mailinfo mailsplit merge-base name-rev pack-redundant patch-id repo "
+    "rev-list rev-parse shortlog show-branch show-index show-ref status stripspace upload-archive upload-pack var "
+    "verify-commit verify-pack verify-tag version whatchanged pickaxe interpret-trailers request-pull unpack-file "
+    "gitk gitweb url-parse format-rev sh-i18n--envsubst backfill".split()
+)
+_SIMPLE: Mapping[str, str] = {
+    **dict.fromkeys(
+        "commit-graph commit-tree hash-object index-pack mktag mktree pack-objects unpack-objects write-tree "
+        "update-server-info merge-tree".split(),
+        "objects",
+    ),
+    **dict.fromkeys("pack-refs prune-packed".split(), "gc"),
+    **dict.fromkeys(
+        "merge-index merge-octopus merge-one-file merge-ours merge-recursive merge-recursive-ours "
+        "merge-recursive-theirs merge-resolve merge-subtree subtree".split(),
+        "merge",
+    ),
+    **dict.fromkeys("quiltimport".split(), "am"),
+    **dict.fromkeys("replay history".split(), "rebase"),
+    **dict.fromkeys("imap-send instaweb daemon http-backend shell".split(), "send"),
+    **dict.fromkeys("gui citool mergetool web--browse".split(), "tool"),
+    **dict.fromkeys("archimport cvsexportcommit cvsimport cvsserver".split(), "foreign"),
+    **dict.fromkeys("receive-pack http-push".split(), "push"),
+}
+_FAMILIES: Mapping[str, Family] = {
+    **families_files.FAMILIES,
+    **families_index.FAMILIES,
+    **families_refs.FAMILIES,
+    **families_history.FAMILIES,
+    **families_transfer.FAMILIES,
+    **families_output.FAMILIES,
+    **families_store.FAMILIES,
+    **families_agentos.FAMILIES,
+}
+# Those that are programs of their own, or came after git 2.38: where they are missing, an alias may have their name.
+_MAY_BE_ALIAS = frozenset(
+    "lfs svn p4 filter-repo subtree gui citool gitk gitweb send-email instaweb imap-send quiltimport archimport "
+    "cvsexportcommit cvsimport cvsserver last-modified repo replay history refs backfill url-parse format-rev "
+    "diff-pairs agentos agentos-checkpoint agentos-restore agentos-rollback agentos-worktree agentos-tdd request-pull "
+    "filter-branch mergetool difftool bisect submodule web--browse".split()
+)
+
+
+def is_known(command: str) -> bool:
+    """Whether a subcommand is known here."""
+    return command in _LOOKS or command in _SIMPLE or command in _FAMILIES
+
+
+def may_be_alias(command: str) -> bool:
+    """Whether an alias of this name could be run: git's own commands cannot be aliased."""
+    return not is_known(command) or command in _MAY_BE_ALIAS
+
+
+def only_looks(command: str) -> bool:
+    """Whether a subcommand changes nothing, whatever its arguments are."""
+    return command in _LOOKS
+
+
+def read(reading: Reading) -> None:
+    """Note what a command line does; at least one operation."""
+    command, args = reading.command, reading.args
+    try:
+        if args[:1] in (("--help",), ("-h",), ("--help-all",)) or command in _LOOKS:
+            raise OnlyLooks
+        if command in _SIMPLE:
+            if args == ("-h",) or (command == "subtree" and args[:1] == ("split",)):
+                raise OnlyLooks
+            reading.do(_SIMPLE[command])
+        elif command in _FAMILIES:
+            _FAMILIES[command](reading)
+        else:
+            reading.do("unknown-command", command)
+    except OnlyLooks:
+        reading.operations[:] = []
+        reading.texts.clear()
+        reading.calls.clear()
+        reading.saving = reading.everything_ignored = False
+        reading.ignored.clear()
+        reading.commits.clear()
+    if not (reading.operations or reading.texts or reading.calls):
+        reading.do("look")

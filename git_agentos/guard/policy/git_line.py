@@ -1,0 +1,154 @@
+"""A git command line, taken apart: git's own options, configuration given with it, the subcommand and its arguments.
+
+As git.c does it: its own options come before the subcommand, whole and in order; `git-NAME` is `git NAME`. Nothing here
+looks at the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.guard.policy.options import UNRESOLVED
+
+# git's own options that take a value: in the next word or after `=`.
+_VALUED = {
+    "--git-dir": "GIT_DIR",
+    "--work-tree": "GIT_WORK_TREE",
+    "--namespace": "GIT_NAMESPACE",
+    "--super-prefix": "",
+    "--shallow-file": "",
+    "--attr-source": "",
+    "--list-cmds": "",
+    "--config-env": "",
+}
+_FLAGS = frozenset(
+    "-p --paginate -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --bare "
+    "--literal-pathspecs --no-literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs".split()
+)
+_ANSWERS = frozenset("-h --help -v --version --html-path --man-path --info-path --exec-path --build-options".split())
+
+
+class Given(NamedTuple):
+    """One configuration value that comes with a command; `how` is `-c`, or the variable it is from."""
+
+    key: str
+    value: str | None
+    how: str
+
+
+class GitLine(NamedTuple):
+    """A git command line.
+
+    `command` is None where git only answers about itself, or has nothing to do; `where` are git's own options that say
+    in which repository it works (to ask another git about the same); `config` what is given by `-c` and GIT_CONFIG_*;
+    `exec_path` that of `--exec-path=`; `strange` are words before the subcommand that git does not know, or that nobody
+    can read.
+    """
+
+    command: str | None
+    args: tuple[str, ...]
+    where: tuple[str, ...] = ()
+    config: tuple[Given, ...] = ()
+    exec_path: str | None = None
+    strange: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of `-C`, in order."""
+        words = iter(self.where)
+        return [next(words, "") for word in words if word == "-C"]
+
+    def option(self, name: str) -> str | None:
+        """The value of `--git-dir` and the like; None where it is not given."""
+        found = [word.partition("=")[2] for word in self.where if word.startswith(f"{name}=")]
+        return found[-1] if found else None
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
+    """Take a git command line apart; `argv[0]` is the program."""
+    given, strange = _of_environment(environment)
+    program = os.path.basename(argv[0])
+    if program.startswith("git-"):
+        return GitLine(program[4:], tuple(argv[1:]), config=tuple(given), strange=tuple(strange))
+    where: list[str] = []
+    exec_path = None
+    words = list(argv[1:])
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if not word.startswith("-"):
+            break
+        position += 1
+        name, equals, value = word.partition("=")
+        if word in _ANSWERS:
+            # `git --help reset` is about a command, and runs none.
+            return GitLine(None, (), tuple(where), tuple(given), exec_path, tuple(strange))
+        if word in ("-C", "-c") or (name in _VALUED and not equals):
+            value = words[position] if position < len(words) else ""
+            position += 1
+        if word == "-C":
+            where += ["-C", value]
+        elif word == "-c":
+            key, has_value, text = value.partition("=")
+            given.append(Given(_canonical(key), text if has_value else None, "-c"))
+        elif word.startswith("-c") and len(word) > 2:
+            # git does not take it so; should it learn to, it means this.
+            key, has_value, text = word[2:].partition("=")
+            given.append(Given(_canonical(key), text if has_value else None, "-c"))
+        elif name == "--config-env":
+            key, _, variable = value.rpartition("=")
+            given.append(Given(_canonical(key), environment.get(variable, UNRESOLVED), "-c"))
+        elif name == "--exec-path":
+            exec_path = value
+        elif name in _VALUED:
+            if _VALUED[name]:
+                where.append(f"{name}={value}")
+        elif word == "--bare":
+            where.append(word)
+        elif word not in _FLAGS:
+            strange.append(word)
+        if UNRESOLVED in value and word != "-c" and name != "--config-env":
+            strange.append(f"{name} {UNRESOLVED}")
+    if position >= len(words):
+        return GitLine(None, (), tuple(where), tuple(given), exec_path, tuple(strange))
+    return GitLine(words[position], tuple(words[position + 1 :]), tuple(where), tuple(given), exec_path, tuple(strange))
+
+
+def expand(alias: str) -> list[str] | None:
+    """The words of an alias that is no shell command; None where it cannot be read."""
+    try:
+        return shlex.split(alias)
+    except ValueError:
+        return None
+
+
+def _canonical(key: str) -> str:
+    """A configuration key as git compares it: all but the middle in lower case."""
+    section, dot, rest = key.partition(".")
+    middle, other, last = rest.rpartition(".")
+    return f"{section.lower()}{dot}{middle}{other}{last.lower()}"
+
+
+def _of_environment(environment: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+    """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and what of it
+    cannot be read."""
+    found = []
+    strange = []
+    parameters = environment.get("GIT_CONFIG_PARAMETERS", "")
+    try:
+        for item in shlex.split(parameters):
+            key, has_value, value = item.partition("=")
+            found.append(Given(_canonical(key), value if has_value else None, "GIT_CONFIG_PARAMETERS"))
+    except ValueError:
+        strange.append("GIT_CONFIG_PARAMETERS")
+    count = environment.get("GIT_CONFIG_COUNT", "").strip() or "0"
+    if not count.isascii() or not count.isdigit() or int(count) > 10_000:
+        strange.append("GIT_CONFIG_COUNT")
+        count = "0"
+    for n in range(int(count)):
+        key = environment.get(f"GIT_CONFIG_KEY_{n}", UNRESOLVED)
+        found.append(Given(_canonical(key), environment.get(f"GIT_CONFIG_VALUE_{n}"), "GIT_CONFIG_COUNT"))
+    return found, strange

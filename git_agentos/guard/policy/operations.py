@@ -1,0 +1,78 @@
+"""The canonical operations: what is decided about each unless configuration says otherwise, and what to tell.
+
+The table (`operation_table`) is the one list of names: keys of `agentos.policy.<operation>`, rows of
+docs/guard-operations.md (a test holds it against this), what `families*.py` may answer, and what other programs'
+commands come to (`commands.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
+from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, FORBIDDEN
+from git_agentos.guard.settings import GuardSettings
+
+
+class Known(NamedTuple):
+    """One operation. `covers` are commands that are one, `reason` what it does to work, `instead` the safe command;
+    `saves` tells that a checkpoint is taken first, `savable` that it holds all that could be lost."""
+
+    name: str
+    default: str
+    saves: bool
+    savable: bool
+    covers: str
+    reason: str
+    instead: str
+
+
+def _table() -> dict[str, Known]:
+    found = {}
+    for default, text in ((ALLOW, ALLOWED), (APPROVE, APPROVED), (FORBID, FORBIDDEN)):
+        for line in text.strip().splitlines():
+            name, kind, covers, reason, instead = (part.strip() for part in f"{line} ".split(" | ", 4))
+            found[name] = Known(name, default, kind != "n", kind == "y", covers, reason, instead)
+    return found
+
+
+TABLE = _table()
+_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
+
+
+def of(name: str, settings: GuardSettings | None) -> tuple[str, str]:
+    """What is decided about one operation, and what decides: its own name, or the configuration key that says so."""
+    rule = settings.policy.get(name) if settings is not None else None
+    return (rule.decision, rule.key) if rule is not None else (TABLE[name].default, name)
+
+
+def decide(names: Iterable[str], settings: GuardSettings | None) -> tuple[str, str | None]:
+    """The strictest decision about operations, and what decides it; allowed without a rule where there are none."""
+    found = [of(name, settings) for name in names]
+    worst = max(found, key=lambda each: _RANK[each[0]], default=None)
+    if worst is None:
+        return ALLOW, None
+    return worst[0], worst[1] if worst[0] != ALLOW or "." in worst[1] else None
+
+
+def decision(
+    operations: Sequence[Operation],
+    settings: GuardSettings | None,
+    *,
+    reason: str | None = None,
+    instead: str | None = None,
+) -> Decision:
+    """What is decided about a command that does all of `operations`; the worst of them says why, if nothing else is
+    given."""
+    ordered = sorted(
+        dict.fromkeys(operations),
+        key=lambda each: (-_RANK[of(each.name, settings)[0]], -_RANK[TABLE[each.name].default]),
+    )
+    decided, rule = decide([each.name for each in ordered], settings)
+    names = list(dict.fromkeys(each.name for each in ordered))
+    if decided == ALLOW:
+        return Decision(decided, names, rule)
+    worst = TABLE[ordered[0].name]
+    subject = f" ({ordered[0].subject})" if ordered[0].subject else ""
+    return Decision(decided, names, rule, reason or worst.reason + subject, instead or worst.instead or None)

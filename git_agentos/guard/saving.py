@@ -1,0 +1,93 @@
+"""Saving what a command may lose, before it runs: a `before_risky` checkpoint that holds all that `Save` names."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos import config
+from git_agentos.checkpoint import take, timeline
+from git_agentos.checkpoint.capture import TOO_LARGE, Request, capture
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Checkpoint, Origin
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.take import Cargo
+from git_agentos.git import consolidate, locks, scan
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.guard.decision import Save
+from git_agentos.guard.identity import ILL_FORMED
+
+TRIGGER = "before_risky"
+
+
+class Saved(NamedTuple):
+    """The checkpoint that was taken, and what of the worktree is not in it."""
+
+    checkpoint: Checkpoint
+    skipped: tuple[Skipped, ...]
+
+
+def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> Context:
+    """What the domain is given to act in a worktree for `agent`, or for a person."""
+    for folder in {location.state_dir, location.shared_state_dir}:
+        if os.path.lexists(folder):
+            locks.own_folder(folder)
+    name = timeline.name_of(location)
+    settings = config.settings(scan.read_config(location), environment)
+    return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
+
+
+def save(
+    context: Context, wanted: Save, *, description: str, meta: Mapping[str, str], whole: bool, trigger: str = TRIGGER
+) -> Saved:
+    """Take a checkpoint of the worktree with what `wanted` names.
+
+    `whole` takes files in however large they are: the command is going to run, and nothing else will hold them. A state
+    that was saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet.
+    Raises as `take.take` does.
+    """
+    request = Request(ignored=wanted.ignored, everything_ignored=wanted.everything_ignored)
+    origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
+    done = _take(context, origin, request, wanted.commits)
+    large = frozenset(os.fsencode(item.path) for item in done.state.skipped if item.reason == TOO_LARGE)
+    if whole and large:
+        done = _take(context, origin, request._replace(ignored=request.ignored | large), wanted.commits)
+    return Saved(done.checkpoint, tuple(done.state.skipped))
+
+
+def _take(context: Context, origin: Origin, request: Request, commits: Sequence[str]) -> take.Taken:
+    repository = context.repository
+    tips = _unkept(repository, context.timeline, commits)
+    if not tips:
+        return take.take(repository, context.settings, origin, request=request)
+    inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
+    try:
+        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+            state = _captured(context, writer, request._replace(take_nested=inner))
+            state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
+            # With cargo, even without any, a checkpoint is made though the state is an old one.
+            taken = take.record(repository, writer, context.settings, state, origin, Cargo())
+            consolidate.note(repository, writer.loose)
+            return taken
+    except OSError as error:
+        raise take.storage_error(error) from error
+
+
+def _captured(context: Context, writer: Writer, request: Request) -> State:
+    return capture(context.repository, writer, context.settings, None, request)
+
+
+def _unkept(repository: Repository, name: str, commits: Sequence[str]) -> list[str]:
+    """Of `commits`, those that the timeline does not keep alive yet, without those that others of them reach."""
+    wanted = [oid for oid in dict.fromkeys(commits) if len(oid) == 40 and oid.strip("0")]
+    if not wanted:
+        return []
+    tip = timeline.tip(repository.location, name)
+    lines = "".join([f"{oid}\n" for oid in wanted] + ([f"^{tip}\n"] if tip is not None else []))
+    out = repository.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=lines.encode()).decode()
+    rows = [line.split(" ") for line in out.splitlines()]
+    parents = {parent for row in rows for parent in row[1:]}
+    return [row[0] for row in rows if row[0] in set(wanted) and row[0] not in parents]

@@ -1,0 +1,238 @@
+"""Layers 1 and 2 for one worktree: switched on and off, and looked at.
+
+What is set, in `<git dir>/config.worktree`, which only this worktree reads:
+
+    core.hooksPath              the placed hooks
+    core.fsmonitor              the placed script; git runs it through sh where the path has characters that sh knows
+    core.fsmonitorHookVersion   2: git would ask twice else
+
+So that git reads that file at all, extensions.worktreeConfig is set in the repository's `config`; git-worktree(1) has
+core.bare and core.worktree moved to the main worktree's own file then. This shared part goes when no guarded worktree
+needs it any more, and nobody else relies on it. `configfile` says how all of it is taken away again.
+
+Everything happens while the worktrees' turn is held; the manifest is written before what it tells of, so that what a
+kill leaves is finished by the next `enable` or `disable`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from git_agentos.errors import GuardError
+from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.guard.setup import configfile, manifest, place
+from git_agentos.guard.setup.configfile import Added, Value
+from git_agentos.guard.setup.manifest import Manifest
+
+_TRUE = ("true", "yes", "on", "1")
+_EXTENSION = "extensions.worktreeconfig"
+_COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
+_SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
+# What git hands a command with, it starts by way of sh (run-command.c, prepare_shell_cmd).
+_FOR_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")
+
+
+def is_enabled(location: Location) -> bool:
+    """Whether the guard was switched on for this worktree (one small file is read; GuardError where it is damaged)."""
+    found = manifest.read(location.common_dir)
+    return _added(found, location) is not None
+
+
+def is_shared(location: Location) -> bool:
+    """Whether the guard is there for any worktree of the repository."""
+    return os.path.lexists(manifest.path_of(location.common_dir))
+
+
+def enable(location: Location) -> None:
+    """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
+    with worktrees.turn(location):
+        enable_in_turn(location)
+
+
+def enable_in_turn(location: Location) -> None:
+    """`enable`, for who holds the turn."""
+    place.put(location)
+    known = _share(location, _readable(location))
+    key = manifest.key_of(location.common_dir, location.git_dir)
+    assert key is not None
+    path = _path(location)
+    added = known.worktrees.get(key)
+    if added is not None and added.values != values(location):
+        configfile.take_away(location, added._replace(path=path))  # the repository has moved: other paths
+        added = None
+    added = configfile.plan(path, values(location), _COMMENT) if added is None else added._replace(path=path)
+    manifest.write(
+        location.common_dir,
+        known._replace(common=location.common_dir, worktrees={**known.worktrees, key: added}),
+    )
+    configfile.add(location, added)
+
+
+def disable(location: Location) -> None:
+    """Take away exactly what `enable` added to this worktree, and the shared part when nobody needs it any more. Takes
+    the worktrees' turn."""
+    with worktrees.turn(location):
+        known = _readable(location)
+        added = _added(known, location)
+        if added is not None:
+            configfile.take_away(location, added)
+        _tidy(location, _without(location, known, location.git_dir))
+
+
+def withdraw(location: Location, git_dir: str) -> None:
+    """Forget the worktree at `git_dir`, which is about to be removed with all that is set in it; the worktrees' turn
+    must be held."""
+    if os.path.lexists(place.folder(location.common_dir)):
+        _without(location, _readable(location), git_dir)
+
+
+def forget(location: Location) -> None:
+    """Take away what git has copied into this new worktree from a guarded one in which it was made."""
+    configfile.strip(location, _path(location), values(location), _COMMENT)
+
+
+def tidy(location: Location) -> None:
+    """Take the shared part away where no guarded worktree is left; the worktrees' turn must be held.
+
+    For who has ended a worktree: its own configuration went with it.
+    """
+    if os.path.lexists(place.folder(location.common_dir)):
+        _tidy(location, _readable(location))
+
+
+def tampered(location: Location) -> list[str]:
+    """What of an enabled guard is not as it was set up, one sentence each; empty where all is in place, or it is not
+    enabled. git is asked only where a configuration file has been edited."""
+    known = manifest.read(location.common_dir)
+    entry = _added(known, location)
+    record = manifest.path_of(location.common_dir)
+    if entry is None and not known.people and known.signed:
+        gone = not os.path.lexists(record) and configfile.mentions(_path(location), _COMMENT)
+        return [f"'{record}' is gone, and the guard is set in '{_path(location)}'"] if gone else []
+    found = [f"'{path}' is not what git-agentos placed there" for path in place.changed(location.common_dir)]
+    if not known.signed:
+        found.append(f"'{record}' was not written by git-agentos")
+    parts = [*known.people]
+    if entry is not None:
+        parts += [each for each in (entry, known.shared, known.main) if each is not None]
+    for added in parts:
+        found += [f"'{each.name}' in '{added.path}' is not what was set there" for each in configfile.lost(added)]
+    if entry is not None and known.shared is None and not _has_extension(location):
+        found.append(f"'extensions.worktreeConfig' is not set: git does not read '{entry.path}'")
+    return found
+
+
+def values(location: Location) -> tuple[Value, ...]:
+    """What is set for a guarded worktree."""
+    script = place.fsmonitor(location.common_dir)
+    return (
+        Value("core", "hooksPath", place.hooks_dir(location.common_dir)),
+        Value("core", "fsmonitor", quoted(script)),
+        Value("core", "fsmonitorHookVersion", "2"),
+    )
+
+
+def quoted(path: str) -> str:
+    """A path as the value of core.fsmonitor."""
+    return "'" + path.replace("'", "'\\''") + "'" if _FOR_SHELL.search(path) else path
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _path(location: Location) -> str:
+    """The worktree's own configuration."""
+    return os.path.join(location.git_dir, "config.worktree")
+
+
+def _readable(location: Location) -> Manifest:
+    """The manifest; where it is damaged, nothing is known, and `configfile.plan` finds what is ours."""
+    try:
+        return manifest.read(location.common_dir)
+    except GuardError:
+        return Manifest(location.common_dir)
+
+
+def _added(known: Manifest, location: Location) -> Added | None:
+    return known.worktrees.get(manifest.key_of(location.common_dir, location.git_dir) or "")
+
+
+def _without(location: Location, known: Manifest, git_dir: str) -> Manifest:
+    """The manifest without one worktree, written."""
+    key = manifest.key_of(location.common_dir, git_dir)
+    if key is not None and key in known.worktrees:
+        known = known._replace(worktrees={each: added for each, added in known.worktrees.items() if each != key})
+        manifest.write(location.common_dir, known)
+    return known
+
+
+def _swept(location: Location, known: Manifest) -> Manifest:
+    """Without worktrees that are gone."""
+    folders = (location.common_dir, *worktrees.entries(location.common_dir))
+    living = {manifest.key_of(location.common_dir, each) for each in folders}
+    return known._replace(worktrees={key: added for key, added in known.worktrees.items() if key in living})
+
+
+def _has_extension(location: Location) -> bool:
+    said = configfile.values_of(os.path.join(location.common_dir, "config"))
+    return said.get(_EXTENSION, ["false"])[-1].lower() in _TRUE
+
+
+def _share(location: Location, known: Manifest) -> Manifest:
+    """Have git read each worktree's own configuration."""
+    path = os.path.join(location.common_dir, "config")
+    if known.shared is not None:
+        shared, main = known.shared._replace(path=path), known.main
+    elif _has_extension(location):
+        return known
+    else:
+        said = configfile.values_of(path)
+        moved = [Value("core", "bare", "true")] if said.get("core.bare", [""])[-1].lower() in _TRUE else []
+        moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
+        extension = Value("extensions", "worktreeConfig", "true")
+        shared = configfile.plan(path, [extension], _SHARED_COMMENT, moved=moved)
+        of_main = os.path.join(location.common_dir, "config.worktree")
+        main = configfile.plan(of_main, moved, _SHARED_COMMENT) if moved else None
+    known = known._replace(shared=shared, main=main)
+    manifest.write(location.common_dir, known)
+    if main is not None:
+        configfile.add(location, main)
+    configfile.add(location, shared)
+    return known
+
+
+def _tidy(location: Location, known: Manifest) -> None:
+    known = _swept(location, known)
+    if not known.worktrees:
+        for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+            forget(location._replace(git_dir=git_dir))
+    if not known.worktrees and known.shared is not None:
+        if not any(_relies(path) for path in _own_files(location, known)):
+            configfile.take_away(location, known.shared)
+            if known.main is not None:
+                configfile.take_away(location, known.main)
+        known = known._replace(shared=None, main=None)
+    manifest.write(location.common_dir, known)
+    if known.empty:
+        place.take_away(location)
+
+
+def sweep(location: Location) -> Manifest:
+    """What is set, without what is gone: for who adds to it. The worktrees' turn must be held."""
+    return _swept(location, _readable(location))
+
+
+def _own_files(location: Location, known: Manifest) -> Iterator[str]:
+    """The worktrees' own configuration files, but for the one that was made to move something there."""
+    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+        path = os.path.join(git_dir, "config.worktree")
+        if known.main is None or known.main.path != path or known.main.after != configfile.read(path):
+            yield path
+
+
+def _relies(path: str) -> bool:
+    """Whether a worktree's own configuration says anything."""
+    return bool((configfile.read(path) or b"").strip())

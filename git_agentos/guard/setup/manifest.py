@@ -1,0 +1,114 @@
+"""What the guard has set in a repository's configuration: `<common dir>/agentos/guard/manifest.json`.
+
+    common      the common git directory, where it was: scripts and values name it
+    shared      extensions.worktreeConfig in the common configuration, where it was not set before
+    main        what that moved to the main worktree's config.worktree (git-worktree(1): core.bare, core.worktree)
+    worktrees   a worktree (`key_of`) -> what was added to its config.worktree
+    people      what `hooks install` added for everybody
+
+It is written before what it tells of, and changed only while the worktrees' turn is held. It is
+signed, as `files.json` is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from git_agentos.errors import GuardError
+from git_agentos.guard.setup import configfile, place
+from git_agentos.guard.setup.configfile import Added
+
+_VERSION = 1
+MAIN = "."
+
+
+class Manifest(NamedTuple):
+    """See the module's docstring. `signed` tells that this user's key signed it (true of an empty one)."""
+
+    common: str
+    shared: Added | None = None
+    main: Added | None = None
+    worktrees: Mapping[str, Added] = {}
+    people: tuple[Added, ...] = ()
+    signed: bool = True
+
+    @property
+    def empty(self) -> bool:
+        return not (self.worktrees or self.people or self.shared)
+
+
+def path_of(common_dir: str) -> str:
+    return os.path.join(place.folder(common_dir), "manifest.json")
+
+
+def read(common_dir: str) -> Manifest:
+    """What was set; an empty manifest where nothing was. GuardError for a damaged file."""
+    path = path_of(common_dir)
+    data = configfile.read(path)
+    if data is None:
+        return Manifest(common_dir)
+    try:
+        document = json.loads(data)
+        body = document["guard"]
+        return Manifest(
+            str(body["common"]),
+            _added(body["shared"]),
+            _added(body["main"]),
+            {key: configfile.from_document(each) for key, each in body["worktrees"].items()},
+            tuple(configfile.from_document(each) for each in body["people"]),
+            place.is_signed(path, _canonical(body), document["mac"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise GuardError(
+            f"the guard's record '{path}' is damaged", "git agentos guard enable, in each worktree, makes it again"
+        ) from error
+
+
+def write(common_dir: str, manifest: Manifest) -> None:
+    """Put it down, durably; an empty one is no file."""
+    path = path_of(common_dir)
+    if manifest.empty:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    body = {
+        "version": _VERSION,
+        "common": manifest.common,
+        "shared": _document(manifest.shared),
+        "main": _document(manifest.main),
+        "worktrees": {key: each.document() for key, each in manifest.worktrees.items()},
+        "people": [each.document() for each in manifest.people],
+    }
+    text = json.dumps({"guard": body, "mac": place.sign(_canonical(body))}, indent=1) + "\n"
+    place.write(path, text.encode("ascii"), 0o644)
+
+
+def key_of(common_dir: str, git_dir: str) -> str | None:
+    """What a worktree is called here: git's name for it and what tells it from a later one of that name, `.` for the
+    main one; None where it is not there.
+
+    git writes `commondir` once, when it makes the entry.
+    """
+    if git_dir == common_dir:
+        return MAIN
+    try:
+        found = os.lstat(os.path.join(git_dir, "commondir"))
+    except OSError:
+        return None
+    return f"{os.path.basename(git_dir)} {found.st_ino}-{found.st_mtime_ns}"
+
+
+def _added(document: dict[str, Any] | None) -> Added | None:
+    return None if document is None else configfile.from_document(document)
+
+
+def _document(added: Added | None) -> dict[str, Any] | None:
+    return None if added is None else added.document()
+
+
+def _canonical(body: Any) -> bytes:
+    return json.dumps(body, sort_keys=True).encode("ascii")

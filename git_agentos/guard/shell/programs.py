@@ -1,0 +1,348 @@
+"""Programs that run other programs: what `sudo`, `env`, `xargs`, `bash -c`, `find -exec` … are told to run.
+
+A table, not a guess: of a program that is in it, the options that take a value are known, so that the command behind
+them is found. Of those with a command line too long to know (`docker run`), the command is looked for among the words.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.guard.shell.words import UNKNOWN, known
+
+
+class Inner(NamedTuple):
+    """What a program runs: `argv`, or shell `text` with `name` (`$0`) and `positional` (`$1` …); `reads`: what is on
+    its input. `environment` is changed so (None: unset), after everything is taken away where `cleared`. `directory` is
+    where it goes first. `doubt`: which program it is, is a guess."""
+
+    argv: tuple[str, ...] = ()
+    text: str | None = None
+    name: str | None = None
+    positional: tuple[str, ...] = ()
+    reads: bool = False
+    environment: Mapping[str, str | None] = {}
+    cleared: bool = False
+    directory: str | None = None
+    doubt: bool = False
+
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "fish", "rbash", "posh"})
+_SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file", "-C", "--init-command"})
+
+# Options that take a value, and how many words stand before the command.
+_WRAPPERS: Mapping[str, tuple[str, int]] = {
+    "sudo": ("-u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --close-from --role --type --chroot", 0),
+    "doas": ("-u -C", 0),
+    "nohup": ("", 0),
+    "setsid": ("", 0),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n -p -P -u --class --classdata", 0),
+    "chrt": ("-T -P -D", 1),
+    "taskset": ("", 1),
+    "timeout": ("-s -k --signal --kill-after", 1),
+    "gtimeout": ("-s -k --signal --kill-after", 1),
+    "stdbuf": ("-i -o -e --input --output --error", 0),
+    "time": ("-f -o --format --output", 0),
+    "gtime": ("-f -o --format --output", 0),
+    "exec": ("-a", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "unbuffer": ("", 0),
+    "strace": ("-e -o -p -s -u -E -a -b -I -O -S -P -X", 0),
+    "ltrace": ("-e -o -p -s -u -n -a", 0),
+    "valgrind": ("", 0),
+    "catchsegv": ("", 0),
+    "caffeinate": ("-t -w", 0),
+    "dbus-run-session": ("", 0),
+    "xvfb-run": ("-n -s -e -f -p -w", 0),
+    "rlwrap": ("-f -H -p", 0),
+    "winpty": ("", 0),
+    "chronic": ("", 0),
+    "ts": ("", 0),
+    "faketime": ("-f", 1),
+    "fakeroot": ("-l -s -i -b", 0),
+    "chroot": ("--userspec --groups", 1),
+    "setarch": ("", 1),
+    "linux64": ("", 0),
+    "proxychains": ("-f", 0),
+    "torsocks": ("", 0),
+    "firejail": ("", 0),
+    "pkexec": ("--user", 0),
+    "busybox": ("", 0),
+    "toybox": ("", 0),
+    "cpulimit": ("-l -p -e", 0),
+    "entr": ("", 0),
+    "aws-vault": ("", 2),
+    "ssh-agent": ("-a -t", 0),
+}
+
+# Their words are searched for a program that is known here.
+_LOOSE = frozenset(
+    """docker podman nerdctl kubectl nsenter unshare bwrap flatpak snap systemd-run lxc lxc-attach incus chpst direnv
+    nix nix-shell poetry pipenv uv uvx npx bunx pnpm yarn npm bundle mise asdf conda mamba micromamba hatch tox nox rye
+    pdm pixi
+    hyperfine parallel rush gdb perf ssh mosh autossh sshpass distrobox toolbox devcontainer vagrant dotenv doppler op
+    infisical chamber envchain with-env cross-env env-cmd watchexec reflex nodemon concurrently mprocs foreman honcho
+    script scriptreplay tmux screen dtach abduco zellij at batch runuser runcon su sg newgrp expect""".split()
+)
+_TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c --command", "flock": "-c --command",
+                 "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
+_TAKE_TEXT = frozenset(
+    "hyperfine parallel rush tmux screen zellij concurrently mprocs watchexec reflex nodemon entr foreman at".split()
+)
+_OWN_LANGUAGE = frozenset({"gdb", "expect"})
+_MANAGERS = frozenset({"npm", "pnpm", "yarn"})
+_GIT = re.compile(r"(?<![\w@.-])(?:[\w./]*/)?git(?=\s)")
+_REMOTE = frozenset({"ssh", "mosh", "autossh"})
+
+
+def base(word: str) -> str:
+    """A program's name without its folder; what is unknown of the folder does not matter."""
+    name = word.rpartition("/")[2]
+    return name.removesuffix(".exe")
+
+
+def unwrap(argv: Sequence[str], stdin: str | None) -> list[Inner]:
+    """What `argv` runs, as far as it is a program that runs others; empty where it is not."""
+    name = base(argv[0])
+    if name in SHELLS:
+        return _shell(argv)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(list(argv), stdin)
+    if name in _TEXT_OPTIONS:
+        found = _texts(argv, name)
+        if found:
+            return found
+    if name in _WRAPPERS:
+        options, positional = _WRAPPERS[name]
+        return _behind(_past(list(argv[1:]), frozenset(options.split())), positional, name)
+    if name in _LOOSE:
+        return _somewhere(argv, name, stdin)
+    return []
+
+
+# -- command lines -----------------------------------------------------------------------------------------------------
+
+
+def _past(words: list[str], values: frozenset[str]) -> list[str]:
+    """The words behind the options; `values` are those that take one."""
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            takes = word in values
+        else:
+            # A cluster ends at the first that takes a value: what is behind it is the value, else the next word.
+            takes = next((n == len(word) - 1 for n in range(1, len(word)) if f"-{word[n]}" in values), False)
+        if takes and words:
+            words.pop(0)
+    return words
+
+
+def _behind(words: list[str], positional: int, name: str) -> list[Inner]:
+    words = words[positional:]
+    environment: dict[str, str | None] = {}
+    while words and _ASSIGNMENT.match(words[0]) and name in ("sudo", "doas", "env"):
+        key, _, value = words.pop(0).partition("=")
+        environment[key] = value
+    return [Inner(tuple(words), environment=environment)] if words else []
+
+
+def without_prefix(argv: list[str]) -> list[str]:
+    """The command behind `command`, `exec`, `time` and their like; empty where they only ask."""
+    name, rest = argv[0], argv[1:]
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        if rest[0] == "--":
+            return rest[1:]
+        if name == "command" and set(rest[0]) & set("vV"):
+            return []
+        rest = rest[2:] if (name == "exec" and rest[0].endswith("a")) or rest[0] in ("-f", "-o") else rest[1:]
+    return rest
+
+
+def _somewhere(argv: Sequence[str], name: str, stdin: str | None) -> list[Inner]:
+    """The first word that is a program which is known here, and all behind it."""
+    if name in _REMOTE:
+        rest = " ".join(argv[1:])
+        at = _GIT.search(rest)
+        found = [Inner(text=rest[at.start() :], doubt=True)] if at else []
+        return [*found, Inner(reads=True, doubt=True)] if stdin is not None and _GIT.search(stdin) else found
+    if name in ("at", "batch") and stdin is not None:
+        return [Inner(reads=True)]
+    if name in _MANAGERS and (len(argv) < 2 or argv[1] not in ("exec", "x", "dlx")):
+        return []
+    for n, word in enumerate(argv[1:], 1):
+        inner = base(word)
+        if inner == "git" or inner in SHELLS or inner in ("env", "xargs"):
+            return [Inner(tuple(argv[n:]), doubt=True)]
+        if (name in _TAKE_TEXT or argv[n - 1] in ("-c", "--call", "--command", "--exec", "-x")) and " " in word:
+            return [Inner(text=word, doubt=True)]
+        if name in _OWN_LANGUAGE and (at := _GIT.search(word)):
+            return [Inner(text=word[at.start() :], doubt=True)]
+    return []
+
+
+def _texts(argv: Sequence[str], name: str) -> list[Inner]:
+    """The shell text that an option holds (`su -c TEXT`), or, of `watch`, that the words make."""
+    options = _TEXT_OPTIONS[name].split()
+    for n, word in enumerate(argv):
+        for option in options:
+            ends = len(option) == 2 and re.fullmatch(f"-[a-zA-Z]*{option[1]}", word) is not None
+            if (word == option or ends) and n + 1 < len(argv):
+                return [Inner(text=argv[n + 1])]
+            if word.startswith(option + "=") or (len(option) == 2 and word.startswith(option) and word != option):
+                return [Inner(text=word[len(option) :].removeprefix("="))]
+    if name == "watch":
+        return [Inner(text=" ".join(_past(list(argv[1:]), frozenset({"-n", "--interval", "-q", "--equexit"}))))]
+    if name == "flock":
+        return [Inner(tuple(_past(list(argv[1:]), frozenset({"-w", "-E", "--timeout", "--conflict-exit-code"}))[1:]))]
+    return []
+
+
+def _shell(argv: Sequence[str]) -> list[Inner]:
+    """`bash -c TEXT NAME ARG…`, `bash -s ARG…`, `bash FILE`, and what is on the input where none is named."""
+    words = list(argv[1:])
+    takes_text = from_input = False
+    while words and words[0][:1] in ("-", "+") and words[0] not in ("-", "--"):
+        word = words.pop(0)
+        if word.startswith("--command="):
+            return [Inner(text=word.partition("=")[2], positional=tuple(words))]
+        if word == "--command":
+            takes_text = True
+            break
+        if word in _SHELL_VALUES and words:
+            words.pop(0)
+        elif not word.startswith("--"):
+            takes_text = takes_text or "c" in word[1:]
+            from_input = from_input or "s" in word[1:]
+            if word[-1] in "oO" and word not in _SHELL_VALUES and words:
+                words.pop(0)
+        elif word in ("--help", "--version"):
+            return []
+    if words[:1] in (["--"], ["-"]):
+        words.pop(0)
+    if takes_text:
+        name = words[1] if len(words) > 1 else argv[0]
+        return [Inner(text=words[0] if words else "", name=name, positional=tuple(words[2:]))]
+    if words and not from_input:
+        if words[0].startswith("/dev/fd/") and not known(words[0]):
+            return [Inner(text=words[0], positional=tuple(words[1:]), reads=True)]
+        if words[0] not in ("/dev/stdin", "/dev/fd/0"):
+            return []  # a file: it is not read
+        words.pop(0)
+    return [Inner(positional=tuple(words), reads=True)]
+
+
+def _env(argv: list[str], stdin: str | None) -> list[Inner]:  # noqa: ARG001 (one form for all)
+    words = argv[1:]
+    environment: dict[str, str | None] = {}
+    cleared = False
+    directory: str | None = None
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if word in ("-", "-i", "--ignore-environment"):
+            cleared = True
+        elif word in ("-u", "--unset") and words:
+            environment[words.pop(0)] = None
+        elif name == "--unset" and equals:
+            environment[value] = None
+        elif word in ("-C", "--chdir") and words:
+            directory = words.pop(0)
+        elif name == "--chdir" and equals:
+            directory = value
+        elif word in ("-S", "--split-string") and words:
+            words = _split(words.pop(0)) + words
+        elif name == "--split-string" and equals:
+            words = _split(value) + words
+        elif word.startswith("-") and not word.startswith("--") and len(word) > 2:
+            # A cluster, or a value that is joined to its option.
+            if word[1] == "S":
+                words = _split(word[2:]) + words
+            elif word[1] == "u":
+                environment[word[2:]] = None
+            elif word[1] == "C":
+                directory = word[2:]
+            else:
+                words = ["-" + word[1], "-" + word[2:], *words]
+    while words and (_ASSIGNMENT.match(words[0]) or ("=" in words[0] and known(words[0].partition("=")[0]))):
+        key, _, value = words.pop(0).partition("=")
+        environment[key] = value
+    if not words:
+        return []
+    return [Inner(tuple(words), environment=environment, cleared=cleared, directory=directory)]
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [UNKNOWN]
+
+
+_XARGS_VALUES = frozenset(
+    """-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --max-chars --max-lines --replace
+    --process-slot-var""".split()
+)
+
+
+def _xargs(argv: list[str], stdin: str | None) -> list[Inner]:
+    words = argv[1:]
+    replaced: str | None = None
+    for n, word in enumerate(words):
+        if not word.startswith("-"):
+            break
+        if word in ("-I", "--replace") and n + 1 < len(words):
+            replaced = words[n + 1]
+        elif word.startswith(("-I", "--replace=")):
+            replaced = word.removeprefix("-I").removeprefix("--replace=")
+        elif word == "-i":
+            replaced = "{}"
+    command = _past(list(words), _XARGS_VALUES)
+    if not command:
+        return []
+    read = (
+        stdin if stdin is not None and known(stdin) and not any(w.startswith(("-a", "--arg")) for w in words) else None
+    )
+    if replaced:
+        items = read.splitlines()[:50] if read is not None else [UNKNOWN]
+        return [Inner(tuple(word.replace(replaced, item) for word in command)) for item in items]
+    return [Inner((*command, *(_split(read) if read is not None else [UNKNOWN])))]
+
+
+def _find(argv: list[str], stdin: str | None) -> list[Inner]:  # noqa: ARG001 (one form for all)
+    made = []
+    words = argv[1:]
+    names = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
+    root = words[0] if words and words[0][:1] not in ("-", "(", "!") else "."
+    found = next((name for name in names if name.rpartition("/")[2] == ".git"), f"{root}/{UNKNOWN}")
+    for n, word in enumerate(words):
+        if word not in ("-exec", "-execdir", "-ok", "-okdir"):
+            continue
+        end = next((m for m in range(n + 1, len(words)) if words[m] in (";", "+")), len(words))
+        made.append(Inner(tuple(each.replace("{}", found) for each in words[n + 1 : end])))
+    return made
+
+
+def _fd(argv: list[str], stdin: str | None) -> list[Inner]:  # noqa: ARG001 (one form for all)
+    for n, word in enumerate(argv):
+        if word in ("-x", "-X", "--exec", "--exec-batch"):
+            rest = [re.sub(r"\{[./]*\}", "./" + UNKNOWN, each) for each in argv[n + 1 :]]
+            return [Inner((*rest, *(() if rest != argv[n + 1 :] else ("./" + UNKNOWN,))))]
+    return []
+
+
+_SPECIAL: Mapping[str, Callable[[list[str], str | None], list[Inner]]] = {
+    "env": _env, "genv": _env, "xargs": _xargs, "gxargs": _xargs, "find": _find, "gfind": _find, "fd": _fd,
+    "fdfind": _fd,
+}  # fmt: skip

@@ -1,0 +1,123 @@
+"""`guard exec --sandbox`: a command line for bubblewrap, in which an agent cannot write what is not its own.
+
+Everything is as outside, but read-only are
+
+    the other worktrees, their git directories, and the main worktree's HEAD and index
+    config and hooks of the common git directory, and the worktree's own configuration and records
+    what is ours there: the guard's scripts, grants, records of commands that were killed
+    the user's git configuration
+
+and not to be read are the user's key (`guard.keys`) and the file that `agentos.approvalKey` names. So nothing that is
+run in there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
+committing would not work otherwise; so do our locks, which are links to what lies beside refs, requests for approval,
+and the notes of which grants were used. `git gc` does not work in there: it would change all worktrees' reflogs.
+
+Two gaps are left. A file that is mounted read-only is so until somebody outside replaces it (`git config` does): then
+the new one can be written. And our folder in the common git directory can be moved away as a whole: what is in it does
+not count from another place, and doctor tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+from git_agentos import processes
+from git_agentos.errors import GuardError
+from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.guard.approval import approval_files, keys
+from git_agentos.guard.setup import place
+
+# Of ours in the common git directory, what is written at every checkpoint and by every request.
+_WRITTEN = ("locks", "approvals")
+_OWN_RECORDS = ("config.worktree", "commondir", "gitdir", "agentos/id", "agentos/worktree.json")
+_OF_MAIN = ("HEAD", "index", "config.worktree")
+
+
+def within(location: Location, environment: Mapping[str, str], approval_key: str | None, cwd: str) -> list[str]:
+    """The words to put before a command that is to run in a sandbox in this worktree, standing in `cwd`.
+
+    GuardError where bubblewrap is missing, or cannot make one.
+    """
+    program = shutil.which("bwrap", path=environment.get("PATH"))
+    if program is None:
+        raise GuardError(
+            "there is no bubblewrap, which makes the sandbox",
+            "install it (the package is called bubblewrap), or leave --sandbox out",
+        )
+    place.put(location)  # what is mounted has to be there
+    approval_files.store(location.common_dir, environment)
+    # A user namespace of its own, for root too: else what is outside is to be seen through /proc/PID/root of others.
+    words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
+    for option, path in _mounts(location, environment):
+        words += [option, path, path]
+    config = os.path.realpath(keys.folder(environment))
+    if os.path.isdir(config):
+        words += ["--tmpfs", config, "--remount-ro", config]
+    if approval_key is not None and os.path.exists(approval_key):
+        words += ["--ro-bind", "/dev/null", os.path.realpath(approval_key)]
+    words += ["--chdir", cwd, "--"]
+    _try(words, environment)
+    return words
+
+
+def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What is mounted how; what comes later lies over what came before."""
+    common = location.common_dir
+    others = [each for each in worktrees.living(location) if each.git_dir != location.git_dir]
+    # Outer folders first: a worktree may lie in another one.
+    places = [("--ro-bind", each.root) for each in others]
+    places += [("--bind", location.root), ("--bind", common)]
+    yield from sorted(places, key=lambda each: (each[1].count(os.sep), each[1]))
+    ours = os.path.join(common, "agentos")
+    yield from _existing("--ro-bind", common, ("config", "hooks"))
+    yield from _existing("--ro-bind", ours, [name for name in _folders(ours) if name not in _WRITTEN])
+    yield from _existing("--ro-bind", ours, ["approvals/grants"])
+    for each in others:
+        if each.is_main:
+            yield from _existing("--ro-bind", common, _OF_MAIN)
+        else:
+            yield "--ro-bind", each.git_dir
+    yield from _existing("--ro-bind", location.git_dir, _OWN_RECORDS if not location.is_main else ("config.worktree",))
+    for path in _user_configuration(environment):
+        if os.path.exists(path):
+            yield "--ro-bind", os.path.realpath(path)
+
+
+def _folders(path: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(path) as found:
+        return sorted(each.name for each in found if each.is_dir(follow_symlinks=False))
+    return []
+
+
+def _existing(option: str, folder: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.path.exists(path) and not os.path.islink(path):
+            yield option, path
+
+
+def _user_configuration(environment: Mapping[str, str]) -> Iterator[str]:
+    """The files of the user's git configuration, by git-config(1)."""
+    home = environment.get("HOME", "")
+    if environment.get("GIT_CONFIG_GLOBAL"):
+        yield environment["GIT_CONFIG_GLOBAL"]
+    if home:
+        yield os.path.join(home, ".gitconfig")
+    base = environment.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
+    if base:
+        yield os.path.join(base, "git")
+
+
+def _try(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Make such a sandbox once for nothing: many systems do not let their users, and say so only then."""
+    ended = processes.run([*words, "/bin/sh", "-c", ":"], cwd="/", env=environment)
+    if ended.code != 0:
+        said = ended.output.decode("utf-8", "replace").strip().splitlines()
+        why = said[-1].removeprefix("bwrap: ") if said else f"exit code {ended.code}"
+        raise GuardError(
+            f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces"
+        )

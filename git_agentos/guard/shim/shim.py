@@ -1,0 +1,67 @@
+"""`guard exec`: how a command is started so that every `git` below it is decided about first.
+
+The command gets the shim (`hooks/git-shim`) first on PATH and the agent's id in its environment, and runs below a
+process of ours (`guard.supervise`), by which everything it starts is known to be the agent's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.errors import AgentosError
+from git_agentos.git.location import Location
+from git_agentos.git.process import SHIM_FOLDER
+from git_agentos.guard.ancestry import MARKER
+from git_agentos.guard.setup import place
+from git_agentos.guard.shim import supervise
+
+WAIT = "AGENTOS_GUARD_WAIT"
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Start(NamedTuple):
+    """What to become: `argv` of a program, found without PATH, and its complete `environment`."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def start(
+    location: Location,
+    agent: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    wait: bool = False,
+    within: Sequence[str] = (),
+) -> Start:
+    """How `command` is started for `agent`; the shim is placed in the repository if it is not there.
+
+    With `wait`, what needs approval waits for it. `within` is a command line that runs another one (`guard.sandbox`).
+    """
+    shims = place.shim_dir(location.common_dir)
+    try:
+        place.put(location)
+    except (AgentosError, OSError):
+        if not os.access(os.path.join(shims, "git"), os.X_OK):
+            raise
+        # In a sandbox it is there, and cannot be written.
+    words = list(command)
+    if "/" in words[0] and os.path.basename(words[0]) == "git":
+        words[0] = os.path.join(shims, "git")
+    supervisor = (sys.executable, "-I", "-S", os.path.abspath(supervise.__file__))
+    return Start((*supervisor, *within, *words), _environment(shims, agent, environment, wait=wait))
+
+
+def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:
+    # An empty entry is the folder one stands in: nothing is to be found there by accident.
+    path = (environment.get("PATH") or _DEFAULT_PATH).split(os.pathsep)
+    rest = [folder for folder in path if folder and not folder.rstrip("/").endswith(SHIM_FOLDER)]
+    changed = {key: value for key, value in environment.items() if key != WAIT}
+    changed.update({"PATH": os.pathsep.join([shims, *rest]), MARKER: agent, "AGENTOS_AGENT_ID": agent})
+    if wait:
+        changed[WAIT] = "1"
+    return changed

@@ -1,0 +1,119 @@
+"""Where the user's own hooks are, noted for the scripts to see without asking git each time.
+
+`<common dir>/agentos/guard/chain/<worktree>` is sourced by `load` in `hooks/guard.sh`: it sets what that wants to know,
+and its last command fails where a configuration file is newer than it, or the environment leads to other ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Mapping
+
+from git_agentos.errors import AgentosError
+from git_agentos.git import chained, locks
+from git_agentos.hooks import talk
+from git_agentos.hooks.called import Called
+
+# What decides which files git reads; the shell compares it with what was noted.
+_LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+# A configuration file that was written that shortly before it was read may be written again with the same time.
+_CLOCK_TICK = 0.02  # seconds; what file systems count in is below
+_WHOLE_SECONDS = 2.0  # for a shell that compares seconds
+
+
+def refresh(called: Called) -> int:
+    """Note it again, and answer with it: `args` are the file, and whether this shell compares times precisely."""
+    cache, precise = called.args[0], any(called.args[1:])
+    begun = time.time()
+    git_dir = os.path.abspath(os.environ.get("GIT_DIR") or _found())
+    common_dir = os.path.realpath(os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or "."))
+    found = chained.read(os.getcwd(), git_dir, common_dir, os.environ)
+    text = _text(found, *_policy())
+    talk.answer(text)
+    # What cannot be noted is asked again.
+    with contextlib.suppress(OSError):
+        _keep(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
+    return 0
+
+
+def _text(found: chained.Chained, strict: str, record: bool) -> str:
+    lines = [
+        f"user_hooks={shlex.quote(found.hooks)}",
+        f"user_fsmonitor={shlex.quote(found.fsmonitor)}",
+        f"user_fsmonitor_version={shlex.quote(found.version)}",
+        f"strict={strict}",
+        f"record={'1' if record else ''}",
+    ]
+    leading = "|".join(os.environ.get(name, "") for name in _LEADING)
+    asked = "|".join(f"${{{name}-}}" for name in _LEADING)
+    tests = [f'[ "{asked}" = {shlex.quote(leading)} ]']
+    tests += [f'! [ {shlex.quote(path)} -nt "$cache" ]' for path in found.files]
+    return "\n".join(lines) + "\n" + " &&\n\t".join(tests) + "\n"
+
+
+def _policy() -> tuple[str, bool]:
+    """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
+    commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
+    from git_agentos.guard import settings
+    from git_agentos.guard.decision import ALLOW
+    from git_agentos.guard.policy import operations
+
+    try:
+        found = settings.read(os.getcwd(), _without_command_line(os.environ))
+    except AgentosError:
+        return "some", True
+    stricter = [
+        name
+        for name, rule in found.policy.items()
+        if rule.decision != ALLOW and (name not in operations.TABLE or operations.TABLE[name].default == ALLOW)
+    ]
+    return "all" if "look" in stricter else "some" if stricter else "", found.auto_on("afterCommit")
+
+
+def _without_command_line(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value for key, value in environment.items() if not key.startswith(("GIT_CONFIG_PARAM", "GIT_CONFIG_COU"))
+    }
+
+
+def _keep(path: str, text: str, as_of: float) -> None:
+    folder = locks.own_folder(os.path.dirname(path))
+    _two_of_a_second(folder)
+    number, beside = tempfile.mkstemp(prefix=".new-", dir=folder)
+    try:
+        with open(number, "wb") as file:
+            file.write(os.fsencode(text))
+        os.utime(beside, (as_of, as_of))
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _two_of_a_second(folder: str) -> None:
+    """Two files by which a shell finds out whether it compares fractions of seconds."""
+    for name, fraction in ((".sooner", 0), (".later", 500_000_000)):
+        path = os.path.join(folder, name)
+        if not os.path.lexists(path):
+            with open(path, "xb"):
+                pass
+        os.utime(path, ns=(1_000_000_000_000_000_000 + fraction,) * 2)
+
+
+def _found() -> str:
+    """The git directory of where git runs its hooks: the worktree's top, or a bare repository."""
+    line = _first_line(".git") if os.path.isfile(".git") else ""
+    return line.removeprefix("gitdir: ") if line else ".git" if os.path.isdir(".git") else "."
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline().rstrip("\n")
+    except OSError:
+        return ""

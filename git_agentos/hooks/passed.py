@@ -1,0 +1,43 @@
+"""Which git processes were let through: one small file each, so that a script asks Python once a command.
+
+`<common dir>/agentos/guard/passed/<pid>.<start time>` holds `all`, or `files` where only what the command does to files
+was judged, and its changes of refs still are. A number and a start time are one process, for as long as the system
+runs. It is no secret and no proof: who can write here can edit the hooks as well (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from git_agentos.git import locks
+from git_agentos.guard import ancestry
+from git_agentos.guard.setup import place
+
+ALL, FILES = "all", "files"
+
+
+def note(common_dir: str, pid: int, what: str) -> None:
+    """Note that the git process `pid` was let through. Where that cannot be written, it is asked about again."""
+    process = ancestry.identify(pid)
+    if process is None or not ancestry.has_proc():
+        return
+    with contextlib.suppress(OSError):
+        folder = locks.own_folder(os.path.join(place.folder(common_dir), "passed"))
+        _drop_ended(folder)
+        path = os.path.join(folder, f"{process.pid}.{process.start}")
+        with open(path, "w", encoding="ascii", opener=_no_link) as file:
+            file.write(what + "\n")
+
+
+def _drop_ended(folder: str) -> None:
+    for entry in os.scandir(folder):
+        pid, _, start = entry.name.partition(".")
+        found = ancestry.identify(int(pid)) if pid.isdigit() else None
+        if found is None or found.start != start:
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,103 @@
+"""The recorders: checkpoints that are taken after something, or before it, and stop nothing.
+
+    post-commit, post-merge, post-rewrite   after_commit     agentos.auto.afterCommit
+    post-checkout                           after_checkout   agentos.auto.afterCommit
+    pre-commit                              pre_commit       agentos.auto.beforeRisky
+    a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
+
+What goes wrong is said once and written to the log, and git goes on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from git_agentos.errors import AgentosError
+from git_agentos.guard import wording
+from git_agentos.guard.decision import Save
+from git_agentos.guard.setup import place
+from git_agentos.hooks import subject, talk
+from git_agentos.hooks.called import Called
+from git_agentos.hooks.subject import Subject
+
+
+def post_commit(called: Called) -> int:
+    """After a commit."""
+    return _after(called.pid, "after_commit", "after a commit")
+
+
+def post_merge(called: Called) -> int:
+    """After a merge; `args` tell whether it was squashed."""
+    return _after(called.pid, "after_commit", "after a merge")
+
+
+def post_rewrite(called: Called) -> int:
+    """After a rebase."""
+    return _after(called.pid, "after_commit", "after a rebase")
+
+
+def post_checkout(called: Called) -> int:
+    """After a branch was switched."""
+    return _after(called.pid, "after_checkout", "after a checkout")
+
+
+def before_commit(asked: Subject) -> None:
+    """Before a commit: what is staged now may be replaced by what is committed."""
+    if asked.settings.auto_on("beforeRisky"):
+        _record(asked, "pre_commit", "before a commit")
+
+
+def before_merge(asked: Subject) -> None:
+    """Before a merge touches the worktree."""
+    if asked.settings.auto_on("beforeMerge"):
+        _record(asked, "before_merge", "before a merge")
+
+
+def _after(pid: int, trigger: str, description: str) -> int:
+    asked = subject.of(pid)
+    if asked.settings.auto_on("afterCommit"):
+        _record(asked, trigger, description)
+    return 0
+
+
+def _record(asked: Subject, trigger: str, description: str) -> None:
+    if asked.location is None:
+        return
+    folder = place.folder(asked.common_dir)
+    meta = {"command": wording.command(asked.call.argv, most=2000)}
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            _take(asked, trigger, description, meta)
+    except (AgentosError, OSError) as error:
+        talk.warn_once(folder, f"no checkpoint {description}: {error}")
+        _log(asked, f"no checkpoint {description}", str(error))
+        return
+    for each in heard:
+        talk.warn_once(folder, str(each.message))
+    if not heard:
+        talk.forget(folder)
+
+
+def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str]) -> None:
+    from git_agentos.guard import saving
+
+    assert asked.location is not None
+    context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
+    saving.save(context, Save(), description=description, meta=meta, whole=False, trigger=trigger)
+
+
+def _log(asked: Subject, summary: str, reason: str) -> None:
+    """Tell the log, where there is one: that nothing can be saved may be why there is none."""
+    from git_agentos import log
+    from git_agentos.guard import saving
+
+    assert asked.location is not None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
+            if asked.who.agent is not None or log.is_open(context):
+                log.note(context, "error", summary, details={"reason": reason})
+    except (AgentosError, OSError):
+        return

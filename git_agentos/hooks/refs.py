@@ -1,0 +1,48 @@
+"""`reference-transaction`: before refs change. What loses commits is judged, and merges before they touch a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from git_agentos.git import process
+from git_agentos.guard import judge
+from git_agentos.guard.decision import Judgement
+from git_agentos.guard.judge import RefUpdate
+from git_agentos.hooks import passed, record, subject, verdict
+from git_agentos.hooks.called import Called
+from git_agentos.hooks.subject import Subject
+
+
+def reference_transaction(called: Called) -> int:
+    """Decide about the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make."""
+    asked = subject.of(called.pid)
+    updates = _updates(sys.stdin.buffer.read())
+    merges = is_merge(asked.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
+
+    def judged(asked: Subject) -> Judgement:
+        return judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+
+    # A merge moves its own branch and no other afterwards.
+    covers = passed.ALL if merges else passed.FILES
+    code, found = verdict.settle(asked, judged, layer="hook", covers=covers)
+    if code == verdict.GO_ON and merges and found.decision.checkpoint is None:
+        record.before_merge(asked)
+    return code
+
+
+def is_merge(argv: tuple[str, ...]) -> bool:
+    """Whether a git command line is one that merges."""
+    name = os.path.basename(argv[0])
+    command = name.removeprefix("git-") if name.startswith("git-") else process.subcommand(argv[1:])
+    return command in ("merge", "pull")
+
+
+def _updates(data: bytes) -> list[RefUpdate]:
+    found = []
+    for line in data.split(b"\n"):
+        old, _, rest = os.fsdecode(line).partition(" ")
+        new, _, name = rest.partition(" ")
+        if name:
+            found.append(RefUpdate(name, old, new))
+    return found

@@ -1,0 +1,65 @@
+"""The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no.
+
+The process that asks becomes git when the answer is yes, so it is the one that a grant is used up for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from git_agentos.errors import AgentosError
+from git_agentos.guard import ancestry, call, identity, judge, settings
+from git_agentos.guard.decision import ALLOW
+from git_agentos.hooks import talk
+
+RUN, STOP, INTERRUPTED = 0, 3, 130
+
+
+def main(args: Sequence[str]) -> int:
+    """Decide about `git ARGS`, given where this process stands. Whatever goes wrong is a no."""
+    try:
+        return _decide(tuple(args), os.getppid())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (AgentosError, OSError) as error:
+        talk.tell(f"git-agentos: stopped: it cannot be decided whether this may run: {error}")
+        if isinstance(error, AgentosError) and error.hint:
+            talk.tell(f"  {error.hint}")
+        return STOP
+    except Exception as error:  # noqa: BLE001 - the boundary: an agent's command that nobody could judge does not run
+        talk.tell(f"git-agentos: stopped: this is a bug in git-agentos: {type(error).__name__}: {error}")
+        return STOP
+
+
+def _decide(args: tuple[str, ...], pid: int) -> int:
+    above = ancestry.parents(pid)[:1]
+    if above and ancestry.is_part(("/git", *args), ancestry.argv(above[0])):
+        return RUN  # what git starts itself, on a system where it finds its own commands by PATH
+    asked = call.here(("git", *args))
+    who = identity.who(asked.environment, identity.git_dir_of(asked.cwd), pid)
+    known = settings.read(asked.cwd, asked.environment)
+    judgement = judge.judge(asked, who, known)
+    if judgement.decision.decision == ALLOW and judgement.save is None:
+        return RUN  # most commands end here: nothing more is loaded for them
+    from git_agentos.git.location import locate
+    from git_agentos.guard.enforce import enforce
+    from git_agentos.guard.shim.shim import WAIT
+    from git_agentos.hooks import passed
+
+    verdict = enforce(
+        asked,
+        judgement,
+        who,
+        layer="shim",
+        pid=pid,
+        settings=known,
+        wait=bool(asked.environment.get(WAIT)),
+        tell=talk.tell,
+    )
+    talk.tell(verdict.message)
+    if verdict.run and judgement.root is not None:
+        # The process is going to be this git: its hooks need not save and ask again.
+        what = passed.ALL if judgement.decision.decision != ALLOW else passed.FILES
+        passed.note(locate(judgement.root, inherit=False).common_dir, pid, what)
+    return RUN if verdict.run else STOP

@@ -1,0 +1,119 @@
+"""The git command that called a hook: which one it is, where it was given, and by whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from git_agentos.errors import GuardError, RepositoryError
+from git_agentos.git.location import Location, locate
+from git_agentos.guard import ancestry, identity
+from git_agentos.guard import call as calls
+from git_agentos.guard import settings as settings_
+from git_agentos.guard.call import Call
+from git_agentos.guard.identity import Who
+from git_agentos.guard.settings import GuardSettings
+
+
+class Subject(NamedTuple):
+    """A git command that asks. `pid` is its process: the outermost that this is a part of; `location` its worktree,
+    None where there is none (a bare repository)."""
+
+    pid: int
+    call: Call
+    who: Who
+    settings: GuardSettings
+    location: Location | None
+    common_dir: str
+
+    def with_index(self) -> Call:
+        """The call, with the index that git names to its hook: `commit -a` and `commit PATH` have one of their own."""
+        index = os.environ.get("GIT_INDEX_FILE")
+        if index is None:
+            return self.call
+        extra = {"GIT_INDEX_FILE": os.path.abspath(index)}
+        return self.call._replace(environment={**self.call.environment, **extra})
+
+
+def of(pid: int) -> Subject:
+    """What the git process `pid`, which called a hook, was told to do. ConfigurationError where the guard's settings
+    are none, GuardError where the process is gone."""
+    outermost = ancestry.outermost_git(pid)
+    call = call_of(outermost, pid)
+    if call is None:
+        raise GuardError("the git command that started this hook is gone")
+    location = located()
+    git_dir = location.git_dir if location is not None else os.path.abspath(os.environ.get("GIT_DIR", "."))
+    common_dir = location.common_dir if location is not None else git_dir
+    # What the command was started with and what git hands on: an agent can take a variable out of neither.
+    who = identity.who({**os.environ, **call.environment}, git_dir, outermost)
+    return Subject(outermost, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
+
+
+def located() -> Location | None:
+    """The worktree that a hook runs in."""
+    try:
+        return locate(os.getcwd())
+    except RepositoryError:
+        return None
+
+
+def call_of(outermost: int, asking: int) -> Call | None:
+    """The call of the git process `outermost`, with the folder that it was given in: git itself has gone to the top of
+    the worktree by now."""
+    call = calls.of_process(outermost)
+    if call is None:
+        return None
+    prefix = _prefix(outermost, asking)
+    here = os.path.normpath(os.path.join(call.cwd, prefix)) if prefix else call.cwd
+    changes = list(_changes_of_directory(call.argv))
+    if not changes:
+        return call._replace(cwd=here)
+    for given in _candidates(outermost, call.environment):
+        if os.path.realpath(os.path.join(given, *changes)) == os.path.realpath(here):
+            return call._replace(cwd=given)
+    # Nobody knows where it was given: as if it were given where it went.
+    return call._replace(argv=_without_changes(call.argv), cwd=here)
+
+
+def _prefix(outermost: int, asking: int) -> str:
+    """How far below the top the command was given, by what git sets for those that it starts."""
+    if outermost == asking:
+        return os.environ.get("GIT_PREFIX", "")
+    below = asking
+    for each in ancestry.parents(asking):
+        if each == outermost:
+            break
+        below = each
+    return (ancestry.environment(below) or {}).get("GIT_PREFIX", "")
+
+
+def _changes_of_directory(argv: tuple[str, ...]) -> Iterator[str]:
+    """The folders of git's own `-C` options."""
+    words = iter(argv[1:])
+    for word in words:
+        if word == "-C":
+            yield next(words, "")
+        elif word in ("-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return
+
+
+def _without_changes(argv: tuple[str, ...]) -> tuple[str, ...]:
+    words = list(argv)
+    for _ in _changes_of_directory(argv):
+        at = words.index("-C")
+        del words[at : at + 2]
+    return tuple(words)
+
+
+def _candidates(pid: int, environment: Mapping[str, str]) -> Iterator[str]:
+    """Where a command may have been given: the shell's notion of it, and where those stand that started it."""
+    if os.path.isabs(environment.get("PWD", "")):
+        yield environment["PWD"]
+    for each in ancestry.parents(pid)[:3]:
+        place = ancestry.cwd(each)
+        if place is not None:
+            yield place

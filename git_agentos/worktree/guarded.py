@@ -1,0 +1,43 @@
+"""The guard of one of the repository's worktrees, by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import WorktreeError
+from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.guard.setup import doctor, enable
+from git_agentos.guard.setup.doctor import GuardStatus
+
+
+def switch_on(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+    """Guard the worktree `id_`, or the one that the command was given in; how it stands then."""
+    location = find(context, id_)
+    enable.enable(location)
+    return doctor.guard_status(location, environment)
+
+
+def switch_off(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+    """Take the guard of a worktree away; how it stands then."""
+    location = find(context, id_)
+    enable.disable(location)
+    return doctor.guard_status(location, environment)
+
+
+def status(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+    """How a worktree is guarded, found out by trying."""
+    return doctor.guard_status(find(context, id_), environment)
+
+
+def find(context: Context, id_: str | None) -> Location:
+    """The worktree with this id, managed or not; WorktreeError where there is none, or its folder is not there."""
+    if id_ is None:
+        return context.location
+    values = context.settings.values.get("core.worktree", [])
+    for each in worktrees.living(context.location, values[-1] if values else None):
+        if timeline.name_of(each) == id_:
+            return each
+    raise WorktreeError(f"there is no worktree '{id_}'", "git agentos worktree list shows them")

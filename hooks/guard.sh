@@ -1,0 +1,206 @@
+# git-agentos: what its git hooks share; they source this file. Placed by `git agentos guard enable` or `hooks install`.
+# shellcheck shell=sh
+#
+# Programs are taken from the system's own folders (`command -p`), not from wherever an agent's PATH leads.
+#
+# POSIX sh and its builtins: most of what git calls these hooks for is settled here, before any other program is
+# started. What is not plainly harmless goes to Python (`agentos`), which decides, saves and records.
+#
+# After `begin`: $guard is our folder, $git_pid the git that called, $git_dir its git directory; $agent is set where an
+# agent is known to act (a person may turn out to be one: Python looks further). After `load`: $user_hooks is what
+# core.hooksPath would be without us, $user_fsmonitor and $user_fsmonitor_version the same of core.fsmonitor (none, auto,
+# 1, 2), $strict is `all` or `some` where a policy stops even what looks, or other things that are allowed by default;
+# $record is set where commits are recorded.
+# shellcheck disable=SC2034 # some are for the scripts that source this
+
+hooks=${0%/*}
+guard=${hooks%/hooks}
+
+# Who called: its pid, parent, start time and name, by /proc; elsewhere the parent alone is known.
+begin() {
+	git_pid=$PPID
+	look "$git_pid"
+	case $comm in
+	git* | '') ;;
+	# A path with a blank in it is started through a shell, which may stay in between.
+	*sh | busybox) [ "$parent" = 0 ] || { git_pid=$parent && look "$git_pid"; } ;;
+	esac
+	git_dir=${GIT_DIR-}
+	if [ -z "$git_dir" ]; then
+		if [ -f .git ]; then
+			read -r _ git_dir <.git
+		elif [ -d .git ]; then
+			git_dir=.git
+		else
+			git_dir=.
+		fi
+	fi
+	agent=
+	if [ -n "${AGENTOS_AGENT_ID-}" ] || [ -e "$git_dir/agentos/id" ]; then agent=1; fi
+}
+
+# PID: sets $comm, $parent and $start of that process.
+look() {
+	comm='' parent=0 start=''
+	# The name stands in parentheses and may hold anything: it ends at the last one.
+	read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
+	comm=${stat#*"("}
+	comm=${comm%")"*}
+	stat=${stat##*") "}
+	set -f
+	# shellcheck disable=SC2086 # split on purpose
+	set -- $stat
+	set +f
+	parent=$2
+	shift 9
+	shift 9
+	start=$2
+}
+
+# What Python last found out about the configuration, again if a file of it is newer.
+load() {
+	case $git_dir in
+	*/worktrees/*) cache=$guard/chain/${git_dir##*/} ;;
+	*) cache=$guard/chain/main ;;
+	esac
+	if [ -f "$cache" ]; then
+		# shellcheck disable=SC1090 # written by git_agentos.hooks.chain; its last command tells whether it is up to date
+		. "$cache" && return 0
+	fi
+	# Two files of one second, a fraction apart: not every shell can tell which is newer.
+	precise=
+	# shellcheck disable=SC3013 # every sh that is met has it; where it is missing, the answer is no
+	[ "$guard/chain/.later" -nt "$guard/chain/.sooner" ] && precise=1
+	if text=$(agentos refresh "$git_pid" "$cache" "$precise") && [ -n "$text" ]; then
+		# Whether it is up to date by now does not matter.
+		eval "$text" || :
+		return 0
+	fi
+	# Without our program: the last value that is not ours, as git would read it.
+	user_fsmonitor='' user_fsmonitor_version=none strict=some record=1
+	user_hooks=$guard
+	user_hooks=${user_hooks%/agentos/guard}/hooks
+	while IFS= read -r path; do
+		[ -z "$path" ] || [ "$path" = "$hooks" ] || user_hooks=$path
+	done <<EOF
+$(git config --type=path --get-all core.hooksPath 2>/dev/null)
+EOF
+}
+
+# NAME GIT_PID ARGS…: our program. 0: go on; 3: stop; anything else: it could not decide.
+agentos() {
+	if [ -x @PYTHON@ ]; then
+		@PYTHON@ @RUN@ "$@"
+	elif command -v git-agentos >/dev/null 2>&1; then
+		git-agentos hook "$@"
+	else
+		return 127
+	fi
+}
+
+# NAME ARGS…: let our program decide. Fails where the command must stop; where nothing could be decided, an agent's
+# stops and a person's goes on.
+decide() {
+	name=$1
+	shift
+	agentos "$name" "$git_pid" "$@"
+	code=$?
+	case $code in
+	0) return 0 ;;
+	3) return 1 ;;
+	esac
+	if [ -z "$agent" ]; then
+		warn_once "$name: its program failed (exit code $code), the command goes on without it"
+		return 0
+	fi
+	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
+	echo "git-agentos: nothing was changed. whoever looks after this repository: git agentos doctor" >&2
+	return 1
+}
+
+# NAME ARGS…: let our program record something; whatever happens, the command goes on.
+recorded() {
+	name=$1
+	shift
+	agentos "$name" "$git_pid" "$@"
+	code=$?
+	[ $code = 0 ] || warn_once "$name: nothing was recorded, its program failed (exit code $code)"
+}
+
+# TEXT: said once; `git agentos doctor` and a success of the program make it be said again.
+warn_once() {
+	[ -e "$guard/warned" ] && return 0
+	echo "git-agentos: warning: $1 (see: git agentos doctor; said once)" >&2
+	{ echo "$1" >"$guard/warned"; } 2>/dev/null || :
+}
+
+# NAME ARGS…: become the user's own hook of that name, with what stdin there still is; done where there is none.
+chain() {
+	if [ -f "$user_hooks/$1" ] && [ -x "$user_hooks/$1" ]; then
+		hook=$user_hooks/$1
+		shift
+		exec "$hook" "$@"
+	fi
+	exit 0
+}
+
+# Whether the git that called was let through already; what was said is in $passed: `all`, or `files` where only what it
+# does to files was judged.
+passed() {
+	passed=
+	[ -n "$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
+}
+
+# Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.
+arguments() {
+	words=$(command -p tr '\0\n' '\n\001' 2>/dev/null <"/proc/$git_pid/cmdline") || words=
+	[ -n "$words" ] && return 0
+	# Where there is no /proc, words with a blank fall apart: a command looks worse by that, never better.
+	words=$(command -p ps -o args= -p "$git_pid" 2>/dev/null | command -p tr -s ' ' '\n')
+}
+
+# Sets $subcommand of a git command line, and $rest to what follows it, a line each. Options of git itself that lead
+# elsewhere or run something make it `?`.
+split() {
+	subcommand='?' rest=''
+	old_ifs=$IFS
+	IFS='
+'
+	set -f
+	# shellcheck disable=SC2086 # split on purpose; an empty argument vanishes, which matters nowhere here
+	set -- $words
+	set +f
+	IFS=$old_ifs
+	[ $# -gt 0 ] || return 0
+	case ${1##*/} in
+	git) ;;
+	git-*) subcommand=${1##*/git-} && subcommand=${subcommand#git-} ;;
+	*) return 0 ;;
+	esac
+	shift
+	if [ "$subcommand" = '?' ]; then
+		while :; do
+			case ${1-} in
+			--no-pager | -P | -p | --paginate | --no-optional-locks | --literal-pathspecs | --no-replace-objects) ;;
+			-C) shift ;;
+			-c)
+				case ${2-} in
+				color.* | advice.* | core.quotepath=* | core.quotePath=* | user.name=* | user.email=* | diff.renames=*) ;;
+				core.pager=cat | pager.*=false | log.showSignature=* | core.autocrlf=*) ;;
+				*) return 0 ;;
+				esac
+				shift
+				;;
+			-* | '') return 0 ;;
+			*) break ;;
+			esac
+			shift
+		done
+		subcommand=$1
+		shift
+	fi
+	IFS='
+'
+	rest=$*
+	IFS=$old_ifs
+}
