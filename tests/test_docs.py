@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import config, errors, workspace
+from git_agentos.guard import settings
 from tests.support.env import sealed_environment
 from tests.support.repo import git
 
@@ -173,10 +174,11 @@ def _code(cell: str) -> list[str]:
 
 
 def test_configuration_lists_every_setting() -> None:
-    """The keys and variables that `config` reads are those in configuration.md and in git-agentos(1)."""
+    """The keys and variables that are read are those in configuration.md and git-agentos(1)."""
     read = set(re.findall(r"\bagentos\.\w+", inspect.getsource(config).lower()))
-    described = re.findall(r"^### `(agentos\.\w+)`$", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
-    manual = re.findall(r"^\.TP\n\\fB(agentos\.\w+)\\fR$", (ROOT / "man/git-agentos.1").read_text(), re.MULTILINE)
+    read |= {key.lower() for key in re.findall(r"^    (agentos\.\S+)", settings.__doc__ or "", re.MULTILINE)}
+    described = re.findall(r"^### `(agentos\.\S+)`$", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
+    manual = re.findall(r"^\.TP\n\\fB(agentos\.\S+)\\fR$", (ROOT / "man/git-agentos.1").read_text(), re.MULTILINE)
     assert sorted(described) == sorted(manual)
     assert {key.lower() for key in described} == read
     variables = set(re.findall(r"\bAGENTOS_[A-Z]\w+", inspect.getsource(config)))

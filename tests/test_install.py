@@ -17,7 +17,7 @@ from git_agentos import __version__
 
 PROJECT = Path(__file__).resolve().parent.parent
 EXECUTABLES = ("git-agentos", "git-agentos-checkpoint", "git-agentos-restore", "git-agentos-worktree")
-SOURCES = ("LICENSE", "README.md", "git_agentos", "install.sh", "man", "pyproject.toml")
+SOURCES = ("LICENSE", "README.md", "git_agentos", "hooks", "install.sh", "man", "pyproject.toml")
 PASSED_ON = ("PIP_", "SSL_CERT", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "LD_LIBRARY_PATH")
 TOOLS = (
     "awk basename bash cat chmod cmp cp cut date diff dirname env find git grep head id ln ls man mkdir mktemp mv "
@@ -230,6 +230,8 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     installed = tree(person.home)
     assert not (person.home / ".cache").exists()
 
+    guarded = guarded_worktree(person, tmp_path, command)
+
     # Again: the same files, whatever an older version or a killed install left is gone.
     share = person.home / ".local/share"
     outdated = share / "man/man1/git-agentos-outdated.1"
@@ -242,6 +244,7 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     assert "Updated git-agentos" in second.stdout
     assert "PATH" not in second.stdout
     assert unstamped(tree(person.home)) == unstamped(installed)
+    assert_still_guarded(person, guarded)
 
     # A failed update: the version before goes on working, and nothing else is there.
     updated = tree(person.home)
@@ -255,6 +258,31 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     assert removed.returncode == 0, wrong(removed)
     assert tree(person.home) == before
     assert mine.read_text() == "mine"
+
+
+def guarded_worktree(person: Newcomer, folder: Path, command: Path) -> Path:
+    """An agent's worktree with something to lose, made by what is installed."""
+    settings = {"XDG_CONFIG_HOME": str(folder / "settings")}
+    repo = folder / "repo"
+    for words in (["init", "-q", str(repo)], ["-C", str(repo), "commit", "-q", "--allow-empty", "-m", "first"]):
+        made = person.run("git", "-c", "user.name=x", "-c", "user.email=x@y", *words)
+        assert made.returncode == 0, wrong(made)
+    made = person.run(command, "-C", repo, "worktree", "create", "dev", **settings)
+    assert made.returncode == 0, wrong(made)
+    guarded = folder / "repo.worktrees/dev"
+    (guarded / "work.txt").write_text("not committed")
+    status = person.run(command, "-C", guarded, "guard", "status", **settings)
+    assert "fsmonitor  acts" in status.stdout, wrong(status)
+    assert "harness    acts" in status.stdout, wrong(status)  # the libraries that read shell text are there
+    return guarded
+
+
+def assert_still_guarded(person: Newcomer, worktree: Path) -> None:
+    """After an update, the scripts that lie in repositories find what is installed now."""
+    stopped = person.run("git", "-C", worktree, "clean", "-fd", XDG_CONFIG_HOME=str(worktree.parents[1] / "settings"))
+    assert stopped.returncode != 0, wrong(stopped)
+    assert "git-agentos: stopped" in stopped.stderr, wrong(stopped)
+    assert (worktree / "work.txt").read_text() == "not committed"
 
 
 def unstamped(paths: list[str]) -> list[str]:

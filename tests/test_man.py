@@ -21,6 +21,7 @@ from git_agentos import __version__
 from git_agentos.checkpoint import doctor
 from git_agentos.cli import tree
 from git_agentos.cli.tree import Command
+from git_agentos.guard.setup import doctor as guard
 from git_agentos.worktree import doctor as worktrees
 from git_agentos.worktree import repair
 
@@ -143,7 +144,8 @@ def test_subcommands_are_described() -> None:
 
 def test_findings_are_described() -> None:
     """Every code that `doctor` can report is in its page."""
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(doctor))) if isinstance(node, ast.Call)]
+    modules = [ast.parse(inspect.getsource(module)) for module in (doctor, guard)]
+    calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
     codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
     reported = {code.value for code in codes if isinstance(code, ast.Constant)}
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(repair))) if isinstance(node, ast.Call)]

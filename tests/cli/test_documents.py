@@ -53,6 +53,9 @@ ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
     *"worktree worktree-list worktree-path".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair".split(),
+    *"decision guard-integrate".split(),
+    *"approval approval-list".split(),
+    *"guard-status hooks-status".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 

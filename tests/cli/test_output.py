@@ -92,8 +92,11 @@ def test_an_error_without_streams_is_survived() -> None:
 
 
 def test_only_output_prints() -> None:
-    """No other module of the package names a standard stream, `print` or typer's ways to print."""
-    allowed = {"output.py", "entry.py"}  # entry flushes at the end
+    """No other module of the package names a standard stream, `print` or typer's ways to print.
+
+    Hooks, which load none of the commands' modules, have `talk`.
+    """
+    allowed = {"output.py", "entry.py", "talk.py"}  # entry flushes at the end
     for file in sorted(CLI.parent.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Name) and node.id == "print":

@@ -43,7 +43,7 @@ exec {git} "$@"
 """
 _WAYS = ("fails", "fails-afterwards", "says-nothing", "is-killed", "kills-the-tool")
 _NESTED = re.compile(r"\b((?:new-)?nested)/")
-_STRIDE = 1 if EXHAUSTIVE else 4
+_STRIDE = 1 if EXHAUSTIVE else 7
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.crash.scenarios import CHANGES, every_change, every_checkpoint
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged
 
-_BUDGET = 20
+_BUDGET = 8
 _WORKS_EVERY = 6
 
 

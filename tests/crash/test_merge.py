@@ -13,7 +13,7 @@ from tests.support.agents import work
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 
-_BUDGET = 36
+_BUDGET = 12
 _ERRORS = ("ENOSPC", "EIO")
 
 

@@ -11,7 +11,7 @@ from tests.crash.field import CASES, ID, Field, assert_sound, chosen, observe, p
 from tests.crash.runner import EXHAUSTIVE, Runner, words
 from tests.support.repo import Repo
 
-_BUDGET = 14
+_BUDGET = 5
 _ERRORS = ("ENOSPC", "EACCES", "EIO")
 
 
@@ -123,7 +123,7 @@ def test_repair_killed(runner: Runner, tmp_path: Path, name: str) -> None:
         if runner.run(first.place / "repo", *first.argv, step=step, mode="kill-group").code != -9:
             continue
         second = prepare(runner, first.repo, "worktree", "repair", template="second.template")
-        for inner in chosen(second, _BUDGET if EXHAUSTIVE else 6):
+        for inner in chosen(second, _BUDGET if EXHAUSTIVE else 4):
             second.fresh()
             done = runner.run(second.place / "repo", "worktree", "repair", step=inner, mode="kill-group")
             if done.code != -9:

@@ -175,3 +175,17 @@ def test_a_pull_request_is_opened_where_there_is_a_tool(repo: Repo, tmp_path: Pa
     assert failed.code == 1
     assert failed.json["problems"] == [f"{tool} did not open a pull request: no access"]
     assert failed.json["pushed_to"] == "origin"
+
+
+def test_without_its_switch_no_checkpoint_is_taken(repo: Repo) -> None:
+    """`agentos.auto.onTaskComplete` off, in a place that counts: the newest checkpoint is named, nothing is added."""
+    run_ok(repo.path, "worktree", "create", "dev")
+    inner = Repo(repo.path.parent / f"{repo.path.name}.worktrees" / "dev")
+    inner.write("new.txt", "not committed\n")
+    inner.append("readme.txt", "edited\n")
+    before = run_ok(inner.path, "checkpoint", "list")["checkpoints"]
+    repo.config("agentos.auto.onTaskComplete", "false")
+    done = run_ok(repo.path, "worktree", "complete", "dev")
+    assert run_ok(inner.path, "checkpoint", "list")["checkpoints"] == before
+    assert done["checkpoint"] == before[0]["id"]
+    assert done["uncommitted"] == ["new.txt", "readme.txt"]

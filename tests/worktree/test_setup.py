@@ -17,8 +17,8 @@ from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
 
 
-def make(repo: Repo, id_: str = "dev") -> Repo:
-    made = create.create(open_workspace(repo.path).context, id_)
+def make(repo: Repo, id_: str = "dev", *, guard: bool = True) -> Repo:
+    made = create.create(open_workspace(repo.path).context, id_, guard=guard)
     return Repo(Path(str(made.path)))
 
 
@@ -253,7 +253,7 @@ def test_submodules_are_initialised_without_the_network(deep: Repo, monkeypatch:
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "user")
     configuration = (deep.git_dir / "config").read_bytes()
-    there = make(deep)
+    there = make(deep, guard=False)  # which is set up in that file
     for path in ("sub/mod", "sub/mod/parts/inner"):
         assert Repo(there.path / path).oid() == Repo(deep.path / path).oid()
         assert Repo(there.path / path).text("config", "remote.origin.url") == Repo(deep.path / path).text(

@@ -1,0 +1,107 @@
+"""What the tests of enforcing share: an agent's worktree, judgements made by hand, and somebody who may decide."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from git_agentos.git.location import locate
+from git_agentos.guard.call import Call
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
+from git_agentos.guard.enforce import Verdict, enforce
+from git_agentos.guard.identity import Who
+from git_agentos.guard.settings import GuardSettings
+from tests.support.tool import Result
+
+AGENT = Who("dev", "environment")
+PERSON = Who(None, "nobody")
+
+
+def judged(decision: str, root: Path, operation: str = "merge", save: Save | None = None, **more: Any) -> Judgement:
+    """A judgement as the policy would make it."""
+    stopped = decision != ALLOW
+    reason = "it would change things" if stopped else None
+    made = Decision(decision, [operation], operation if stopped else None, reason, "git stash" if stopped else None)
+    return Judgement(made, save, root=str(root), **more)
+
+
+def approve(root: Path, **more: Any) -> Judgement:
+    return judged(APPROVE, root, save=Save(), **more)
+
+
+def forbid(root: Path, **more: Any) -> Judgement:
+    return judged(FORBID, root, "reset-hard", save=Save(), **more)
+
+
+def run_by(
+    who: Who, judgement: Judgement, *words: str, cwd: Path, layer: str = "shim", pid: int | None = None, **settings: Any
+) -> Verdict:
+    """What becomes of `git WORDS` by `who` in `cwd`; `settings` are those of the guard."""
+    wait, tell = settings.pop("wait", False), settings.pop("tell", None)
+    call = Call(("git", *words), str(cwd), os.environ)
+    known = GuardSettings(**settings)
+    pid = os.getpid() if pid is None else pid
+    return enforce(call, judgement, who, layer=layer, pid=pid, settings=known, wait=wait, tell=tell)
+
+
+def common_dir(path: Path) -> str:
+    return locate(str(path), inherit=False).common_dir
+
+
+def at_terminal(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> Result:
+    """Run `git agentos ARGS` with a terminal as stdin; in an environment of its own, without an agent's identity."""
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "git_agentos", *args],
+            cwd=cwd,
+            stdin=theirs,
+            capture_output=True,
+            check=False,
+            timeout=120,
+            env={**os.environ, **(env or {})},
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return Result(args, done.returncode, done.stdout, done.stderr)
+
+
+class Sleeper:
+    """A process that is alive, to hold a grant."""
+
+    def __init__(self, argv: Sequence[str] = ("sleep", "600"), **options: Any) -> None:
+        self.process = subprocess.Popen(argv, **options)
+        self.pid = self.process.pid
+
+    def __enter__(self) -> Sleeper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def together(count: int, work: Any) -> list[Any]:
+    """What `work(n)` returns in `count` threads that begin at once."""
+    found: list[Any] = [None] * count
+    gate = threading.Barrier(count)
+
+    def one(n: int) -> None:
+        gate.wait()
+        found[n] = work(n)
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found

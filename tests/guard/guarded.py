@@ -1,0 +1,102 @@
+"""Agents' worktrees with layers 1 and 2 on, and a look at what their hooks do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from git_agentos import open_workspace
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.git.location import Location, locate
+from git_agentos.guard.approval import approvals
+from git_agentos.guard.setup import enable, place
+from tests.support.agents import agent
+from tests.support.repo import Repo
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
+    """A managed worktree of `repo` where the guard is on."""
+    made = agent(repo, id_, base)
+    enable.enable(location(made))
+    return made
+
+
+def location(repo: Repo) -> Location:
+    return locate(str(repo.path), inherit=False)
+
+
+def scripts(repo: Repo) -> Path:
+    """The folder of the placed scripts."""
+    return Path(place.hooks_dir(location(repo).common_dir))
+
+
+def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> Ran:
+    """Run shell text in a worktree."""
+    done = subprocess.run(
+        ["sh", "-c", text],
+        cwd=repo.path / cwd,
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env=None if env is None else {**os.environ, **env},
+        timeout=120,
+    )
+    return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def checkpoints(repo: Repo, trigger: str | None = None) -> list[Checkpoint]:
+    """Those of the worktree's own timeline, newest first."""
+    return open_workspace(repo.path).checkpoints(trigger=trigger)
+
+
+def grant_all(repo: Repo) -> list[str]:
+    """Grant every request that waits, as an orchestrator would; their ids."""
+    place_ = approvals.store(location(repo).common_dir, os.environ, expiry=3600)
+    waiting = [each.id for each in approvals.every(place_) if each.state == approvals.PENDING]
+    for id_ in waiting:
+        approvals.grant(place_, id_, by="test")
+    return waiting
+
+
+def without_files(repo: Repo) -> None:
+    """Switch layer 1 off behind the guard's back: what layer 2 does alone is seen."""
+    repo.git("config", "--worktree", "core.fsmonitor", "false")
+
+
+def without_refs(repo: Repo) -> None:
+    """The same with layer 2."""
+    repo.git("config", "--worktree", "core.hooksPath", "/dev/null")
+
+
+class Spy:
+    """Which hooks started Python, by name and in order: the placed script that starts it notes so first."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._log = repo.scratch / "started"
+        script = scripts(repo) / "guard.sh"
+        text = script.read_text()
+        assert "\nagentos() {\n" in text
+        script.write_text(text.replace("\nagentos() {\n", f"\nagentos() {{\n\techo \"$1\" >>'{self._log}'\n"))
+
+    def started(self) -> list[str]:
+        """Those since the last call; looking configuration up again does not count."""
+        return list(self._read())
+
+    def _read(self) -> Iterator[str]:
+        if self._log.exists():
+            for line in self._log.read_text().splitlines():
+                if line != "refresh":
+                    yield line
+            self._log.unlink()

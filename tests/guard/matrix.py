@@ -1,0 +1,303 @@
+"""The commands that are tried for real against each layer of the guard, and what each layer makes of them.
+
+A command is shell text, run in an agent's worktree; `{main}`, `{other}`, `{git}`, `{common}` stand for the main
+worktree, another agent's, the real git and the common git directory. The outcome is
+
+    stopped      nothing has changed
+    saved        something has changed, and all of it is still in place or in a checkpoint; a restore brings files and
+                 index back exactly
+    nothing lost the same, but for the restore: no checkpoint was taken, git itself keeps all of it
+    not covered  something was lost
+
+The first column is git without a guard: what each command would have done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.guard import stake
+from tests.guard.stake import Arena, Stake
+from tests.support.repo import git
+from tests.support.state import complete_state
+from tests.support.tool import run_ok
+
+_NONE = "no guard"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guard-coverage.md"
+_BEGIN, _END = "<!-- made by tests/guard/matrix.py -->\n", "<!-- end -->\n"
+LAYERS = (_NONE, "fsmonitor", "hooks", "shim", "harness", "together")
+STOPPED, SAVED, KEPT, LOST = "stopped", "saved", "nothing lost", "**not covered**"
+# Without a guard the same outcomes have other names.
+_UNGUARDED = {STOPPED: "no change", KEPT: KEPT, LOST: "loses"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A destructive command; `family` groups the rows of the table."""
+
+    family: str
+    text: str
+
+
+def _cases(family: str, *texts: str) -> list[Case]:
+    return [Case(family, text) for text in texts]
+
+
+CASES = (
+    *_cases(
+        "files and index",
+        "git reset --hard",
+        "git reset --hard HEAD~1",
+        "git reset --merge",
+        "git reset --keep HEAD~1",
+        "git checkout -f",
+        "git checkout -- .",
+        "git checkout .",
+        "git checkout HEAD~1 -- app.py notes.txt",
+        "git checkout -f topic",
+        "git checkout -B scratch main",
+        "git checkout topic",
+        "git switch --discard-changes topic",
+        "git switch -C topic",
+        "git switch topic",
+        "git restore .",
+        "git restore --staged --worktree .",
+        "git restore --source=HEAD~1 --staged --worktree .",
+        "git restore --staged .",
+        "git clean -fd",
+        "git clean -fdx",
+        "git clean -fdX",
+        "git rm -rfq .",
+        "git mv -f untracked.txt keep.txt || git mv -f two.txt app.py",
+        "git read-tree -u --reset HEAD",
+        "git checkout-index -f -a",
+        "git sparse-checkout set docs",
+        "git stash push -u",
+        "git stash push -a",
+        "git add -A",
+        "git apply -R --index <(git diff HEAD) || git diff HEAD | git apply -R --index",
+    ),
+    *_cases(
+        "history and refs",
+        "git commit -qam done",
+        "git commit -q --amend -m other",
+        "git reset --soft HEAD~1",
+        "git reset HEAD~1",
+        "git branch -D topic",
+        "git branch -d topic",
+        "git branch -f topic main",
+        "git branch -M topic old",
+        "git branch -m renamed",
+        "git tag -d v1",
+        "git tag -f v1 HEAD",
+        "git update-ref -d refs/heads/topic",
+        "git update-ref refs/heads/topic main",
+        "git update-ref -d refs/agentos/timelines/dev",
+        "printf 'delete refs/heads/topic\\n' | git update-ref --stdin",
+        "git symbolic-ref HEAD refs/heads/topic",
+        "git rebase --autostash --onto main HEAD~1",
+        "git merge --autostash topic",
+        "git cherry-pick topic",
+        "git pull --rebase --autostash origin shared",
+        "git filter-branch -f --msg-filter 'sed s/not/NOT/' main..HEAD",
+        "git replace HEAD HEAD~1",
+        "git fetch -q origin '+refs/heads/old:refs/heads/topic'",
+        "git fetch -q . +main:topic",
+    ),
+    *_cases(
+        "what only git holds",
+        "git stash drop",
+        "git stash drop stash@{1}",
+        "git stash clear",
+        "git stash pop",
+        "git reflog expire --expire=now --all",
+        "git reflog delete HEAD@{3}",
+        "git gc --prune=now",
+        "git prune --expire=now",
+        "git repack -adq",
+        "git worktree remove --force {other}",
+        "git worktree prune --expire=now",
+        "git worktree move {other} {other}2",
+    ),
+    *_cases(
+        "the remote",
+        "git push -q origin HEAD:shared",
+        "git push -qf origin HEAD:shared",
+        "git push -q --force-with-lease origin HEAD:shared",
+        "git push -q origin +HEAD:shared",
+        "git push -q origin :old",
+        "git push -q --delete origin old",
+        "git push -q --mirror origin",
+        "git push -q --prune origin 'refs/heads/*:refs/heads/*'",
+        "git push -q --no-verify --force origin HEAD:shared",
+        "git -c remote.origin.mirror=true push -q origin",
+    ),
+    *_cases(
+        "spellings and programs",
+        "git reset --har",
+        "git clean -qfdx",
+        "cd docs && git -C .. reset --hard",
+        "{git} reset --hard",
+        "bash -c 'git reset --hard'",
+        "eval 'git reset --hard'",
+        "sh <<'END'\ngit reset --hard\nEND",
+        "echo --hard | xargs git reset",
+        "find . -maxdepth 0 -exec git reset --hard ';'",
+        'env -i PATH="$PATH" HOME="$HOME" git reset --hard',
+        "env -u AGENTOS_AGENT_ID git reset --hard",
+        "AGENTOS_AGENT_ID= git reset --hard",
+        'python3 -c \'import subprocess; subprocess.run(["git", "reset", "--hard"])\'',
+        "git -c alias.wipe='reset --hard' wipe",
+        "git -c alias.wipe='!git reset --hard' wipe",
+        "git config alias.wipe 'reset --hard' && git wipe",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.wipe GIT_CONFIG_VALUE_0='reset --hard' git wipe",
+        "git submodule foreach 'true'; git bisect start HEAD HEAD~1; git bisect run sh -c 'git reset --hard'",
+        "git rebase --autostash -x 'git branch -D topic' HEAD~1",
+    ),
+    *_cases(
+        "around the guard",
+        "git -c core.fsmonitor=false reset --hard",
+        "git -c core.hooksPath=/dev/null branch -D topic",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0= git reset --hard",
+        "GIT_CONFIG_PARAMETERS=\"'core.hookspath'='/dev/null'\" git branch -D topic",
+        "git config --worktree --unset core.fsmonitor && git reset --hard",
+        "git config --worktree core.hooksPath /dev/null && git branch -D topic",
+        "git -C {main} reset --hard",
+        "git -C {other} clean -fdx",
+        "cd {main} && git checkout -f",
+        "git --git-dir={common} --work-tree={main} reset --hard",
+        "GIT_DIR={common} GIT_WORK_TREE={main} git checkout -f",
+        "git agentos guard disable && git reset --hard",
+        "cd {other} && git reset --hard",
+        'rm -rf "$(git rev-parse --git-dir)"',
+        "rm -rf {common}",
+        "rm -rf drafts untracked.txt",
+    ),
+)
+
+
+def real_git() -> str:
+    found = shutil.which("git")
+    assert found is not None
+    return found
+
+
+class Field:
+    """One place where commands are tried: a project that is put back before each."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._live = root / "live"
+        self._live.mkdir()
+        self._arena = stake.build(self._live)
+        for layer in (_NONE, "shim", "harness"):
+            self._keep(layer)
+        for each in (self._arena.agent, self._arena.other):
+            run_ok(self._arena.main.path, "guard", "enable", each.path.name)
+        self._keep("together")
+        for layer, key in (("fsmonitor", "core.hooksPath"), ("hooks", "core.fsmonitor")):
+            self._put_back("together")
+            git(self._arena.agent.path, "config", "--worktree", "--unset", key)
+            self._keep(layer)
+        self._before: dict[str, Stake] = {}
+
+    def _keep(self, layer: str) -> None:
+        shutil.copytree(self._live, self._root / layer, symlinks=True)
+
+    def _put_back(self, layer: str) -> Arena:
+        shutil.rmtree(self._live)
+        shutil.copytree(self._root / layer, self._live, symlinks=True)
+        return self._arena
+
+    def attempt(self, case: Case, layer: str) -> str:
+        """Run the command against one layer, and say what became of what was at stake."""
+        arena = self._put_back(layer)
+        if layer not in self._before:
+            self._before[layer] = Stake.of(arena)
+            arena = self._put_back(layer)
+        before = self._before[layer]
+        text = case.text
+        for name, value in (
+            ("main", arena.main.path), ("other", arena.other.path), ("common", arena.git_dir), ("git", real_git()),
+        ):  # fmt: skip
+            text = text.replace("{" + name + "}", str(value))
+        self._run(arena, text, layer)
+        after = Stake.of(arena)
+        if stake.lost(arena, before, after):
+            outcome = LOST
+        elif not stake.changed(before, after):
+            outcome = STOPPED
+        else:
+            outcome = KEPT if layer == _NONE or not self._comes_back(arena, before, after) else SAVED
+        return _UNGUARDED[outcome] if layer == _NONE else outcome
+
+    def _run(self, arena: Arena, text: str, layer: str) -> None:
+        argv = ["bash", "-c", text]
+        where = arena.agent.path
+        if layer == "harness":
+            event = {
+                "session_id": "s1", "transcript_path": "/dev/null", "cwd": str(where), "hook_event_name": "PreToolUse",
+                "permission_mode": "default", "tool_name": "Bash", "tool_input": {"command": text},
+            }  # fmt: skip
+            asked = subprocess.run(
+                [sys.executable, "-m", "git_agentos", "guard", "harness", "claude-code"],
+                cwd=where, input=json.dumps(event).encode(), capture_output=True, check=False, timeout=60,
+            )  # fmt: skip
+            answer = json.loads(asked.stdout or b"{}").get("hookSpecificOutput", {}).get("permissionDecision", "allow")
+            if asked.returncode != 0 or answer != "allow":
+                return
+        elif layer in ("shim", "together"):
+            argv = [sys.executable, "-m", "git_agentos", "guard", "exec", "--", *argv]
+        environment = {
+            **os.environ,
+            "GIT_EDITOR": "true",
+            "GIT_SEQUENCE_EDITOR": "true",
+            "FILTER_BRANCH_SQUELCH_WARNING": "1",
+        }
+        subprocess.run(
+            argv, cwd=where, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120
+        )
+
+    def _comes_back(self, arena: Arena, before: Stake, after: Stake) -> bool:
+        """Whether a restore brings the agent's files and index back exactly, where they have changed."""
+        agent = arena.agent
+        then, now = before.worktrees[agent.path.name], after.worktrees[agent.path.name]
+        if then is None or now is None or (then.files == now.files and then.index == now.index):
+            return True
+        for each in run_ok(agent.path, "checkpoint", "list")["checkpoints"]:
+            run_ok(agent.path, "restore", "--no-branch", each["id"])
+            state = complete_state(agent.path)
+            if state.files == then.files and state.index == then.index:
+                return True
+        return False
+
+
+def table(rows: dict[Case, dict[str, str]]) -> str:
+    """The page's tables, one a family."""
+    lines: list[str] = []
+    family = ""
+    for case, row in rows.items():
+        if case.family != family:
+            family = case.family
+            lines += ["", f"## {family[:1].upper()}{family[1:]}", ""]
+            lines += [f"| command | {' | '.join(LAYERS)} |", "|---" * (len(LAYERS) + 1) + "|"]
+        text = case.text.replace("\n", " ⏎ ").replace("|", "\\|")
+        lines.append(f"| `{text}` | {' | '.join(row[layer] for layer in LAYERS)} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def write(folder: Path) -> None:
+    """Make the page's tables again, of what a run of test_coverage.py has left in `folder`."""
+    rows = {case: json.loads((folder / f"{number}.json").read_text()) for number, case in enumerate(CASES)}
+    before, _, rest = PAGE.read_text().partition(_BEGIN)
+    PAGE.write_text(f"{before}{_BEGIN}\n{table(rows)}\n{_END}{rest.partition(_END)[2]}")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,460 @@
+"""Harnesses' hooks: what each sends, in its own form, and what it is told.
+
+The events are those of the harnesses' documentation. They go in as harnesses send them, and what comes out is read as
+the harness would.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from git_agentos.guard import harness
+from git_agentos.guard.harness import act
+from git_agentos.guard.harness.event import Answer
+from tests.support.agents import agent
+from tests.support.repo import Repo
+from tests.support.tool import run_ok
+
+NAMES = list(harness.NAMES)
+
+
+class Form(NamedTuple):
+    """How a harness says things."""
+
+    shell: Callable[[str, str], dict[str, Any]]
+    edit: Callable[[str, str], dict[str, Any]]
+    done: Callable[[str, str], dict[str, Any]]
+    prompt: Callable[[str, str], dict[str, Any]]
+    stop: Callable[[str], dict[str, Any]]
+    reason: Callable[[Any], str | None]
+
+
+def _claude(event: str, cwd: str, **more: Any) -> dict[str, Any]:
+    return {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": cwd, "hook_event_name": event, **more}
+
+
+def _cursor(event: str, cwd: str, **more: Any) -> dict[str, Any]:
+    common = {"conversation_id": "s-1", "generation_id": "g", "workspace_roots": [cwd], "cursor_version": "2.0.77"}
+    return {**common, "hook_event_name": event, **more}
+
+
+def _copilot(cwd: str, **more: Any) -> dict[str, Any]:
+    return {"sessionId": "s-1", "timestamp": 1704614600000, "cwd": cwd, **more}
+
+
+def _opencode(event: str, cwd: str, **more: Any) -> dict[str, Any]:
+    return {"event": event, "sessionID": "s-1", "cwd": cwd, **more}
+
+
+def _claude_reason(said: Any) -> str | None:
+    told = said.get("hookSpecificOutput", {})
+    assert told.get("permissionDecision") in (None, "deny")
+    return told["permissionDecisionReason"] if told else None
+
+
+def _patch(path: str) -> str:
+    return f"*** Begin Patch\n*** Update File: {path}\n@@\n-a\n+b\n*** End Patch\n"
+
+
+FORMS = {
+    "claude-code": Form(
+        lambda text, cwd: _claude("PreToolUse", cwd, tool_name="Bash", tool_input={"command": text}),
+        lambda path, cwd: _claude("PreToolUse", cwd, tool_name="Write", tool_input={"file_path": path, "content": ""}),
+        lambda path, cwd: _claude(
+            "PostToolUse", cwd, tool_name="Edit", tool_input={"file_path": path}, tool_response={"success": True}
+        ),
+        lambda text, cwd: _claude("UserPromptSubmit", cwd, prompt=text),
+        lambda cwd: _claude("Stop", cwd, stop_hook_active=False),
+        _claude_reason,
+    ),
+    "codex": Form(
+        lambda text, cwd: _claude("PreToolUse", cwd, turn_id="1", tool_name="Bash", tool_input={"command": text}),
+        lambda path, cwd: _claude("PreToolUse", cwd, tool_name="apply_patch", tool_input={"command": _patch(path)}),
+        lambda path, cwd: _claude(
+            "PostToolUse", cwd, tool_name="apply_patch", tool_input={"command": _patch(path)}, tool_response="ok"
+        ),
+        lambda text, cwd: _claude("UserPromptSubmit", cwd, prompt=text),
+        lambda cwd: _claude("Stop", cwd, last_assistant_message="done"),
+        _claude_reason,
+    ),
+    "gemini": Form(
+        lambda text, cwd: _claude("BeforeTool", cwd, tool_name="run_shell_command", tool_input={"command": text}),
+        lambda path, cwd: _claude("BeforeTool", cwd, tool_name="replace", tool_input={"file_path": path}),
+        lambda path, cwd: _claude(
+            "AfterTool", cwd, tool_name="write_file", tool_input={"file_path": path}, tool_response={}
+        ),
+        lambda text, cwd: _claude("BeforeAgent", cwd, prompt=text),
+        lambda cwd: _claude("AfterAgent", cwd, prompt="fix it\nplease", prompt_response="done"),
+        lambda said: said["reason"] if said.get("decision") == "deny" else None,
+    ),
+    "cursor": Form(
+        lambda text, cwd: {**_cursor("beforeShellExecution", cwd, command=text), "cwd": cwd},
+        lambda path, cwd: _cursor("preToolUse", cwd, tool_name="Write", tool_input={"file_path": path}),
+        lambda path, cwd: _cursor("afterFileEdit", cwd, file_path=path, edits=[{"old_string": "a", "new_string": "b"}]),
+        lambda text, cwd: _cursor("beforeSubmitPrompt", cwd, prompt=text, attachments=[]),
+        lambda cwd: _cursor("stop", cwd, status="completed", loop_count=0),
+        lambda said: said["agent_message"] if said.get("permission") == "deny" else None,
+    ),
+    "copilot": Form(
+        lambda text, cwd: _copilot(cwd, toolName="bash", toolArgs=json.dumps({"command": text, "description": "x"})),
+        lambda path, cwd: _copilot(cwd, toolName="create", toolArgs={"path": path, "file_text": ""}),
+        lambda path, cwd: _copilot(
+            cwd, toolName="edit", toolArgs=json.dumps({"path": path}), toolResult={"resultType": "success"}
+        ),
+        lambda text, cwd: _copilot(cwd, prompt=text),
+        lambda cwd: _copilot(cwd, transcriptPath="/t", stopReason="end_turn"),
+        lambda said: said["permissionDecisionReason"] if said.get("permissionDecision") == "deny" else None,
+    ),
+    "opencode": Form(
+        lambda text, cwd: _opencode("tool.execute.before", cwd, tool="bash", args={"command": text}),
+        lambda path, cwd: _opencode("tool.execute.before", cwd, tool="write", args={"filePath": path}),
+        lambda path, cwd: _opencode("tool.execute.after", cwd, tool="apply_patch", args={"patchText": _patch(path)}),
+        lambda text, cwd: _opencode("chat.message", cwd, prompt=text),
+        lambda cwd: _opencode("session.idle", cwd),
+        lambda said: said["reason"] if said.get("decision") == "deny" else None,
+    ),
+}
+
+
+@pytest.fixture
+def worktree(repo: Repo) -> Repo:
+    """An agent's worktree with work that is not committed."""
+    made = agent(repo, "dev")
+    made.write("notes.txt", "changed\n")
+    made.write("new.txt", "new\n")
+    return made
+
+
+def ask(name: str, body: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Answer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    known = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
+    return act.answer(name, data, act.Caller(str(cwd), {**known, **(environment or {})}, os.getpid()))
+
+
+def told(name: str, answer: Answer) -> str | None:
+    """Why it was denied; None where it was not. Whatever else the harness would see in it is checked too."""
+    assert answer.code == 0
+    if answer.out == "":
+        return None
+    said = json.loads(answer.out)
+    assert isinstance(said, dict)
+    assert '"allow"' not in answer.out, "that would skip what the user is asked"
+    return FORMS[name].reason(said)
+
+
+def checkpoints(repo: Repo) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = run_ok(repo.path, "checkpoint", "list")["checkpoints"]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_forbidden_command_is_denied_and_the_state_saved(name: str, worktree: Repo) -> None:
+    body = FORMS[name].shell("cd . && git reset --hard", str(worktree.path))
+    reason = told(name, ask(name, body, worktree.path))
+    assert reason is not None
+    assert "stopped 'git reset --hard'" in reason
+    assert "instead: git stash push -u" in reason
+    (saved,) = checkpoints(worktree)
+    assert saved["id"][:8] in reason
+    assert (saved["trigger"], saved["created_by"]) == ("before_risky", "dev")
+    assert saved["meta"] == {"command": "git reset --hard", "layer": "harness"}
+    assert set(saved["untracked_files"]) == {"new.txt"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_harmless_command_is_passed_on_without_a_word(name: str, worktree: Repo) -> None:
+    for text in ("git status", "echo git reset --hard", "ls; git commit -m 'git push -f'"):
+        answer = ask(name, FORMS[name].shell(text, str(worktree.path)), worktree.path)
+        assert told(name, answer) is None
+        assert (answer.out.strip() in ("", "{}"), answer.said) == (True, "")
+    assert checkpoints(worktree) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_needs_approval_is_denied_with_the_request(name: str, worktree: Repo) -> None:
+    reason = told(name, ask(name, FORMS[name].shell("git merge main", str(worktree.path)), worktree.path))
+    assert reason is not None
+    found = re.search(r"git agentos approvals grant (\w+)", reason)
+    assert found is not None
+    (waiting,) = run_ok(worktree.path, "approvals", "list")["approvals"]
+    assert waiting["id"].startswith(found[1])
+    assert (waiting["argv"], waiting["operation"], waiting["agent_id"]) == (["git", "merge", "main"], "merge", "dev")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_edits_in_the_worktree_are_passed_on_and_others_need_approval(name: str, worktree: Repo, repo: Repo) -> None:
+    def edit(path: object) -> str | None:
+        return told(name, ask(name, FORMS[name].edit(str(path), str(worktree.path)), worktree.path))
+
+    assert edit(worktree.path / "notes.txt") is None
+    assert edit("notes.txt") is None
+    assert edit("deep/down/new.txt") is None
+    for path in (repo.path / "notes.txt", "/etc/passwd", "../elsewhere.txt", "~/.bashrc"):
+        reason = edit(path)
+        assert reason is not None, path
+        assert "needs approval" in reason
+        assert "file-outside" in reason
+    os.symlink(repo.path, worktree.path / "way")
+    assert "file-outside" in (edit("way/notes.txt") or "")
+    os.symlink("/etc/passwd", worktree.path / "elsewhere")
+    assert "file-outside" in (edit("elsewhere") or "")
+    for path in (".git", ".git/config", repo.path / ".git" / "config", repo.path / ".git/worktrees/dev/HEAD"):
+        assert "stopped" in (edit(path) or ""), path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_edits_and_turns_become_checkpoints(name: str, worktree: Repo) -> None:
+    where = str(worktree.path)
+    form = FORMS[name]
+    secret = "ghp_" + "a1B2" * 9
+    assert told(name, ask(name, form.prompt(f"\n  fix it {secret}\nplease", where), worktree.path)) is None
+    worktree.write("notes.txt", "edited\n")
+    assert told(name, ask(name, form.done("notes.txt", where), worktree.path)) is None
+    worktree.write("new.txt", "again\n")
+    assert told(name, ask(name, form.stop(where), worktree.path)) is None
+    stopped, edited, asked = checkpoints(worktree)
+    assert [each["session_id"] for each in (stopped, edited, asked)] == ["s-1"] * 3
+    assert [each["trigger"] for each in (stopped, edited, asked)] == ["task_complete", "periodic", "periodic"]
+    assert [each["meta"]["event"] for each in (stopped, edited, asked)] == ["stop", "edit", "prompt"]
+    assert {each["meta"]["harness"] for each in (stopped, edited, asked)} == {name}
+    for each in (edited, asked):
+        assert each["meta"]["prompt"].startswith("fix it ")
+    assert stopped["meta"]["prompt"].startswith("fix it")
+    assert secret not in json.dumps([stopped, edited, asked])
+    assert edited["description"] == "after an edit of notes.txt"
+    assert [each["created_by"] for each in (stopped, edited, asked)] == ["dev"] * 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recording_can_be_switched_off(name: str, worktree: Repo) -> None:
+    worktree.git("config", "agentos.auto.onTaskComplete", "false")
+    for body in (FORMS[name].prompt("x", str(worktree.path)), FORMS[name].stop(str(worktree.path))):
+        assert told(name, ask(name, body, worktree.path)) is None
+    assert checkpoints(worktree) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"git reset --hard"',
+        b"\xff\xfe",
+        b"{}",
+        b"[" * 100_000,
+        b'{"hook_event_name": 3, "event": 3, "toolName": 3}',
+        b'{"hook_event_name": "PreToolUse", "cwd": 7, "tool_name": "Bash", "toolName": "bash", "event": "x"}',
+    ],
+)
+def test_malformed_input_is_denied_with_a_reason(name: str, data: bytes, worktree: Repo) -> None:
+    reason = told(name, ask(name, data, worktree.path))
+    assert reason is not None
+    assert "is not what" in reason
+    assert name in reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tool_call_without_its_parts_is_denied(name: str, worktree: Repo) -> None:
+    where = str(worktree.path)
+    for body in (FORMS[name].shell("ls", where), FORMS[name].edit("x", where)):
+        for broken in _broken(body):
+            if broken.get("hook_event_name", broken.get("event", "")) == "beforeShellExecution" and "command" in broken:
+                continue
+            assert told(name, ask(name, broken, worktree.path)) is not None, broken
+
+
+def _broken(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The event with what the tool is given missing, or of another type."""
+    keys = [key for key in ("tool_input", "toolArgs", "args", "command") if key in body]
+    made = []
+    for key in keys:
+        values: tuple[object, ...] = (None, 3, [], "x{", {})
+        for value in values:
+            if key == "command" and value == "x{":
+                continue
+            made.append({**body, key: value})
+        made.append({other: inner for other, inner in body.items() if other != key})
+    return made
+
+
+def test_events_that_are_none_of_ours_are_passed_on(worktree: Repo) -> None:
+    where = str(worktree.path)
+    for name, body in (
+        ("claude-code", _claude("SessionStart", where, source="startup")),
+        ("claude-code", _claude("PreToolUse", where, tool_name="Read", tool_input={"file_path": "/etc/passwd"})),
+        ("claude-code", _claude("PreToolUse", where, tool_name="Grep", tool_input={"pattern": "git reset --hard"})),
+        ("codex", _claude("SessionStart", where, source="startup")),
+        ("gemini", _claude("BeforeTool", where, tool_name="read_file", tool_input={"file_path": "/etc/passwd"})),
+        ("cursor", _cursor("beforeReadFile", where, file_path="/etc/passwd", content="")),
+        ("copilot", _copilot(where, source="new", initialPrompt="x")),
+        ("copilot", _copilot(where, toolName="view", toolArgs='{"path": "/etc/passwd"}')),
+        ("copilot", _copilot(where, toolName="str_replace_editor", toolArgs='{"command": "view", "path": "/etc/x"}')),
+        ("opencode", _opencode("tool.execute.before", where, tool="read", args={"filePath": "/etc/passwd"})),
+    ):
+        assert told(name, ask(name, body, worktree.path)) is None, body
+
+
+def test_a_tool_that_is_not_known_but_takes_a_command_is_a_shell(worktree: Repo) -> None:
+    where = str(worktree.path)
+    for given in ({"command": "git reset --hard"}, {"cmd": ["git", "reset", "--hard"]}, {"script": "rm -rf .git"}):
+        body = _claude("PreToolUse", where, tool_name="mcp__shell__run", tool_input=given)
+        assert "stopped" in (told("claude-code", ask("claude-code", body, worktree.path)) or "")
+    body = _claude("PreToolUse", where, tool_name="mcp__db__query", tool_input={"sql": "select 1"})
+    assert told("claude-code", ask("claude-code", body, worktree.path)) is None
+
+
+def test_codex_is_denied_where_it_asks_for_permission_too(worktree: Repo) -> None:
+    body = _claude("PermissionRequest", str(worktree.path), tool_name="Bash", tool_input={"command": "git clean -fd"})
+    said = json.loads(ask("codex", body, worktree.path).out)["hookSpecificOutput"]
+    assert said["hookEventName"] == "PermissionRequest"
+    assert said["decision"]["behavior"] == "deny"
+
+
+def test_a_command_runs_where_the_harness_says(worktree: Repo, repo: Repo) -> None:
+    repo.write("notes.txt", "dirty\n")
+    text = "git checkout -- notes.txt"
+    worktree.git("checkout", "--", "notes.txt")
+    body = _claude("BeforeTool", str(worktree.path), tool_name="run_shell_command", tool_input={"command": text})
+    assert told("gemini", ask("gemini", body, worktree.path)) is None
+    body["tool_input"]["dir_path"] = str(repo.path)
+    assert told("gemini", ask("gemini", body, worktree.path)) is not None
+    assert told("claude-code", ask("claude-code", FORMS["claude-code"].shell(text, str(repo.path)), repo.path))
+
+
+def test_files_that_a_command_deletes_are_saved_first(worktree: Repo) -> None:
+    body = FORMS["claude-code"].shell("rm -rf new.txt; rm notes.txt", str(worktree.path))
+    assert told("claude-code", ask("claude-code", body, worktree.path)) is None
+    (saved,) = checkpoints(worktree)
+    assert (saved["trigger"], saved["untracked_files"]) == ("before_risky", ["new.txt"])
+    worktree.git("config", "agentos.auto.beforeRisky", "false")
+    worktree.write("new.txt", "another\n")
+    assert told("claude-code", ask("claude-code", body, worktree.path)) is None
+    assert len(checkpoints(worktree)) == 1
+
+
+def test_in_mode_save_it_runs_and_says_how_to_come_back(worktree: Repo) -> None:
+    worktree.git("config", "agentos.guard.mode", "save")
+    answer = ask("claude-code", FORMS["claude-code"].shell("git reset --hard", str(worktree.path)), worktree.path)
+    assert told("claude-code", answer) is None
+    (saved,) = checkpoints(worktree)
+    assert f"git agentos restore {saved['id'][:8]}" in json.loads(answer.out)["systemMessage"]
+
+
+def test_of_several_commands_the_forbidden_one_is_told_and_no_request_is_filed(worktree: Repo) -> None:
+    body = FORMS["claude-code"].shell("git merge main && git reset --hard", str(worktree.path))
+    reason = told("claude-code", ask("claude-code", body, worktree.path)) or ""
+    assert "git reset --hard" in reason
+    assert run_ok(worktree.path, "approvals", "list")["approvals"] == []
+
+
+def test_a_harness_without_an_identity_is_an_agent_all_the_same(repo: Repo) -> None:
+    repo.write("notes.txt", "changed\n")
+    body = FORMS["claude-code"].shell("git reset --hard", str(repo.path))
+    assert "stopped" in (told("claude-code", ask("claude-code", body, repo.path)) or "")
+    (saved,) = checkpoints(repo)
+    assert saved["created_by"] == "claude-code"
+
+
+def test_an_ill_formed_identity_is_an_agent(worktree: Repo) -> None:
+    body = FORMS["claude-code"].shell("git clean -fd", str(worktree.path))
+    reason = told("claude-code", ask("claude-code", body, worktree.path, {"AGENTOS_AGENT_ID": "../x"}))
+    assert "stopped" in (reason or "")
+
+
+def test_configuration_that_cannot_be_read_denies(worktree: Repo) -> None:
+    worktree.git("config", "agentos.guard.mode", "lenient")
+    reason = told(
+        "claude-code", ask("claude-code", FORMS["claude-code"].shell("ls", str(worktree.path)), worktree.path)
+    )
+    assert "agentos.guard.mode" in (reason or "")
+    stop = ask("claude-code", FORMS["claude-code"].stop(str(worktree.path)), worktree.path)
+    assert told("claude-code", stop) is None
+
+
+def test_the_settings_that_make_the_harness_ask_are_not_the_agents(worktree: Repo) -> None:
+    from git_agentos.guard.harness import integrate
+
+    integrate.add("claude-code", str(worktree.path), os.environ)
+    path = worktree.path / ".claude" / "settings.local.json"
+    reason = told(
+        "claude-code", ask("claude-code", FORMS["claude-code"].edit(str(path), str(worktree.path)), worktree.path)
+    )
+    assert "guard-change" in (reason or "")
+
+
+def test_outside_of_any_repository_there_is_nothing_to_guard(tmp_path: Path) -> None:
+    form = FORMS["claude-code"]
+    for body in (form.edit("x.txt", str(tmp_path)), form.shell("ls; rm x", str(tmp_path)), form.stop(str(tmp_path))):
+        assert told("claude-code", ask("claude-code", body, tmp_path)) is None
+
+
+def test_the_command_answers_on_stdout_alone(worktree: Repo) -> None:
+    import sys
+
+    command = [sys.executable, "-m", "git_agentos", "guard", "harness", "claude-code"]
+    body = json.dumps(FORMS["claude-code"].shell("git reset --hard", str(worktree.path))).encode()
+    done = subprocess.run(command, input=body, cwd=worktree.path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert told("claude-code", Answer(done.stdout.decode())) is not None
+    broken = subprocess.run(command, input=b"{", cwd=worktree.path, capture_output=True, check=False)
+    assert broken.returncode == 0
+    assert told("claude-code", Answer(broken.stdout.decode())) is not None
+    assert b"denied" in broken.stderr
+    unknown = subprocess.run(
+        [*command[:-1], "nobody"], input=b"{}", cwd=worktree.path, capture_output=True, check=False
+    )
+    assert unknown.returncode == 2
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_plugin_of_opencode_throws(worktree: Repo, tmp_path: Path) -> None:
+    from git_agentos.guard.harness import integrate
+
+    (tmp_path / "plugin.mjs").write_text(integrate.wanted("opencode"))
+    (tmp_path / "run.mjs").write_text(
+        'import { GitAgentos } from "./plugin.mjs"\n'
+        f"const hooks = await GitAgentos({{ directory: {json.dumps(str(worktree.path))} }})\n"
+        "const call = (command) =>\n"
+        '  hooks["tool.execute.before"]({ tool: "bash", sessionID: "s" }, { args: { command } })\n'
+        'await call("git status")\n'
+        'await hooks["tool.execute.after"]({ tool: "edit", args: { filePath: "notes.txt" }, sessionID: "s" })\n'
+        'await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })\n'
+        'try { await call("git reset --hard") } catch (error) { console.log(error.message) }\n'
+    )
+    done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("git-agentos: stopped 'git reset --hard'")
+    assert {each["meta"].get("event") for each in checkpoints(worktree)} == {"edit"}
+
+
+def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    """Most harnesses let a tool run whose hook fails."""
+    from git_agentos.cli.entry import run
+
+    def broken(name: str, data: bytes, caller: act.Caller) -> Answer:
+        raise RuntimeError("oops")
+
+    monkeypatch.setattr(act, "answer", broken)
+    monkeypatch.setattr(tempfile, "tempdir", str(worktree.path.parent))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+    assert run(["-C", str(worktree.path), "guard", "harness", "gemini"]) == 0
+    out, err = capfdbinary.readouterr()
+    reason = told("gemini", Answer(out.decode()))
+    assert "a bug" in (reason or "")
+    kept = re.search(r"'(/[^']+)'", reason or "")
+    assert kept is not None
+    assert "oops" in Path(kept[1]).read_text()
+    assert b"a bug" in err

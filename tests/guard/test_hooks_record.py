@@ -1,0 +1,205 @@
+"""Layer 2: the recorders. What they do wrong stops nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from git_agentos import open_workspace
+from git_agentos.guard.setup import install
+from tests.guard.guarded import Ran, Spy, checkpoints, guarded, location, scripts, sh, without_files
+from tests.support.dirty import make_dirty
+from tests.support.repo import Repo
+from tests.support.state import complete_state
+
+
+def triggers(repo: Repo) -> list[str]:
+    return [each.trigger for each in reversed(checkpoints(repo))]
+
+
+def quiet(repo: Repo, *args: str) -> None:
+    repo.git("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *args)
+
+
+def test_a_commit_is_recorded(repo: Repo) -> None:
+    agent = guarded(repo)
+    agent.write("new.txt", "new\n")
+    agent.git("add", "new.txt")
+    agent.git("commit", "-q", "-m", "first")
+    assert triggers(agent) == ["pre_commit", "after_commit"]
+    before, after = reversed(checkpoints(agent))
+    assert (before.staged_changes, before.commit) == (["new.txt"], agent.oid("HEAD~1"))
+    assert (after.staged_changes, after.commit) == ([], agent.oid())
+    assert after.created_by == "dev"
+    assert after.meta["command"] == "git commit -q -m first"
+
+
+@pytest.mark.parametrize("form", ["-a", "-q -a", "notes.txt", "--only notes.txt", "-i notes.txt"])
+def test_what_was_staged_before_it_was_replaced(repo: Repo, form: str) -> None:
+    agent = guarded(repo)
+    without_files(agent)
+    agent.write("notes.txt", "staged\n")
+    agent.git("add", "notes.txt")
+    agent.write("notes.txt", "in the worktree\n")
+    done = sh(agent, f"git commit -q -m commit {form}")
+    assert done.code == 0, done
+    before = checkpoints(agent, "pre_commit")[0]
+    assert agent.git("show", f"{before.id}^2:notes.txt") == b"staged\n"
+    assert agent.git("show", f"{before.id}:notes.txt") == b"in the worktree\n"
+    assert agent.git("show", "HEAD:notes.txt") == b"in the worktree\n"
+
+
+def test_switching_branches_is_recorded(repo: Repo) -> None:
+    agent = guarded(repo)
+    agent.write("new.txt", "new\n")
+    agent.git("switch", "-q", "-c", "elsewhere")
+    assert triggers(agent) == ["after_checkout"]
+    assert checkpoints(agent)[0].branch == "elsewhere"
+    agent.git("restore", "--staged", ".")
+    assert triggers(agent) == ["after_checkout"]
+
+
+def test_a_merge_is_recorded_before_and_after(repo: Repo) -> None:
+    repo.git("config", "agentos.policy.merge", "allow")
+    agent = guarded(repo)
+    without_files(agent)
+    agent.write("own.txt", "own\n")
+    quiet(agent, "add", "own.txt")
+    quiet(agent, "commit", "-q", "-m", "own")
+    agent.write("untracked.txt", "untracked\n")
+    head = agent.oid()
+    done = sh(agent, "git merge -q other")
+    assert done.code == 0, done
+    # What may lose something is saved as that; one checkpoint of a state is enough.
+    assert triggers(agent) == ["before_risky", "after_commit"]
+    after, before = checkpoints(agent)
+    assert (before.commit, after.commit) == (head, agent.oid())
+
+
+def test_a_rebase_is_recorded_once(repo: Repo) -> None:
+    repo.git("config", "agentos.policy.rebase", "allow")
+    agent = guarded(repo, base="main~1")
+    without_files(agent)
+    for number in range(3):
+        agent.write(f"{number}.txt", "x\n")
+        quiet(agent, "add", ".")
+        quiet(agent, "commit", "-q", "-m", str(number))
+    spy = Spy(agent)
+    done = sh(agent, "git rebase -q main")
+    assert done.code == 0, done
+    assert spy.started() == ["pre-rebase", "reference-transaction", "post-rewrite"]
+    assert triggers(agent)[-1] == "after_commit"
+    assert checkpoints(agent)[0].commit == agent.oid()
+
+
+@pytest.mark.parametrize(
+    ("switch", "left"),
+    [
+        ("agentos.auto.afterCommit", ["pre_commit"]),
+        ("agentos.auto.beforeRisky", ["after_commit"]),
+    ],
+)
+def test_switches(repo: Repo, switch: str, left: list[str]) -> None:
+    repo.git("config", switch, "false")
+    agent = guarded(repo)
+    agent.write("new.txt", "new\n")
+    agent.git("add", "new.txt")
+    agent.git("commit", "-q", "-m", "first")
+    assert triggers(agent) == left
+
+
+def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
+    install.install(location(repo), save=False)
+    repo.git("branch", "mine", "other")
+    repo.git("checkout", "-q", "-b", "own", "main")
+    repo.write("own.txt", "own\n")
+    repo.commit("own")
+    assert triggers(repo) == ["after_checkout", "pre_commit", "after_commit"]
+    repo.write("untracked.txt", "untracked\n")
+    repo.git("merge", "-q", "--no-edit", "mine")
+    assert triggers(repo)[3:] == ["before_merge", "after_commit"]
+    assert checkpoints(repo, "before_merge")[0].untracked_files == ["untracked.txt"]
+    assert {each.created_by for each in checkpoints(repo)} == {"main"}
+    for text in (
+        "git branch -q -D mine",
+        "git commit -q --amend -m again --no-verify",
+        "git reset -q --hard main",
+        "git clean -qfd",
+        "git push -q --force . HEAD:other",
+        "git update-ref -d refs/heads/other",
+        "git rebase -q --root",
+    ):
+        assert sh(repo, text).code == 0, text
+
+
+def test_the_switch_before_merges(repo: Repo) -> None:
+    install.install(location(repo), save=False)
+    for name in ("beforeMerge", "afterCommit"):
+        repo.git("config", f"agentos.auto.{name}", "false")
+    repo.write("untracked.txt", "untracked\n")
+    assert sh(repo, "git merge -q --no-ff -m merge other").code == 0
+    assert triggers(repo) == []
+
+
+def test_an_agent_in_a_persons_repository_is_stopped(repo: Repo) -> None:
+    install.install(location(repo), save=False)
+    for env in ({"AGENTOS_AGENT_ID": "dev"}, {"AGENTOS_AGENT_ID": "no/id"}, {"AGENTOS_GUARD": "dev"}):
+        for text in ("git branch -D other", "git commit -q --amend -m again", "git push -q --force . HEAD:other"):
+            done = sh(repo, text, env=env)
+            assert done.code != 0, (text, env, done)
+            assert "git-agentos" in done.err
+            # Unset on the way, it is one all the same.
+            unset = sh(repo, f"exec sh -c 'env -u AGENTOS_AGENT_ID -u AGENTOS_GUARD {text}'", env=env)
+            assert unset.code != 0, (text, env, unset)
+
+
+def test_what_people_lose_is_saved_where_they_want_that(repo: Repo) -> None:
+    install.install(location(repo), save=True)
+    make_dirty(repo)
+    before = complete_state(repo.path)
+    done = sh(repo, "git reset -q --hard HEAD~1 && git clean -qfd")
+    assert done.code == 0, done
+    assert "git agentos restore" in done.err
+    assert not (repo.path / "untracked.txt").exists()
+    first = checkpoints(repo, "before_risky")[-1]
+    assert first.meta["command"].startswith("git reset -q --hard")
+    open_workspace(repo.path).restore(first.id)
+    assert complete_state(repo.path).files == before.files
+
+
+def test_what_cannot_be_recorded_is_said_once(repo: Repo) -> None:
+    agent = guarded(repo)
+    # A timeline cannot be written below a file.
+    timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
+    timelines.parent.mkdir(parents=True, exist_ok=True)
+    timelines.write_text("in the way\n")
+    first = commit(agent, "one")
+    second = commit(agent, "two")
+    assert (first.code, second.code) == (0, 0), (first, second)
+    assert first.err.count("warning: no checkpoint") == 1
+    assert "warning" not in second.err
+    timelines.unlink()
+    assert "warning" not in commit(agent, "three").err
+    assert triggers(agent)[-1] == "after_commit"
+    timelines.rename(timelines.with_name("aside"))
+    Path(location(agent).common_dir, "packed-refs").unlink(missing_ok=True)
+    timelines.write_text("in the way again\n")
+    assert commit(agent, "four").err.count("warning: no checkpoint") == 1
+
+
+def test_without_python_a_commit_goes_on(repo: Repo) -> None:
+    agent = guarded(repo)
+    script = scripts(agent) / "guard.sh"
+    script.write_text(script.read_text().replace("\nagentos() {\n", "\nagentos() {\n\treturn 127\n"))
+    # Whether an agent may commit cannot be decided; a person's repository only warns.
+    os.unlink(os.path.join(location(agent).git_dir, "agentos", "id"))
+    first, second = commit(agent, "one"), commit(agent, "two")
+    assert (first.code, second.code) == (0, 0), (first, second)
+    assert first.err.count("warning") == 1
+    assert "warning" not in second.err
+
+
+def commit(repo: Repo, message: str) -> Ran:
+    return sh(repo, f"git commit -q --allow-empty -m {message}")

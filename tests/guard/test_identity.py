@@ -1,0 +1,220 @@
+"""Who asks: said, recorded, or known by who started it; and which git command another one is a part of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from git_agentos.git.location import locate
+from git_agentos.guard import ancestry, call, identity
+from git_agentos.guard.identity import Who
+from tests.support.agents import agent
+from tests.support.repo import Repo, git_run
+from tests.support.tool import run
+
+# Prints, as JSON, who the process that runs it is taken for.
+_ASK = (
+    "import json, os; from git_agentos.guard import identity; "
+    "print(json.dumps(identity.who(os.environ, identity.git_dir_of(os.getcwd()), os.getpid())))"
+)
+
+
+def ask(*before: str, cwd: Path, env: dict[str, str] | None = None) -> list[str | None]:
+    """Who a process is taken for that `before` starts in `cwd`."""
+    argv = [*before, sys.executable, "-c", _ASK]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, check=True, env={**os.environ, **(env or {})})
+    found: list[str | None] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("environment", "explicit", "expected"),
+    [
+        ({}, None, Who(None, "nobody")),
+        ({"AGENTOS_AGENT_ID": ""}, None, Who(None, "nobody")),
+        ({"AGENTOS_AGENT_ID": "dev-1"}, None, Who("dev-1", "environment")),
+        ({"AGENTOS_AGENT_ID": "dev-1"}, "boss", Who("boss", "as")),
+        ({"AGENTOS_AGENT_ID": "../../x"}, None, Who("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": "a b"}, None, Who("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": "x.lock"}, None, Who("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": " "}, None, Who("?", "ill-formed")),
+        ({}, "no id", Who("?", "ill-formed")),
+        ({"AGENTOS_GUARD": "dev-2"}, None, Who("dev-2", "ancestor")),
+        ({"AGENTOS_GUARD": ""}, None, Who("?", "ill-formed")),
+    ],
+)
+def test_what_is_said_counts(environment: dict[str, str], explicit: str | None, expected: Who) -> None:
+    assert identity.who(environment, None, None, explicit) == expected
+
+
+def test_whoever_works_in_an_agents_worktree_is_that_agent(repo: Repo) -> None:
+    dev = agent(repo, "dev")
+    git_dir = locate(str(dev.path)).git_dir
+    assert identity.who({}, git_dir, None) == Who("dev", "worktree")
+    assert identity.who({}, str(repo.git_dir), None) == Who(None, "nobody")
+    (Path(git_dir) / "agentos" / "id").write_bytes(b"\xff\xfe")
+    assert identity.who({}, git_dir, None) == Who("?", "ill-formed")
+
+
+def test_the_git_directory_is_found_without_git(repo: Repo, tmp_path: Path) -> None:
+    dev = agent(repo, "dev")
+    assert identity.git_dir_of(str(dev.path / "src" / "lib")) == locate(str(dev.path)).git_dir
+    assert identity.git_dir_of(str(repo.path / "src")) == str(repo.git_dir)
+    assert identity.git_dir_of(str(tmp_path)) is None
+
+
+def test_a_process_is_who_its_worktree_says(repo: Repo) -> None:
+    dev = agent(repo, "dev")
+    assert ask(cwd=repo.path) == [None, "nobody"]
+    assert ask(cwd=dev.path) == ["dev", "worktree"]
+
+
+def test_an_ancestor_that_stands_in_the_worktree_makes_an_agent(repo: Repo) -> None:
+    dev = agent(repo, "dev")
+    # The outer shell stays where it is, the inner one leaves.
+    outer = ["sh", "-c", 'sh -c \'cd "$0" && exec "$@"\' "$0" "$@"; exit $?', str(repo.path)]
+    assert ask(*outer, cwd=dev.path) == ["dev", "ancestor"]
+    scrubbed = ["sh", "-c", 'env -u AGENTOS_AGENT_ID "$0" "$@"; exit $?']
+    assert ask(*scrubbed, cwd=repo.path, env={"AGENTOS_AGENT_ID": "dev-9"}) == ["dev-9", "ancestor"]
+
+
+def test_nothing_below_guard_exec_gets_rid_of_it(repo: Repo) -> None:
+    dev = agent(repo, "dev")
+    out = repo.path / "asked.json"
+    # Orphaned, in a session of its own, with nothing in its environment, standing somewhere else.
+    orphan = (
+        "import os, time\n"
+        "while os.getppid() != 1 and open(f'/proc/{os.getppid()}/comm').read().strip() in ('sh', 'dash', 'bash'):\n"
+        "    time.sleep(0.01)\n"
+        f"import sys; sys.stdout = open('{out}.new', 'w')\n{_ASK}\n"
+        f"sys.stdout.close(); os.rename('{out}.new', '{out}')\n"
+    )
+    program = repo.scratch / "orphan.py"
+    program.write_text(orphan)
+    clean = f"env -i PATH=\"$PATH\" PYTHONPATH=\"$PYTHONPATH\" '{sys.executable}' '{program}'"
+    script = f"cd / && (exec setsid {clean} &); while ! [ -e '{out}' ]; do sleep 0.05; done"
+    done = run(dev.path, "guard", "exec", "--", "sh", "-c", script)
+    assert done.code == 0, str(done)
+    assert json.loads(out.read_text()) == ["dev", "ancestor"]
+
+
+def test_a_process_is_known_by_its_start_too() -> None:
+    first = ancestry.identify(os.getpid())
+    assert first is not None
+    assert first == ancestry.identify(os.getpid())
+    assert ancestry.identify(1 << 22) is None
+    assert ancestry.parents(os.getpid())[0] == os.getppid()
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps")
+def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ancestry.parents(os.getpid())
+    monkeypatch.setattr(ancestry, "_PROC", "/nowhere")
+    assert ancestry.parents(os.getpid())[0] == real[0]
+    assert ancestry.identify(os.getpid()) == ancestry.identify(os.getpid()) is not None
+    assert "python" in ancestry.argv(os.getpid())[0]
+    assert ancestry.identify(1 << 22) is None
+    assert (ancestry.environment(os.getpid()), ancestry.cwd(os.getpid())) == (None, None)
+    assert identity.who({"AGENTOS_AGENT_ID": "dev"}, None, os.getpid()) == Who("dev", "environment")
+    found = call.of_process(os.getpid())
+    assert found is not None
+    assert found.cwd == os.getcwd()
+
+
+def test_the_call_of_a_process(repo: Repo) -> None:
+    child = subprocess.Popen(["sleep", "600"], cwd=repo.path, env={**os.environ, "X": "1"})
+    try:
+        while not ancestry.argv(child.pid):  # the kernel is still making it
+            time.sleep(0.01)
+        found = call.of_process(child.pid)
+        assert found is not None
+        assert (found.argv, found.cwd, found.environment["X"]) == (("sleep", "600"), str(repo.path), "1")
+    finally:
+        child.kill()
+        child.wait()
+    assert call.of_process(child.pid) is None
+
+
+# -- steps of a command ------------------------------------------------------------------------------------------------
+
+_SEEN = """\
+import os, sys
+from git_agentos.guard import ancestry
+pid = os.getppid()
+with open(sys.argv[1], "a") as file:
+    told = ancestry.argv(ancestry.outermost_git(pid))
+    file.write(" ".join(ancestry.argv(pid)[1:2]) + " of " + " ".join(told[1:]) + "\\n")
+sys.exit(1)
+"""
+
+
+@pytest.fixture
+def seen(repo: Repo) -> Path:
+    """A file to which each git process in the repository that asks fsmonitor writes which command it is a part of."""
+    script, out = repo.scratch / "fsmonitor", repo.scratch / "seen"
+    (repo.scratch / "seen.py").write_text(_SEEN)
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{repo.scratch / "seen.py"}" "{out}"\n')
+    script.chmod(0o755)
+    repo.config("core.fsmonitor", str(script))
+    repo.config("core.fsmonitorHookVersion", "2")
+    out.touch()
+    return out
+
+
+def test_the_inner_commands_of_stash_are_the_stash(repo: Repo, seen: Path) -> None:
+    repo.append("readme.txt", "more\n")
+    repo.write("new.txt", "new\n")
+    seen.write_text("")
+    repo.git("stash", "push", "-u", "-q")
+    lines = set(seen.read_text().splitlines())
+    assert {"reset of stash push -u -q", "clean of stash push -u -q"} <= lines
+    assert {line.partition(" of ")[2] for line in lines} == {"stash push -u -q"}
+    seen.write_text("")
+    repo.git("stash", "pop", "-q")
+    assert {line.partition(" of ")[2] for line in seen.read_text().splitlines()} == {"stash pop -q"}
+
+
+def test_what_a_command_runs_for_somebody_is_not_a_part_of_it(repo: Repo, seen: Path) -> None:
+    git = repo.text("--exec-path") + "/git"
+    reset = f"{git} reset -q --hard"
+    for words in (
+        ["-c", f"alias.x=!{reset}", "x"],
+        ["rebase", "-q", "--exec", reset, "HEAD~1"],
+    ):
+        seen.write_text("")
+        repo.git(*words)
+        assert "reset of reset -q --hard" in seen.read_text().splitlines(), words
+    # An editor that is git itself is git's own child, called by its whole path.
+    seen.write_text("")
+    repo.git("commit", "-q", "--allow-empty", "-m", "one")
+    git_run(repo.path, "commit", "-q", "--allow-empty", env={"GIT_EDITOR": f"{reset} #"})
+    assert "reset of reset -q --hard" in seen.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "expected"),
+    [
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("git", "stash"), True),
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("/usr/bin/git", "-C", "x", "stash", "push"), True),
+        (("git", "reset", "--hard"), ("git", "stash"), False),
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("git", "-p", "stash"), False),
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("git", "stash", "list"), False),
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("git", "commit"), False),
+        (("/usr/lib/git-core/git", "reset", "--hard"), ("sh", "stash"), False),
+        (("/usr/lib/git-core/git", "gc", "--prune=now"), ("git", "commit"), False),
+        (("/usr/lib/git-core/git", "maintenance", "run", "--auto"), ("git", "commit"), True),
+        (("/usr/lib/git-core/git", "prune", "--expire", "2.weeks.ago"), ("git", "gc"), True),
+        (("/usr/lib/git-core/git", "prune"), ("git", "status"), False),
+        (("/usr/lib/git-core/git", "reset", "--hard"), (), False),
+        ((), ("git", "stash"), False),
+    ],
+)
+def test_only_known_steps_are_parts(inner: tuple[str, ...], outer: tuple[str, ...], expected: bool) -> None:
+    assert ancestry.is_part(inner, outer) is expected

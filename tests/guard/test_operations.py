@@ -1,0 +1,81 @@
+"""The canonical operations: the table itself, and the page that documents it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
+from git_agentos.guard.policy import operations
+from git_agentos.guard.policy.operations import TABLE, Known
+from git_agentos.guard.settings import GuardSettings, Rule
+from tests.support.env import PROJECT_ROOT
+
+
+def documented() -> dict[str, list[str]]:
+    """Name -> the cells of its row in docs/guard-operations.md, the section's title last."""
+    found = {}
+    title = ""
+    for line in (PROJECT_ROOT / "docs" / "guard-operations.md").read_text().splitlines():
+        if line.startswith("## "):
+            title = line.removeprefix("## ")
+        match = re.match(r"\| `([a-z-]+)` \| (.*) \|\Z", line)
+        if match:
+            found[match[1]] = [*(cell.strip() for cell in match[2].split(" | ")), title]
+    return found
+
+
+def row(known: Known) -> list[str]:
+    if known.default == ALLOW:
+        return [known.covers, known.reason, "Allowed"]
+    saved = "all" if known.savable else "part" if known.saves else "—"
+    title = {APPROVE: "Waits for approval", FORBID: "Forbidden"}[known.default]
+    return [known.covers, known.reason, saved, known.instead, title]
+
+
+def test_the_page_is_the_table() -> None:
+    assert documented() == {name: row(known) for name, known in TABLE.items()}
+
+
+@pytest.mark.parametrize("known", TABLE.values(), ids=list(TABLE))
+def test_every_operation_can_be_configured_and_told(known: Known) -> None:
+    # A git variable name, as it comes back from `git config --list`.
+    assert re.fullmatch(r"[a-z][a-z-]*", known.name)
+    assert known.covers and known.reason
+    assert bool(known.instead) == (known.default != ALLOW)
+    assert known.saves or not known.savable
+
+
+def test_the_worst_comes_first_and_says_why() -> None:
+    found = operations.decision(
+        [Operation("push", "origin"), Operation("add"), Operation("push-force", "+main"), Operation("push", "origin")],
+        None,
+    )
+    force = TABLE["push-force"]
+    assert found == Decision(
+        FORBID, ["push-force", "push", "add"], "push-force", f"{force.reason} (+main)", force.instead
+    )
+
+
+def test_nothing_that_is_allowed_needs_a_reason() -> None:
+    assert operations.decision([Operation("commit")], None) == Decision(ALLOW, ["commit"])
+
+
+def test_configuration_decides_and_is_named() -> None:
+    settings = GuardSettings(
+        policy={
+            "push": Rule(ALLOW, "agentos.policy.push"),
+            "commit": Rule(FORBID, "agentos.policy.commit"),
+            "reset-hard": Rule(APPROVE, "agentos.policy.reset-hard"),
+        }
+    )
+    assert operations.decide(["push"], settings) == (ALLOW, "agentos.policy.push")
+    assert operations.decide(["push", "commit"], settings) == (FORBID, "agentos.policy.commit")
+    assert operations.decide(["push", "reset-hard"], settings) == (APPROVE, "agentos.policy.reset-hard")
+    assert operations.decide(["clean", "commit"], settings)[0] == FORBID
+    assert operations.decide([], settings) == (ALLOW, None)
+    assert operations.decision([Operation("reset-hard"), Operation("commit")], settings).operations == [
+        "commit",
+        "reset-hard",
+    ]
