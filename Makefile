@@ -9,7 +9,7 @@ SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check format format-check lint types layers shellcheck bench soak install uninstall clean
+.PHONY: help test check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -38,7 +38,7 @@ layers: $(VENV)/.dev ## import-linter: imports point down, heavy libraries have 
 	$(BIN)/lint-imports
 
 shellcheck: ## shellcheck, where it is installed
-	@if command -v shellcheck >/dev/null; then echo shellcheck $(SHELL_FILES); shellcheck $(SHELL_FILES); \
+	@if command -v shellcheck >/dev/null; then echo shellcheck $(SHELL_FILES); shellcheck -x -P SCRIPTDIR $(SHELL_FILES); \
 	else echo 'shellcheck is not installed (apt install shellcheck): shell scripts not checked'; fi
 
 bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS.md
@@ -46,7 +46,12 @@ bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS
 
 soak: $(VENV)/.test ## 10,000 cases of the round-trip law, and a kill and a fault at every step
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
-	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/crash $(PYTEST_ARGS)
+	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/crash tests/guard/test_coverage.py $(PYTEST_ARGS)
+
+guard-coverage: $(VENV)/.test ## try every destructive command against every layer; writes docs/guard-coverage.md
+	@rm -rf $(VENV)/guard-coverage && mkdir $(VENV)/guard-coverage
+	AGENTOS_TEST_WRITE=$(CURDIR)/$(VENV)/guard-coverage $(BIN)/pytest -n auto tests/guard/test_coverage.py $(PYTEST_ARGS)
+	$(BIN)/python -m tests.guard.matrix $(VENV)/guard-coverage
 
 install: ## install for this user, or below PREFIX=DIR
 	./install.sh $(if $(PREFIX),--prefix '$(PREFIX)')
@@ -73,5 +78,5 @@ $(VENV)/.pip: $(BIN)/pip
 	@touch $@
 
 $(VENV)/.%: pyproject.toml $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[shell]' --group $*
 	@touch $@

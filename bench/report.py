@@ -9,9 +9,9 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness import TIMES, Bench, Cell, Figure
 from peers import OURS, Toolbox
 from repositories import BenchError
-from rows import TIMES, Bench, Cell, Figure
 
 VERDICTS = {True: "met", False: "**missed**", None: "not judged"}
 

@@ -11,102 +11,13 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import measure
 import peers
+import rows_guard
+from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
-from repositories import (
-    Arena,
-    BenchError,
-    Changes,
-    GitDirectory,
-    choose_changes,
-    content,
-    open_arena,
-    store_size,
-    tree_paths,
-)
-
-TIMES = "\N{MULTIPLICATION SIGN}"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much of everything; the defaults are what the targets are set for."""
-
-    sizes: tuple[int, ...] = (1_000, 20_000, 100_000)
-    counts: tuple[int, ...] = (0, 30, 1_000)
-    changes: int = 30
-    bulk_files: int = 2_000
-    bulk_bytes: int = 1 << 30
-    listed: int = 10_000
-    grown: int = 1_000
-    logged: int = 100_000
-    agents: int = 20
-    hurried: bool = False
-
-
-TINY = Scale(
-    sizes=(60,),
-    counts=(0, 6),
-    changes=6,
-    bulk_files=8,
-    bulk_bytes=1 << 16,
-    listed=25,
-    grown=24,
-    logged=400,
-    agents=4,
-    hurried=True,
-)
-"""Tries every row in seconds; its figures mean nothing and are not judged."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One row of the report. `met` is None where nothing can be judged: not measured, or not at the target's size."""
-
-    row: str
-    work: str
-    target: str
-    measured: str
-    met: bool | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """All contenders' series for one repository size and number of changes."""
-
-    size: int
-    count: int
-    series: dict[str, Series]
-
-
-@dataclass
-class Bench:
-    """What the rows work with, and what they found."""
-
-    cache: Path
-    tools: peers.Toolbox
-    scale: Scale
-    rounds: int
-    say: Callable[[str], None]
-    figures: list[Figure] = field(default_factory=list)
-    cells: list[Cell] = field(default_factory=list)
-
-    def arena(self, size: int, name: str) -> Arena:
-        return open_arena(self.cache, size, name, hurried=self.scale.hurried)
-
-    def size_near(self, wanted: int) -> int:
-        """The chosen size that is nearest to the target's."""
-        return min(self.scale.sizes, key=lambda size: abs(size - wanted))
-
-    def add(self, row: str, work: str, target: str, measured: str, met: bool, reason: str, *, judged: bool) -> None:
-        full = self.scale == Scale(sizes=self.scale.sizes)
-        note = "" if judged and full else "not the size the target is set for; "
-        self.figures.append(Figure(row, work, target, measured, met if judged and full else None, note + reason))
+from repositories import Arena, BenchError, Changes, GitDirectory, choose_changes, content, store_size, tree_paths
 
 
 def checkpoint(bench: Bench) -> None:
@@ -118,7 +29,7 @@ def checkpoint(bench: Bench) -> None:
     size = bench.size_near(100_000)
     cell = next(each for each in bench.cells if (each.size, each.count) == (size, bench.scale.changes))
     for other, limit in ((peers.STASH_CREATE, 0.8), (peers.STASH_PUSH, 0.25)):
-        _ratio(
+        add_ratio(
             bench,
             "checkpoint",
             f"checkpoint, {size:,} files, {cell.count} changes ({cell.count // 3} untracked), against `{other}`",
@@ -188,8 +99,8 @@ def startup(bench: Bench) -> None:
     bench.say(f"startup: {size} files")
     arena, baseline = _checkpointed(bench, size)
     commands = {
-        peers.OURS: _ours(bench, "checkpoint", "-q", "-m", "bench"),
-        peers.IMPORTS: _imports(bench),
+        peers.OURS: tool(bench, "checkpoint", "-q", "-m", "bench"),
+        peers.IMPORTS: bare_imports(bench),
     }
     series = measure.alternate(
         tuple(commands),
@@ -198,7 +109,7 @@ def startup(bench: Bench) -> None:
         lambda name, _number: measure.run(commands[name], arena.path, arena.environment),
     )
     baseline.reset()
-    _ratio(
+    add_ratio(
         bench,
         "startup",
         f"checkpoint, {size:,} files, {bench.scale.changes} changes, whole process, against `{peers.IMPORTS}`",
@@ -217,7 +128,7 @@ def untracked(bench: Bench) -> None:
     arenas = {"with": bench.arena(size, "a"), "without": bench.arena(size, "b")}
     names = [f"bulk/{i // 50:03d}/{i:05d}.bin" for i in range(scale.bulk_files)]
     changed = names[len(names) // 2]
-    command = _ours(bench, "checkpoint", "-q", "-m", "bench")
+    command = tool(bench, "checkpoint", "-q", "-m", "bench")
     first: dict[str, float] = {}
     try:
         for key, arena in arenas.items():
@@ -239,7 +150,7 @@ def untracked(bench: Bench) -> None:
         for arena in arenas.values():  # 2 GiB that the cache need not hold
             shutil.rmtree(arena.path / "bulk", ignore_errors=True)
             shutil.rmtree(arena.path / ".git", ignore_errors=True)
-    _ratio(
+    add_ratio(
         bench,
         "untracked",
         f"second checkpoint with {_size(scale.bulk_bytes)} in {scale.bulk_files:,} untracked files, one changed "
@@ -263,10 +174,10 @@ def restore(bench: Bench) -> None:
         arena.dirty(changes, 1)
         arena.settle()
     ours = arenas[peers.OURS]
-    taken = measure.run(_ours(bench, "checkpoint", "--json", "-m", "bench"), ours.path, ours.environment)
+    taken = measure.run(tool(bench, "checkpoint", "--json", "-m", "bench"), ours.path, ours.environment)
     arenas[peers.RESTORE_STASH].git("stash", "push", "-q", "-u")
     commands = {
-        peers.OURS: _ours(bench, "restore", "-q", str(json.loads(taken.stdout)["id"])),
+        peers.OURS: tool(bench, "restore", "-q", str(json.loads(taken.stdout)["id"])),
         peers.RESTORE_STASH: ("sh", "-c", "git reset -q --hard && git clean -qfd && git stash apply -q --index"),
     }
     status: dict[str, bytes] = {}
@@ -290,7 +201,7 @@ def restore(bench: Bench) -> None:
         timed(name, -1)
         after(name, -1)
     series = measure.alternate(tuple(arenas), bench.rounds, prepare, timed, after)
-    _ratio(
+    add_ratio(
         bench,
         "restore",
         f"restore, {size:,} files, {len(changes)} changes, against `{peers.RESTORE_STASH} --index`",
@@ -316,7 +227,7 @@ def listing(bench: Bench) -> None:
     """The list of many checkpoints, its newest 20, and `latest`. Objects lie loose, as they were written."""
     size, count = bench.size_near(1_000), bench.scale.listed
     arena = bench.arena(size, "list")
-    everything = _ours(bench, "checkpoint", "list", "--json")
+    everything = tool(bench, "checkpoint", "list", "--json")
     done = arena.backup.parent / "listed"
     if not done.exists() or done.read_text() != str(count):
         bench.say(f"list: taking {count} checkpoints (kept in the cache)")
@@ -331,10 +242,10 @@ def listing(bench: Bench) -> None:
         raise BenchError(f"the list has {listed} checkpoints, not {count}")
     commands = {
         "whole": everything,
-        "newest": _ours(bench, "checkpoint", "list", "--json", "-n", "20"),
-        "latest": _ours(bench, "checkpoint", "show", "latest", "--json"),
-        "version": _ours(bench, "--version"),
-        "imports": _imports(bench),
+        "newest": tool(bench, "checkpoint", "list", "--json", "-n", "20"),
+        "latest": tool(bench, "checkpoint", "show", "latest", "--json"),
+        "version": tool(bench, "--version"),
+        "imports": bare_imports(bench),
     }
     series = measure.alternate(
         tuple(commands),
@@ -360,7 +271,7 @@ def listing(bench: Bench) -> None:
             "≤ 0.2 s",
             f"{over:.3f} s",
             over <= 0.2,
-            f"{_ms(series[key])} in all; imports {_ms(series['imports'])}, `--version` {_ms(series['version'])}",
+            f"{ms(series[key])} in all; imports {ms(series['imports'])}, `--version` {ms(series['version'])}",
             judged=judged,
         )
 
@@ -375,7 +286,7 @@ def growth(bench: Bench) -> None:
     bench.say(f"growth: {count} checkpoints, {size} files")
     old, young = bench.arena(size, "a"), bench.arena(size, "b")
     path = tree_paths(size)[-1]
-    command = _ours(bench, "checkpoint", "-q", "-m", "bench")
+    command = tool(bench, "checkpoint", "-q", "-m", "bench")
     neighbours = 8
     taken = {"old": 0, "young": 0}
     arenas = {"old": old, "young": young}
@@ -416,7 +327,7 @@ def growth(bench: Bench) -> None:
             note,
             judged=judged,
         )
-    _ratio(
+    add_ratio(
         bench,
         "growth",
         f"time of the {count:,}th of them (median of the last 8) against the 10th (8th to 15th, taken in turns)",
@@ -599,7 +510,7 @@ def conflicts(bench: Bench) -> None:
     made = arena.path.parent / "make_agents.py"
     made.write_text(script, encoding="utf-8")
     measure.run((bench.tools.python, str(made), str(count)), arena.path, arena.environment)
-    command = _ours(bench, "worktree", "conflicts", "--json")
+    command = tool(bench, "worktree", "conflicts", "--json")
     pairs = json.loads(measure.run(command, arena.path, arena.environment).stdout)["pairs"]
     series = measure.alternate(
         ("conflicts",),
@@ -636,12 +547,12 @@ def worktree(bench: Bench) -> None:
     plain = folder / "plain"
     commands = {
         _ADD: ("git", "worktree", "add", "--quiet", "--no-track", "-b", "plain", str(plain)),
-        _PLAIN: _ours(bench, "worktree", "create", "-q", "dev"),
-        _CLAIM: _ours(bench, "worktree", "create", "-q", "dev"),
+        _PLAIN: tool(bench, "worktree", "create", "-q", "dev"),
+        _CLAIM: tool(bench, "worktree", "create", "-q", "dev"),
         _GIT_REMOVE: ("git", "worktree", "remove", str(plain)),
-        _REMOVE: _ours(bench, "worktree", "remove", "-q", "dev"),
+        _REMOVE: tool(bench, "worktree", "remove", "-q", "dev"),
     }
-    ended = _ours(bench, "worktree", "remove", "-q", "--delete-branch", "dev")
+    ended = tool(bench, "worktree", "remove", "-q", "--delete-branch", "dev")
 
     def clear() -> None:
         """No worktree but the main one, none prepared, and nothing in the trash."""
@@ -686,12 +597,12 @@ def worktree(bench: Bench) -> None:
         ("removed", _REMOVE, _GIT_REMOVE, 0.05),
     ):
         work = f"a worktree of {size:,} files {what}, against `{other}`"
-        _ratio(bench, "worktree", work, series[ours], series[other], limit, judged=size == 100_000)
+        add_ratio(bench, "worktree", work, series[ours], series[other], limit, judged=size == 100_000)
 
 
 def _fill_pool(bench: Bench, arena: Arena, number: int) -> None:
     arena.git("config", "agentos.pool", str(number))
-    measure.run(_ours(bench, "worktree", "refill", "-q"), arena.path, arena.environment)
+    measure.run(tool(bench, "worktree", "refill", "-q"), arena.path, arena.environment)
 
 
 ROWS: dict[str, Callable[[Bench], None]] = {
@@ -706,6 +617,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "log": log,
     "conflicts": conflicts,
     "worktree": worktree,
+    "guard": rows_guard.guard,
 }
 
 
@@ -716,21 +628,10 @@ def _checkpointed(bench: Bench, size: int) -> tuple[Arena, GitDirectory]:
     arena.fresh()
     arena.dirty(changes, 1)
     arena.settle()
-    measure.run(_ours(bench, "checkpoint", "-q", "-m", "bench"), arena.path, arena.environment)
+    measure.run(tool(bench, "checkpoint", "-q", "-m", "bench"), arena.path, arena.environment)
     arena.dirty(changes, 2)
     arena.settle()
     return arena, GitDirectory(arena)
-
-
-def _ours(bench: Bench, *arguments: str) -> tuple[str, ...]:
-    problem = bench.tools.contenders[peers.OURS].problem
-    if problem:
-        raise BenchError(problem)
-    return (bench.tools.script, *arguments)
-
-
-def _imports(bench: Bench) -> tuple[str, ...]:
-    return (bench.tools.python, "-c", peers.IMPORTS)
 
 
 def _check_state(arena: Arena, expected: dict[str, bytes]) -> None:
@@ -739,29 +640,6 @@ def _check_state(arena: Arena, expected: dict[str, bytes]) -> None:
         found = arena.path / path
         if not found.is_file() or found.read_bytes() != data:
             raise BenchError("the worktree was not brought back")
-
-
-def _ratio(
-    bench: Bench,
-    row: str,
-    work: str,
-    ours: Series,
-    other: Series,
-    limit: float,
-    *,
-    judged: bool,
-    more: str = "",
-) -> None:
-    ratio = ours.median / other.median
-    used = statistics.median(ours.processor) / statistics.median(other.processor)
-    detail = (
-        f"{_ms(ours)} against {_ms(other)} ({ours.spread()}; {other.spread()}), processor time {used:.2f} {TIMES}{more}"
-    )
-    bench.add(row, work, f"≤ {limit:g} {TIMES}", f"{ratio:.2f} {TIMES}", ratio <= limit, detail, judged=judged)
-
-
-def _ms(series: Series) -> str:
-    return f"{series.median * 1000:.0f} ms"
 
 
 def _size(count: int) -> str:

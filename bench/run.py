@@ -17,8 +17,9 @@ from pathlib import Path
 
 import peers
 import report
+from harness import TINY, Bench, Figure, Scale
 from repositories import BenchError
-from rows import ROWS, TINY, Bench, Figure, Scale
+from rows import ROWS
 
 HERE = Path(__file__).resolve().parent
 

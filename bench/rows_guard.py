@@ -1,0 +1,259 @@
+"""The rows of the guard: what it costs a command that loses nothing, and one that needed approval and has it.
+
+The worktree is a managed one. Compared are git as it is guarded, git with the guard taken out by the command line
+(`-c core.fsmonitor= -c core.hooksPath=`), and git with an empty sh hook wherever the guard has one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import measure
+from harness import TIMES, Bench, ms, tool
+from measure import Run, Series
+from repositories import Arena, BenchError
+
+_OUT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_HARMLESS = (("status",), ("diff",), ("log", "-1"), ("add", "--all"))
+_PICKED = 10
+_FETCHED = 500
+
+
+class Guarded:
+    """A guarded worktree of an arena, and a folder of empty hooks beside it."""
+
+    def __init__(self, bench: Bench, size: int) -> None:
+        self.bench = bench
+        self.arena: Arena = bench.arena(size, "guard")
+        self.arena.fresh()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.arena.git("worktree", "prune")
+        for name in self.arena.git("for-each-ref", "--format=%(refname)", "refs/heads/agent").decode().split():
+            self.arena.git("update-ref", "-d", name)
+        self._run(self.arena.path, *tool(bench, "worktree", "create", "-q", "dev"))
+        self._key = self.arena.path.parent / "approval.key"
+        self._key.write_text("bench\n")
+        self.arena.git("config", "agentos.approvalKey", str(self._key))
+        self._make_empty_hooks()
+
+    @property
+    def folder(self) -> Path:
+        return self.arena.path.with_name(self.arena.path.name + ".worktrees")
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "dev"
+
+    def _run(self, where: Path, *argv: str) -> Run:
+        return measure.run(argv, where, self.arena.environment)
+
+    def plain(self, *arguments: str) -> bytes:
+        """git in the worktree without the guard."""
+        return self._run(self.path, "git", *_OUT, *arguments).stdout
+
+    def _make_empty_hooks(self) -> None:
+        placed = Path(self.plain("config", "--worktree", "core.hooksPath").decode().strip())
+        empty = self.arena.path.parent / "empty-hooks"
+        shutil.rmtree(empty, ignore_errors=True)
+        empty.mkdir()
+        for name in os.listdir(placed):
+            hook = empty / name
+            hook.write_text("#!/bin/sh\nexit 0\n" if name != "fsmonitor" else "#!/bin/sh\nexit 1\n")
+            hook.chmod(0o755)
+        self.empty = (
+            "-c", f"core.hooksPath={empty}", "-c", f"core.fsmonitor={empty}/fsmonitor",
+            "-c", "core.fsmonitorHookVersion=2",
+        )  # fmt: skip
+
+    def granted(self, *command: str) -> None:
+        """Ask for `git COMMAND` by running it, and grant what was filed."""
+        subprocess.run(
+            ["git", *command], cwd=self.path, env=dict(self.arena.environment), check=False, capture_output=True
+        )
+        listed = json.loads(self._run(self.arena.path, *tool(self.bench, "approvals", "list", "--json")).stdout)
+        waiting = [each["id"] for each in listed["approvals"] if each["state"] == "pending"]
+        if not waiting:
+            raise BenchError(f"git {command[0]} asked for no approval")
+        for each in waiting:
+            self._run(self.arena.path, *tool(self.bench, "approvals", "grant", each))
+
+
+def guard(bench: Bench) -> None:
+    """What the guard costs: questions, harmless commands, and approved ones."""
+    _check(bench)
+    for size in {bench.size_near(1_000), bench.size_near(20_000)}:
+        _harmless(bench, Guarded(bench, size), judged=size == bench.size_near(20_000))
+    _approved(bench, Guarded(bench, bench.size_near(1_000)))
+
+
+def _check(bench: Bench) -> None:
+    arena = bench.arena(bench.size_near(1_000), "guard")
+    arena.fresh()
+    check, imports = "guard check", "import typer"
+    commands = {
+        check: tool(bench, "guard", "check", "--", "git", "status"),
+        imports: (bench.tools.python, "-c", imports),
+    }
+    series = _alternate(bench, commands, lambda _: arena.path, arena.environment, rounds=15)
+    ratio = series[check].median / series[imports].median
+    bench.add(
+        "guard",
+        f"`guard check -- git status`, whole process, against `{imports}`",
+        f"≤ 1.3 {TIMES}",
+        f"{ratio:.2f} {TIMES}",
+        ratio <= 1.3,
+        _spreads(series[check], series[imports]),
+        judged=True,
+    )
+
+
+def _harmless(bench: Bench, place: Guarded, *, judged: bool) -> None:
+    size = place.arena.size
+    for command in _HARMLESS:
+        text = "git " + " ".join(command)
+        bench.say(f"guard: {text}, {size} files")
+        commands = {"guarded": ("git", *command), "git": ("git", *_OUT, *command)}
+        series = _alternate(bench, commands, lambda _: place.path, place.arena.environment, rounds=15)
+        more = (series["guarded"].median - series["git"].median) * 1000
+        bench.add(
+            "guard",
+            f"`{text}` in a guarded worktree of {size:,} files, over git",
+            "≤ 5 ms",
+            f"{more:.1f} ms",
+            more <= 5,
+            _spreads(series["guarded"], series["git"]),
+            judged=judged or not bench.scale.hurried,
+        )
+    shim = _shim_of(bench, place)
+    # In a place that no layer guards: the shim's own cost.
+    commands = {"shim": (shim, "status", "--short"), "git": ("git", "status", "--short")}
+    series = _alternate(bench, commands, lambda _: place.arena.path, place.arena.environment, rounds=25)
+    more = (series["shim"].median - series["git"].median) * 1000
+    bench.add(
+        "guard",
+        f"`git status` through the shim, {size:,} files, over git",
+        "≤ 3 ms",
+        f"{more:.1f} ms",
+        more <= 3,
+        _spreads(series["shim"], series["git"]),
+        judged=judged or not bench.scale.hurried,
+    )
+
+
+def _shim_of(bench: Bench, place: Guarded) -> str:
+    """The `git` that a command below `guard exec` finds."""
+    found = measure.run(
+        tool(bench, "guard", "exec", "--", "sh", "-c", "command -v git"), place.path, place.arena.environment
+    )
+    return found.stdout.decode().strip()
+
+
+def _approved(bench: Bench, place: Guarded) -> None:
+    """Commands of many steps, guarded and approved, against an empty sh hook in the same places."""
+    remote = place.arena.path.parent / "many.git"
+    _make_remote(place, remote)
+    for number in range(_PICKED):
+        (place.path / f"picked-{number}.txt").write_text(f"{number}\n")
+        place.plain("add", "--all")
+        place.plain("commit", "-q", "-m", f"picked {number}")
+    top = place.plain("rev-parse", "HEAD").decode().strip()
+    rows: tuple[tuple[str, tuple[str, ...], Callable[[], None], bool], ...] = (
+        (f"a rebase of {_PICKED} commits", ("rebase", "-q", "--force-rebase", f"HEAD~{_PICKED}"),
+         lambda: _ignore(place.plain("reset", "-q", "--hard", top)), True),
+        (f"a fetch of {_FETCHED} refs", ("fetch", "-q", str(remote), "+refs/heads/*:refs/remotes/many/*"),
+         lambda: _forget(place), False),
+        ("`git gc`", ("gc", "-q"), lambda: None, False),
+        ("`git stash` and `git stash pop`", ("-c", "alias.trip=!git stash -q && git stash pop -q", "trip"),
+         lambda: _ignore((place.path / "picked-0.txt").write_text("changed\n")), True),
+    )  # fmt: skip
+    for work, command, before, asks in rows:
+        bench.say(f"guard: {work}")
+        _compare(bench, place, work, command, before, asks=asks)
+
+
+def _compare(
+    bench: Bench, place: Guarded, work: str, command: tuple[str, ...], before: Callable[[], None], *, asks: bool
+) -> None:
+    commands = {"guarded": ("git", *command), "empty": ("git", *place.empty, *command)}
+    if "alias.trip" in " ".join(command):
+        trip = "git {0} stash -q && git {0} stash pop -q"
+        commands = {
+            "guarded": ("sh", "-c", trip.format("")),
+            "empty": ("sh", "-c", trip.format(" ".join(place.empty))),
+        }
+        asks = False
+
+    def prepare(name: str, _number: int) -> None:
+        before()
+        if asks and name == "guarded":
+            place.granted(*command)
+
+    series = measure.alternate(
+        tuple(commands),
+        max(bench.rounds, 7) if not bench.scale.hurried else 1,
+        prepare,
+        lambda name, _number: measure.run(commands[name], place.path, place.arena.environment),
+    )
+    ratio = series["guarded"].median / series["empty"].median
+    bench.add(
+        "guard",
+        f"{work} in a guarded worktree, approved, against an empty sh hook in the same places",
+        f"≤ 1.5 {TIMES}",
+        f"{ratio:.2f} {TIMES}",
+        ratio <= 1.5,
+        _spreads(series["guarded"], series["empty"]),
+        judged=not bench.scale.hurried,
+    )
+
+
+def _make_remote(place: Guarded, remote: Path) -> None:
+    shutil.rmtree(remote, ignore_errors=True)
+    environment = dict(place.arena.environment)
+    subprocess.run(["git", "init", "-q", "--bare", str(remote)], env=environment, check=True)
+    lines = "".join(f"create refs/heads/b{number} {_commit(place)}\n" for number in range(_FETCHED))
+    place.plain("push", "-q", str(remote), "HEAD:refs/heads/main")
+    subprocess.run(
+        ["git", "--git-dir", str(remote), "update-ref", "--stdin"], input=lines.encode(), env=environment, check=True
+    )
+
+
+def _commit(place: Guarded) -> str:
+    return place.plain("rev-parse", "HEAD").decode().strip()
+
+
+def _forget(place: Guarded) -> None:
+    """No ref of the remote is here, as before the first fetch."""
+    names = place.plain("for-each-ref", "--format=delete %(refname)", "refs/remotes/many").decode()
+    subprocess.run(
+        ["git", *_OUT, "update-ref", "--stdin"],
+        cwd=place.path, input=names.encode(), env=dict(place.arena.environment), check=True,
+    )  # fmt: skip
+
+
+def _alternate(
+    bench: Bench,
+    commands: dict[str, tuple[str, ...]],
+    where: Callable[[str], Path],
+    environment: object,
+    *,
+    rounds: int,
+) -> dict[str, Series]:
+    return measure.alternate(
+        tuple(commands),
+        1 if bench.scale.hurried else max(bench.rounds, rounds),
+        lambda _name, _number: None,
+        lambda name, _number: measure.run(commands[name], where(name), environment),  # type: ignore[arg-type]
+    )
+
+
+def _spreads(one: Series, other: Series) -> str:
+    return f"{ms(one)} against {ms(other)} ({one.spread()}; {other.spread()})"
+
+
+def _ignore(_value: object) -> None:
+    """For a callback whose answer nobody needs."""
