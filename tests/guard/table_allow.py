@@ -190,6 +190,8 @@ allow look
     git submodule status
     git submodule status --recursive
     git submodule summary
+    git submodule--helper status --quiet --recursive --
+    git submodule--helper list
     git bisect log
     git bisect view
     git sparse-checkout list
@@ -685,6 +687,7 @@ allow abort
     git revert --abort
     git am --abort
     git bisect reset
+    git bisect--helper --bisect-reset
     git notes merge --abort
 
 allow continue
@@ -708,6 +711,9 @@ allow bisect
     git bisect good
     git bisect bad HEAD
     git bisect skip
+    git bisect--helper --bisect-start HEAD v1
+    git bisect--helper --bisect-state good
+    git bisect--helper --bisect-run make test
     git bisect run make test
 
 allow worktree-add
@@ -730,6 +736,9 @@ allow submodule-update
     git submodule update --init --recursive
     git submodule add ../origin.git sub
     git submodule sync
+    git submodule--helper update --quiet --init --
+    git submodule--helper clone --path sub --name sub --url ../origin.git
+    git submodule--helper foreach --quiet -- git status
     git submodule foreach "git status"
     git submodule foreach git status
 

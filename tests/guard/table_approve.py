@@ -357,6 +357,8 @@ approve submodule-change
     git submodule update --rebase
     git submodule update --merge
     git submodule deinit sub
+    git submodule--helper update --force --init --
+    git submodule--helper deinit -- sub
     git submodule deinit --all
     git submodule absorbgitdirs
 

@@ -610,6 +610,7 @@ forbid worktree-remove-force
 
 forbid submodule-force
     git submodule deinit -f sub
+    git submodule--helper deinit --force -- sub
     git submodule deinit --force --all
     git submodule deinit --all -f
 

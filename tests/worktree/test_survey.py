@@ -20,8 +20,8 @@ from tests.support.tool import run, run_ok
 
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
-    """The worktree `dev` of a repository, with one commit of its own."""
-    made = create.create(open_workspace(repo.path).context, "dev", task="T-1")
+    """The worktree `dev` of a repository, with one commit of its own; no guard, whose hooks take checkpoints."""
+    made = create.create(open_workspace(repo.path).context, "dev", task="T-1", guard=False)
     there = Repo(Path(str(made.path)))
     there.append("readme.txt", "the agent's line\n")
     there.write("agent.txt", "the agent's file\n")

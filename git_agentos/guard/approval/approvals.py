@@ -112,17 +112,15 @@ def request(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval
     approval_files.forget(place)
     for number in range(1 << 16):
         id_ = _id(asked, number)
-        found = _read(place, id_)
-        if found is not None and _stands(place, found, by_harness):
-            return found
-        if found is None and not os.path.lexists(approval_files.path(place, "requests", id_)):
+        # Looked for before it is read: one that somebody files in between is read, and none is taken for unreadable.
+        if not os.path.lexists(approval_files.path(place, "requests", id_)):
             body = {
                 **asked._asdict(), "number": number, "created_at": approval_files.stamp(place.clock()),
             }  # fmt: skip
             approval_files.put(place, "requests", id_, body)
-            made = _read(place, id_)
-            if made is not None:
-                return made
+        found = _read(place, id_)
+        if found is not None and _stands(place, found, by_harness):
+            return found
     raise GuardError("no request for approval can be filed", f"look into '{place.folder}'")
 
 

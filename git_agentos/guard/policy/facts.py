@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -138,6 +139,14 @@ class Facts:
 
     def exists(self, name: str) -> bool:
         return UNRESOLVED not in name and os.path.lexists(self.path(name))
+
+    def holds_bytes(self, name: str) -> bool:
+        """Whether writing over a file would lose something: an empty one, as git opens it before it asks, has nothing."""
+        try:
+            found = os.stat(self.path(name))
+        except OSError:
+            return self.exists(name)
+        return not stat.S_ISREG(found.st_mode) or found.st_size > 0
 
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is below some git directory."""

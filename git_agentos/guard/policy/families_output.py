@@ -14,7 +14,7 @@ def _writes(reading: Reading, name: str) -> None:
         reading.do("unresolved", name)
     elif reading.facts.in_git_dir(name):
         reading.do("git-dir-write", name)
-    elif name and name != "-" and reading.facts.exists(name) and not name.startswith("/dev/"):
+    elif name and name != "-" and reading.facts.holds_bytes(name) and not name.startswith("/dev/"):
         reading.do("write-file", name)
         reading.save(ignored=reading.facts.ignored([name]))
 

@@ -176,6 +176,10 @@ def _notes(reading: Reading) -> None:
 
 def _bisect(reading: Reading) -> None:
     which, args = (reading.args[0], reading.args[1:]) if reading.args else ("help", ())
+    # `git bisect` was a script until 2.40, and `git bisect--helper --bisect-reset` did its work.
+    which = which.removeprefix("--bisect-")
+    if which == "state" and args:
+        which, args = args[0], args[1:]
     if which in ("help", "log", "view", "visualize", "terms"):
         raise OnlyLooks
     if which == "run":
@@ -226,6 +230,7 @@ def _worktree(reading: Reading) -> None:
 
 FAMILIES = {
     "bisect": _bisect,
+    "bisect--helper": _bisect,
     "branch": _branch,
     "notes": _notes,
     "reflog": _reflog,

@@ -239,12 +239,20 @@ def _remote(reading: Reading) -> None:
         reading.do("unresolved" if UNRESOLVED in which else "unknown-command", f"remote {which}")
 
 
+# What `git submodule` asks of `git submodule--helper`, its other half, beside the subcommands of its own.
+_HELPER_LOOKS = "list name config is-active check-name push-check print-default-remote get-default-remote".split()
+_HELPER_UPDATES = "clone add-clone update-clone ensure-core-worktree run-update-procedure".split()
+
+
 def _submodule(reading: Reading) -> None:
     args = list(reading.args)
     while args and args[0] in ("-q", "--quiet", "--cached"):
         args.pop(0)
     which, rest = (args[0], args[1:]) if args else ("status", [])
-    if which in ("status", "summary") or rest[:1] in (["-h"], ["--help"]):
+    helps = reading.command == "submodule--helper"
+    if helps and rest[-1:] == ["--"]:
+        rest.pop()
+    if which in ("status", "summary") or (helps and which in _HELPER_LOOKS) or rest[:1] in (["-h"], ["--help"]):
         raise OnlyLooks
     if which == "foreach":
         command = [word for n, word in enumerate(rest) if word not in ("--recursive", "-q", "--quiet") or n > 2]
@@ -261,9 +269,10 @@ def _submodule(reading: Reading) -> None:
         options = reading.options("submodule deinit", rest, paths=True)
         reading.do("submodule-force" if options.has("force") else "submodule-change", "deinit")
         reading.save()
-    elif which in ("add", "init", "sync", "set-branch", "set-url"):
+    elif which in ("add", "init", "sync", "set-branch", "set-url") or (helps and which in _HELPER_UPDATES):
         reading.do("submodule-update")
-        _transport(reading, Options({}, (), None, (), False, False), *rest[:1])
+        words = [word for word in rest if not word.startswith("-")] if helps else rest[:1]
+        _transport(reading, Options({}, (), None, (), False, False), *words)
     elif which == "absorbgitdirs":
         reading.do("submodule-change", which)
     else:
@@ -325,5 +334,6 @@ FAMILIES = {
     "send-email": _send_email,
     "send-pack": _push,
     "submodule": _submodule,
+    "submodule--helper": _submodule,
     "svn": _svn,
 }
