@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.crash.runner import EXHAUSTIVE, Runner
+from tests.crash.runner import Runner
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, fill, git_run
 from tests.support.state import State, complete_state, differences
 

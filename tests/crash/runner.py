@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, git_run
 from tests.support.state import State, complete_state, differences
 
 CHILD = Path(__file__).with_name("child.py")
-# The first is for `make soak`; the second comes through the sealed environment on its own.
-EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
 
 _RESTORE_BRANCH = re.compile(r"refs/heads/restore/[0-9a-f]{8}/\d{8}T\d{6}Z(-\d+)?$")
 # Names of what is being written, or is no more than a sign that something is under way.

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.crash.runner import (
-    EXHAUSTIVE,
     Runner,
     assert_like,
     assert_sound,
@@ -20,6 +19,7 @@ from tests.crash.runner import (
 )
 from tests.crash.scenarios import CHANGES, CHECKPOINTS
 from tests.support.disk import fill_disk
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, fill
 
 _PAGE = 4096
@@ -28,7 +28,7 @@ _ROOM = 96  # pages: more than any of the commands takes
 
 
 def _rooms() -> range:
-    return range(0, _ROOM, 1 if EXHAUSTIVE else 7)
+    return range(0, _ROOM, 1 if EXHAUSTIVE else 14)
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from tests.support.state import assert_unchanged
 
 _BYTES = re.compile(r"(?<!\w)b['\"]")
 _ERRORS = ("ENOSPC", "EACCES", "EIO")
-_BUDGET = 6
+_BUDGET = 4
 _WORKS_EVERY = 6
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.crash.runner import (
-    EXHAUSTIVE,
     Runner,
     assert_like,
     assert_sound,
@@ -22,6 +21,7 @@ from tests.crash.runner import (
     unlike,
 )
 from tests.crash.scenarios import CHANGES, CHECKPOINTS
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.state import State, assert_unchanged
 
@@ -43,7 +43,7 @@ exec {git} "$@"
 """
 _WAYS = ("fails", "fails-afterwards", "says-nothing", "is-killed", "kills-the-tool")
 _NESTED = re.compile(r"\b((?:new-)?nested)/")
-_STRIDE = 1 if EXHAUSTIVE else 7
+_STRIDE = 1 if EXHAUSTIVE else 13
 
 
 @pytest.fixture

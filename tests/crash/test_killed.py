@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.runner import (
-    EXHAUSTIVE,
     Case,
     Runner,
     assert_like,
@@ -19,10 +18,11 @@ from tests.crash.runner import (
     words,
 )
 from tests.crash.scenarios import CHANGES, every_change, every_checkpoint
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.state import assert_unchanged
 
-_BUDGET = 8
+_BUDGET = 5
 _WORKS_EVERY = 6
 
 

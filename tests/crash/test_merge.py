@@ -8,12 +8,13 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.worktree import intent
-from tests.crash.runner import EXHAUSTIVE, Case, Runner, assert_sound, chosen, observe, prepare, unlike, words
+from tests.crash.runner import Case, Runner, assert_sound, chosen, observe, prepare, unlike, words
 from tests.support.agents import work
 from tests.support.dirty import make_dirty
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 
-_BUDGET = 12
+_BUDGET = 8
 _ERRORS = ("ENOSPC", "EIO")
 
 

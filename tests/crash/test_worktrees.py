@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.crash.field import CASES, ID, Field, assert_sound, chosen, observe, plant, prepare, unlike
-from tests.crash.runner import EXHAUSTIVE, Runner, words
+from tests.crash.runner import Runner, words
+from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 
-_BUDGET = 5
+_BUDGET = 3
 _ERRORS = ("ENOSPC", "EACCES", "EIO")
 
 
@@ -62,7 +63,7 @@ def _kept(field: Field, what: str) -> None:
 @every
 def test_killed(runner: Runner, field: Field) -> None:
     outcomes = set()
-    for count, step in enumerate(chosen(field, _BUDGET, beyond=24)):
+    for count, step in enumerate(chosen(field, _BUDGET, beyond=12)):
         field.fresh()
         done = runner.run(field.place / "repo", *field.argv, step=step, mode="kill-group" if count % 2 else "kill")
         if done.code == 0 and len(done.steps) < step:
@@ -118,12 +119,12 @@ def test_repair_killed(runner: Runner, tmp_path: Path, name: str) -> None:
     first = prepare(runner, repo, *CASES[name](runner, repo))
     total = len(first.steps)
     moved = [n for n, step in enumerate(first.steps, 1) if "agentos-trash" in step or "agentos/trash/" in step]
-    for step in sorted({total * 2 // 3, *moved[2:5], total - 2}):
+    for step in sorted({total * 2 // 3, *(moved[2:5] if EXHAUSTIVE else moved[3:4]), total - 2}):
         first.fresh()
         if runner.run(first.place / "repo", *first.argv, step=step, mode="kill-group").code != -9:
             continue
         second = prepare(runner, first.repo, "worktree", "repair", template="second.template")
-        for inner in chosen(second, _BUDGET if EXHAUSTIVE else 4):
+        for inner in chosen(second, _BUDGET if EXHAUSTIVE else 2):
             second.fresh()
             done = runner.run(second.place / "repo", "worktree", "repair", step=inner, mode="kill-group")
             if done.code != -9:

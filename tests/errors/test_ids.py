@@ -7,23 +7,32 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.exhaustive import is_sampled
 from tests.support.operations import diverge, expect_stop
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
 from tests.support.tool import IN_PROCESS, run, run_ok
 
 TIMELINE = "refs/agentos/timelines/main"
-USES = pytest.mark.parametrize(
-    "words",
-    [
-        ["restore"],
-        ["restore", "--dry-run"],
-        ["restore", "--no-branch"],
-        ["checkpoint", "show"],
-        ["checkpoint", "diff"],
-    ],
-    ids=" ".join,
+_USES = (
+    ["restore"],
+    ["restore", "--dry-run"],
+    ["restore", "--no-branch"],
+    ["checkpoint", "show"],
+    ["checkpoint", "diff"],
 )
+USES = pytest.mark.parametrize("words", _USES, ids=" ".join)
+
+
+def uses_of(*specs: str) -> pytest.MarkDecorator:
+    """Parametrize `words` and `spec`: each use with each spec, or samples of the pairs."""
+    pairs = [
+        pytest.param(words, spec, id=f"{' '.join(words)}-{spec}")
+        for row, words in enumerate(_USES)
+        for column, spec in enumerate(specs)
+        if is_sampled(row, column, one_in=3)
+    ]
+    return pytest.mark.parametrize(("words", "spec"), pairs)
 
 
 @pytest.fixture
@@ -40,14 +49,12 @@ def taken(repo: Repo) -> str:
     return checkpoint
 
 
-@USES
-@pytest.mark.parametrize("spec", ["deadbeef", "0123456789012345678901234567890123456789", "@{99}"])
+@uses_of("deadbeef", "0123456789012345678901234567890123456789", "@{99}")
 def test_unknown(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, spec, mentions=spec, keeps=repo.path)
 
 
-@USES
-@pytest.mark.parametrize("spec", ["abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", "a" * 41, ""])
+@uses_of("abc", "xyz12345", "@{x}", "@{-1}", "@{}", "latest~1", "main", "a" * 41, "")
 def test_malformed(repo: Repo, taken: str, words: list[str], spec: str) -> None:
     assert_refused(repo.path, *words, spec, code=2, keeps=repo.path)
 
@@ -71,10 +78,9 @@ def test_ambiguous(repo: Repo, taken: str, words: list[str]) -> None:
     assert run_ok(repo.path, "checkpoint", "show", one)["id"] == one
 
 
-@USES
-@pytest.mark.parametrize("which", ["HEAD", "HEAD^{tree}", "HEAD:readme.txt", TIMELINE, f"{TIMELINE}^2^2"])
-def test_an_object_that_is_no_checkpoint(repo: Repo, taken: str, words: list[str], which: str) -> None:
-    assert_refused(repo.path, *words, repo.oid(which), mentions=repo.oid(which)[:8], keeps=repo.path)
+@uses_of("HEAD", "HEAD^{tree}", "HEAD:readme.txt", TIMELINE, f"{TIMELINE}^2^2")
+def test_an_object_that_is_no_checkpoint(repo: Repo, taken: str, words: list[str], spec: str) -> None:
+    assert_refused(repo.path, *words, repo.oid(spec), mentions=repo.oid(spec)[:8], keeps=repo.path)
 
 
 def test_an_abbreviated_commit_that_is_no_checkpoint(repo: Repo, taken: str) -> None:

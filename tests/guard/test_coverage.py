@@ -1,6 +1,6 @@
 """Destructive commands, run for real against each layer of the guard: docs/guard-coverage.md is what comes out.
 
-Every command is tried against all layers together, and against one of the others by turns; with
+Every command is tried against one of the layers by turns, all of them together being one; with
 `AGENTOS_TEST_EXHAUSTIVE=1` (`make soak`) against each. `make guard-coverage` does that and writes the page again.
 """
 
@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.guard.matrix import CASES, LAYERS, LOST, PAGE, Case, Field
+from tests.support.exhaustive import EXHAUSTIVE
 
 # A folder for what was found, of which `python -m tests.guard.matrix` makes the page.
 _WRITING = os.environ.get("AGENTOS_TEST_WRITE")
-_EVERY = bool(_WRITING or os.environ.get("AGENTOS_TEST_EXHAUSTIVE"))
+_EVERY = bool(_WRITING) or EXHAUSTIVE
 
 
 def layers_of(case: Case) -> tuple[str, ...]:
     """The layers that a command is tried against in this run."""
-    return LAYERS if _EVERY else (LAYERS[CASES.index(case) % (len(LAYERS) - 1)], LAYERS[-1])
+    return LAYERS if _EVERY else (LAYERS[CASES.index(case) % len(LAYERS)],)
 
 
 @pytest.fixture(scope="module")

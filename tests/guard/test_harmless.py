@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.runner import EXHAUSTIVE
 from tests.guard import field
 from tests.guard.guarded import guarded
 from tests.guard.test_table import ROWS, call
+from tests.support.exhaustive import sample
 from tests.support.repo import Repo
 
 # They want a display, a tool that is not there, or answer a harness.
@@ -40,7 +40,7 @@ _COMMANDS = [
     and not any(word in row.command for word in _NOT_HERE)
 ]
 # Every one takes about a minute; these are of every kind, since the table goes by kinds.
-_SOME = _COMMANDS if EXHAUSTIVE else _COMMANDS[::8]
+_SOME = sample(_COMMANDS, one_in=8)
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ class Facts:
         return UNRESOLVED not in name and os.path.lexists(self.path(name))
 
     def holds_bytes(self, name: str) -> bool:
-        """Whether writing over a file would lose something: an empty one, as git opens it before it asks, has nothing."""
+        """Whether writing over a file would lose something: an empty one, as git makes it before it asks, has not."""
         try:
             found = os.stat(self.path(name))
         except OSError:
