@@ -78,6 +78,11 @@ def worktree_root(values: ConfigValues) -> str | None:
     return os.path.expanduser(values.get("agentos.worktreeroot", [""])[-1]) or None
 
 
+def run_base(values: ConfigValues) -> str | None:
+    """agentos.runBase, the branch, tag or commit that runs begin at; None where it is unset or empty."""
+    return values.get("agentos.runbase", [""])[-1] or None
+
+
 def pool(values: ConfigValues) -> int:
     """agentos.pool: how many worktrees are kept prepared."""
     text = values.get("agentos.pool", ["0"])[-1].strip()

@@ -18,6 +18,7 @@
       RestoreError               exit 1   a restore was refused or taken back
         InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
       WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
+      RunError                   exit 1   a run cannot be made, found, gone on with, taken back or accepted
       GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
       DatabaseError              exit 1   the workflow database cannot be used
         DamagedDatabase          exit 1   it is torn, or no database; it can be moved aside and made again
@@ -119,6 +120,10 @@ class InterruptedRestore(RestoreError):
 
 class WorktreeError(AgentosError):
     kind = "worktree"
+
+
+class RunError(AgentosError):
+    kind = "run"
 
 
 class GuardError(AgentosError):

@@ -23,6 +23,7 @@ from typing import NamedTuple
 _PROC = "/proc"
 # How a git is told where to work, on its command line and in its environment.
 _PLACE_GIVEN = (b"--git-dir=", b"--work-tree=", b"GIT_DIR=", b"GIT_COMMON_DIR=", b"GIT_WORK_TREE=", b"GIT_INDEX_FILE=")
+TooLate = subprocess.TimeoutExpired  # what waiting for a program raises
 _GRACE = 5.0  # seconds between asking a group of processes to end and ending it
 _MOST_OUTPUT = 1 << 20
 # On these, the process that holds a lock may run on another machine, where nobody here can see it.
@@ -62,7 +63,7 @@ def inside(folder: str) -> list[Process]:
     """The live processes that stand in `folder`, have it as their root, run a program from it, or have a file below it
     open or mapped; by pid. This process itself does not count."""
     top = os.fsencode(os.path.realpath(folder))
-    ancestors = _ancestors()
+    ancestors = above()
     if not os.path.isdir(os.path.join(_PROC, "self")):
         return _inside_by_lsof(top, ancestors)
     found = []
@@ -79,7 +80,7 @@ def standing(folders: Iterable[str]) -> dict[str, list[Process]]:
     there are. Less than `inside` tells."""
     if not os.path.isdir(os.path.join(_PROC, "self")):
         return {folder: [each for each in inside(folder) if each.how == "cwd"] for folder in folders}
-    ancestors = _ancestors()
+    ancestors = above()
     tops = {folder: os.fsencode(os.path.realpath(folder)) for folder in folders}
     found: dict[str, list[Process]] = {folder: [] for folder in tops}
     for pid in _pids():
@@ -156,7 +157,7 @@ def _command_line(pid: int) -> list[bytes]:
         return []
 
 
-def _ancestors() -> set[int]:
+def above() -> set[int]:
     """The processes that this one was started by, up to the first."""
     found: set[int] = set()
     pid = os.getppid()
@@ -167,6 +168,18 @@ def _ancestors() -> set[int]:
                 pid = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
+    return found
+
+
+def carrying(name: str, value: str) -> list[int]:
+    """The living processes that were started with a variable set to `value`, by pid, as far as they may be looked
+    into."""
+    wanted = os.fsencode(f"{name}={value}")
+    found = []
+    for pid in _pids() if os.path.isdir(os.path.join(_PROC, "self")) else ():
+        with contextlib.suppress(OSError), open(f"{_PROC}/{pid}/environ", "rb") as file:
+            if wanted in file.read().split(b"\0") and not _is_dead(pid):
+                found.append(pid)
     return found
 
 
@@ -239,7 +252,7 @@ def why_not_stale(lock: str, places: Sequence[str]) -> str | None:
     if kind is None or kind.startswith(_SHARED_FILE_SYSTEMS):
         return "its file system may be shared with other machines"
     tops = [os.fsencode(os.path.realpath(place)) for place in places]
-    waiting = {pid for pid in _ancestors() if _is_ours(pid)}
+    waiting = {pid for pid in above() if _is_ours(pid)}
     for pid in _pids():
         if pid == os.getpid() or pid in waiting:
             continue
@@ -371,6 +384,24 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - _MOST_OUTPUT))
         return Ended(code, output.read())
+
+
+def start_piped(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, with nothing on stdin, and what it says in pipes; the caller reaps it.
+    `keep` are descriptors that it gets."""
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+        pass_fds=tuple(keep),
+    )
 
 
 def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:

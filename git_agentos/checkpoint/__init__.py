@@ -3,6 +3,8 @@
 state           a worktree's complete state as values and tree oids
 capture         worktree -> state: what of the index, and which paths
 contents        the bytes of those paths: read untorn, converted as git would
+walk            folders, and what git passes over without a word: what an exact restore needs beside
+closed          files that cannot be read are opened for a save
 statcache       which files were hashed before
 operation       merge, rebase, bisect … in progress
 nested          repositories inside the worktree

@@ -13,7 +13,7 @@ import filecmp
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import State
@@ -139,6 +139,8 @@ class Application:
         self.staged = staged
         self._undo: list[Callable[[], None]] = []
         self._put_in_place: dict[bytes, tuple[int, int, int]] = {}
+        self._made: set[bytes] = set()
+        self._opened: set[bytes] = set()
 
     def remember(self, step: Callable[[], None]) -> None:
         """Add a step that takes back something done outside of the worktree's files."""
@@ -147,6 +149,7 @@ class Application:
     def run(self) -> None:
         """Apply the plan to the worktree's files and directories."""
         plan = self.plan
+        self._open_folders()
         for path in plan.remove:
             self._move_away(path)
         for path in plan.in_the_way:
@@ -154,7 +157,7 @@ class Application:
                 self._move_away(path)
         for path in sorted(plan.remove_directories, key=len, reverse=True):
             self._remove_tree_of_directories(path)
-        self._remove_emptied()
+        self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
         for path in self.staged.files:
             self._make_parents(path)
             self._put(path)
@@ -162,6 +165,19 @@ class Application:
             self._make_parents(path + b"/")
         for path, bits in plan.chmod.items():
             self._chmod(path, bits)
+
+    def settle(self) -> None:
+        """What an exact plan does last, when nothing in the worktree changes any more."""
+        for path in self.plan.special:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(os.path.join(self.root, path))
+        self._remove_emptied(self.plan.special)
+        folders = self.plan.folders
+        if folders is None:
+            return
+        for path in sorted({*folders.now, *self._made}, key=len, reverse=True):
+            if path in self._made or path in self._opened or folders.now[path] != folders.wanted(path):
+                self._chmod_folder(path, folders.wanted(path))
 
     def wrong(self) -> list[bytes]:
         """Paths that are not as the plan left them."""
@@ -241,14 +257,14 @@ class Application:
             if os.path.isdir(full) and not os.path.islink(full):
                 break
             missing.append(full)
+            self._made.add(parent)
             parent = parent.rpartition(b"/")[0]
         for full in reversed(missing):
             os.mkdir(full)
             self._undo.append(_remover(full))
 
-    def _remove_emptied(self) -> None:
+    def _remove_emptied(self, gone: Sequence[bytes]) -> None:
         """Remove the directories that lost their last file, unless the target has them empty."""
-        gone = [*self.plan.remove, *self.plan.remove_directories]
         parents = {path.rpartition(b"/")[0] for path in gone} - {b""}
         for deepest in sorted(parents, key=len, reverse=True):
             parent = deepest
@@ -274,6 +290,24 @@ class Application:
             raise
         self._undo.append(lambda: _make_directory(full, mode))
         return True
+
+    def _open_folders(self) -> None:
+        """Let nothing be in the way of what is to be done in directories that were closed."""
+        folders = self.plan.folders
+        for path in sorted(folders.now, key=len) if folders is not None else ():
+            if folders is not None and folders.now[path] & 0o700 != 0o700:
+                self._opened.add(path)
+                self._chmod_folder(path, folders.now[path] | 0o700)
+
+    def _chmod_folder(self, path: bytes, bits: int) -> None:
+        full = os.path.join(self.root, path) if path else self.root
+        try:
+            found = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != bits:
+            os.chmod(full, bits)
+            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
 
     def _chmod(self, path: bytes, bits: int) -> None:
         full = os.path.join(self.root, path)

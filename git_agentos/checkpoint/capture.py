@@ -12,11 +12,14 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, journal, nested, operation, timeline
 from git_agentos.checkpoint.contents import Contents
+from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import AgentosError, IncompleteCaptureError
 from git_agentos.git import convert, ignore, refs, scan, trees
@@ -35,13 +38,23 @@ class Request(NamedTuple):
     `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
-    in it are brought into the main store.
+    in it are brought into the main store. `exact` asks for a complete state, of files of any size; `touched` names
+    files that are read even if git calls them unmodified, `walked` is what a walk just found, `bits` are permission
+    bits that files had before they were opened for this.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
+    exact: bool = False
+    touched: frozenset[bytes] = frozenset()
+    walked: Walked | None = None
+    bits: Mapping[bytes, int] = MappingProxyType({})
+
+    def for_inner(self) -> Request:
+        """What is asked for of a repository inside."""
+        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={})
 
 
 def capture(
@@ -86,6 +99,7 @@ class _Capture:
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
         self.skipped: list[Skipped] = []
+        self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
         if not boolean(scanned.config, "core.symlinks", default=True):
             self.plain_links = {change.path for change in scanned.changed if change.worktree_mode == trees.SYMLINK}
@@ -100,14 +114,14 @@ class _Capture:
         }
         in_worktree, links = self._worktree_paths()
         untracked = self._small_enough(scanned.untracked)
-        ignored, hidden_repositories = self._ignored_paths()
-        unseen = [
-            path for path, (mode, _) in scanned.unseen.items() if mode != trees.GITLINK and path not in in_worktree
-        ]
+        index_tree = trees.edit(self.writer, head_tree, index_changes)
+        ignored, hidden_repositories = self._ignored_paths(index_tree)
+        expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
+        unseen = [path for path, (mode, _) in expected.items() if mode != trees.GITLINK and path not in in_worktree]
         entries = self.contents.read([*in_worktree, *untracked, *ignored, *unseen], plain_links=self.plain_links)
         tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in in_worktree}
         hidden = {path: self._tracked_entry(path, entries) for path in unseen}
-        hidden = {path: entry for path, entry in hidden.items() if entry != scanned.unseen[path]}
+        hidden = {path: entry for path, entry in hidden.items() if entry != expected[path]}
         tracked.update(hidden)
         tracked.update(links)
         for change in scanned.changed:
@@ -130,7 +144,6 @@ class _Capture:
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
 
-        index_tree = trees.edit(self.writer, head_tree, index_changes)
         only_staged = {
             change.path: change.index_oid
             for change in scanned.changed
@@ -148,6 +161,7 @@ class _Capture:
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
         self.contents.cache.save()
+        walked = self._walk() if self.request.exact else None
         return State(
             head=head,
             index_tree=index_tree,
@@ -160,8 +174,8 @@ class _Capture:
             skip_worktree=scanned.skip_worktree,
             absent=scanned.absent,
             sparse=self._sparse(),
-            empty_directories=sorted(scanned.empty_directories),
-            permissions=self.contents.permissions,
+            empty_directories=self._empty(walked),
+            permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
             raw=self.contents.raw,
             ignored=saved_ignored,
@@ -182,6 +196,8 @@ class _Capture:
             untracked=sorted(
                 {*others, *(path + b"/" for path in repositories.records.keys() - scanned.gitlinks.keys())}
             ),
+            complete=walked is not None,
+            folders=self._folders(walked) if walked is not None else {},
         )
 
     # -- the index ------------------------------------------------------------------------------------------
@@ -245,7 +261,7 @@ class _Capture:
         return files, links
 
     def _small_enough(self, paths: Iterable[bytes]) -> list[bytes]:
-        limit = self.settings.max_file_size
+        limit = self.settings.max_file_size if not self.request.exact else 0
         kept = []
         for path in paths:
             if limit and path not in self.request.ignored:
@@ -257,13 +273,20 @@ class _Capture:
             kept.append(path)
         return kept
 
-    def _ignored_paths(self) -> tuple[list[bytes], list[bytes]]:
+    def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, and ignored repositories."""
         paths: set[bytes] = set()
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
-        if self.request.everything_ignored:
+        if self.request.exact:
+            walked = self._walk()
+            names = set(walked.names)
+            if walked.tracked is not None:
+                names |= trees.diff(self.writer, index_tree, walked.tracked).keys()
+            paths |= set(self._readable(self._not_in_index(names, index_tree) - set(self.scanned.untracked)))
+            repositories = set(walked.repositories) - {*self.scanned.nested, *self.scanned.gitlinks}
+        elif self.request.everything_ignored:
             files, inner = ignore.everything(self.repository)
             paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
             repositories = set(inner) - set(self.scanned.nested)
@@ -271,6 +294,23 @@ class _Capture:
         # What an operation is about to overwrite has to be saved whatever its size.
         saved = [*self._small_enough(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         return saved, sorted(repositories)
+
+    def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
+        """Those files that the index does not have; what `ls-files --others` would say."""
+        apart = {change.path for change in self.scanned.changed if change.unstaged == "A"}
+        apart |= {conflict.path for conflict in self.scanned.unmerged}
+        folders: dict[bytes, Mapping[bytes, Entry]] = {}
+        found = set()
+        for path in names:
+            folder, _, name = path.rpartition(b"/")
+            if folder not in folders:
+                entry = trees.find(self.writer, index_tree, folder) if folder else (trees.DIRECTORY, index_tree)
+                inside = entry is not None and entry[0] == trees.DIRECTORY
+                folders[folder] = trees.parse(self.writer.read_tree(entry[1])) if entry is not None and inside else {}
+            there = folders[folder].get(name)
+            if (there is None or there[0] == trees.DIRECTORY) and path not in apart:
+                found.add(path)
+        return found
 
     def _readable(self, paths: Iterable[bytes]) -> list[bytes]:
         """Those that can be read; it is for the caller to judge what it means that the others cannot."""
@@ -282,6 +322,35 @@ class _Capture:
             else:
                 self.skipped.append(Skipped(os.fsdecode(path), UNREADABLE + "permission denied"))
         return readable
+
+    def _touched(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
+        """Files that are to be read though git calls them unmodified, with what the index has."""
+        changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
+        found: dict[bytes, Entry] = {}
+        disk = Disk(self.contents.root)
+        for path in sorted(self.request.touched - seen - changed):
+            entry = trees.find(self.writer, index_tree, path)
+            there = disk.lstat(path)
+            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there.st_mode):
+                continue
+            found[path] = entry
+        return found
+
+    # -- folders --------------------------------------------------------------------------------------------
+
+    def _walk(self) -> Walked:
+        if self.walked is None:
+            self.walked = self.request.walked or walk(self.repository.location.root)
+        return self.walked
+
+    def _empty(self, walked: Walked | None) -> list[bytes]:
+        if walked is None:
+            return sorted(self.scanned.empty_directories)
+        return sorted({*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys())
+
+    def _folders(self, walked: Walked) -> dict[bytes, int]:
+        usual = 0o777 & ~self.contents.umask
+        return {path: each.mode for path, each in walked.folders.items() if each.mode != usual}
 
     # -- bytes ----------------------------------------------------------------------------------------------
 

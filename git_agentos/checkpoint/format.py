@@ -21,7 +21,7 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       database/<name>    of a worktree that ended: log.jsonl and memory.jsonl with everything there
                                          is, and issue_workflow.db, a copy of the workflow database
                       worktree.json      the same: what was recorded of it (`worktree.record`)
-                      runs/<path>        the same: the evidence of runs
+                      runs/<path>        the same, and of a run when it begins and ends: the evidence of runs
 
 An entry may be in two checkpoints (two were made at once): those with the same id are the same.
 
@@ -44,6 +44,8 @@ lone surrogate, escaped):
     absent            those of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
     empty_directories [path]
+    complete          true, only where everything is in it: all ignored files, all empty directories, and
+    folders           {path: octal string} the permission bits of directories, where other than what umask gives
     permissions       {path: octal string}, where other than what umask gives
     umask             octal string
     operation         null or its name
@@ -239,7 +241,13 @@ def _state_fields(state: State) -> dict[str, Any]:
         "staged_changes": _names(state.staged),
         "unstaged_changes": _names(state.unstaged),
         "untracked_files": _names(state.untracked),
+        **(_complete_fields(state) if state.complete else {}),
     }
+
+
+def _complete_fields(state: State) -> dict[str, Any]:
+    folders = {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.folders.items())}
+    return {"complete": True, "folders": folders}
 
 
 def digest(state: State) -> str:
@@ -424,6 +432,8 @@ def read_state(repository: Repository, oid: str) -> State:
             staged=[os.fsencode(path) for path in meta["staged_changes"]],
             unstaged=[os.fsencode(path) for path in meta["unstaged_changes"]],
             untracked=[os.fsencode(path) for path in meta["untracked_files"]],
+            complete=bool(meta.get("complete", False)),
+            folders={os.fsencode(path): int(bits, 8) for path, bits in meta.get("folders", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error

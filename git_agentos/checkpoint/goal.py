@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.head import Move
+from git_agentos.checkpoint.head import Move, Shift
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import MissingObjectsError
 from git_agentos.git.repository import Repository
 
@@ -30,6 +31,11 @@ class Goal:
 
     `command` is what the user ran; `with_operation` says that the operation in progress comes back too; `stamp` names
     the branches that are made. A recovery has the journal of what was `interrupted`, and with `abort` goes back.
+
+    `shifts` are existing branches that move. `thorough` has everything saved, whatever its size, ignored files too;
+    `exact` has them leave as well, where the target (which is complete) does not have them, and so on: nothing is left
+    that is not its. `touched` are files that are read even if git calls them unmodified, `walked` what a walk has just
+    found, `pins` commits that the save keeps alive, `trigger` the save's.
     """
 
     command: str
@@ -41,6 +47,13 @@ class Goal:
     with_operation: bool = True
     interrupted: Journal | None = None
     abort: bool = False
+    shifts: Sequence[Shift] = ()
+    exact: bool = False
+    thorough: bool = False
+    touched: frozenset[bytes] = frozenset()
+    walked: Walked | None = None
+    pins: Sequence[str] = ()
+    trigger: str = "before_restore"
 
 
 @dataclass(frozen=True)

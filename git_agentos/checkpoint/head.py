@@ -1,11 +1,18 @@
-"""Where HEAD goes in a restore: to a new branch, back to the one it was on, or detached. No existing branch moves."""
+"""Where HEAD goes in a restore: to a new branch, back to the one it was on, or detached.
+
+No existing branch moves, but for a run's own: a rollback takes it back to where the run was then, by compare-and-swap,
+and its undo takes it forth again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from git_agentos.checkpoint.apply import Application
 from git_agentos.checkpoint.journal import Journal
@@ -24,6 +31,24 @@ class Move:
 
     head: Head
     create: bool
+
+
+class Shift(NamedTuple):
+    """A branch (full name) that moves from `old` to `new`; None: that it does not exist."""
+
+    ref: str
+    old: str | None
+    new: str | None
+
+    @classmethod
+    def of(cls, row: Sequence[str | None]) -> Shift:
+        """One that a journal has written down as a list."""
+        ref, old, new = row
+        assert ref is not None
+        return cls(ref, old, new)
+
+    def reversed(self) -> Shift:
+        return Shift(self.ref, self.new, self.old)
 
 
 # -- deciding ------------------------------------------------------------------------------------------------------
@@ -73,12 +98,13 @@ def check_room(location: Location, ref: str) -> None:
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
 
 
-def back_to(location: Location, checkpoint: str, target: State, stamp: str) -> Move:
-    """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves."""
+def back_to(location: Location, checkpoint: str, target: State, stamp: str, shifts: Sequence[Shift] = ()) -> Move:
+    """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves but by `shifts`."""
     ref = target.head.ref
     if ref is None:
         return Move(target.head, create=False)
-    present = refs.resolve(location, ref)
+    shifted = {each.ref: each.new for each in shifts}
+    present = shifted[ref] if ref in shifted else refs.resolve(location, ref)
     if present == target.head.commit:
         if not checked_out_elsewhere(location, ref):
             return Move(target.head, create=False)
@@ -97,6 +123,32 @@ def remaining(location: Location, found: Journal) -> Move | None:
     if head.ref is None:
         return Move(head, create=False)
     return Move(head, create=found.create and refs.resolve(location, head.ref) is None)
+
+
+def outstanding(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
+    """Those of an interrupted command's shifts that were not made yet; RestoreError where somebody else has moved the
+    branch meanwhile."""
+    found = []
+    for each in shifts:
+        present = refs.resolve(location, each.ref)
+        if present == each.old:
+            found.append(each)
+        elif present != each.new:
+            name = each.ref.removeprefix(BRANCHES)
+            raise RestoreError(
+                f"the branch '{name}' has been moved since, to {(present or 'nothing')[:8]}",
+                f"git branch -f {name} {each.old}, then try again" if each.old else f"git branch -D {name}",
+            )
+    return found
+
+
+def possible(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
+    """Those of `shifts` whose branch is where it has to be for that, and in nobody else's hands."""
+    return [
+        each
+        for each in shifts
+        if refs.resolve(location, each.ref) == each.old and not checked_out_elsewhere(location, each.ref)
+    ]
 
 
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
@@ -140,6 +192,35 @@ def set_head(
     reason = f"agentos {command}: moving from {origin} to {goal}"
     refs.set_head(location, head, reason=reason, who=who)
     application.remember(lambda: refs.set_head(location, before, reason=f"{reason} (undone)", who=who))
+
+
+def shift(
+    location: Location, application: Application, shifts: Iterable[Shift], *, command: str, checkpoint: str, who: str
+) -> None:
+    """Move the branches; `application` takes it back."""
+    for each in shifts:
+        reason = f"agentos {command}: to checkpoint {checkpoint[:8]}"
+        try:
+            _shift(location, each, reason, who)
+        except refs.RefMoved as error:
+            raise RestoreError(
+                f"the branch '{each.ref.removeprefix(BRANCHES)}' was moved by somebody else in the same moment",
+                "try again; nothing was changed",
+            ) from error
+        back = each.reversed()
+        application.remember(functools.partial(_shift, location, back, f"{reason} (undone)", who))
+
+
+def _shift(location: Location, each: Shift, reason: str, who: str) -> None:
+    if each.new is None:
+        refs.drop(location, each.ref, each.old)
+        return
+    here = refs.read_head(location)
+    if each.old is None:
+        check_room(location, each.ref)
+    refs.update(location, each.ref, each.new, each.old, reason=reason, who=who)
+    if here.ref == each.ref:
+        refs.log(location, "HEAD", each.old, each.new, reason, who)
 
 
 def drop_made(location: Location, ref: str, commit: str | None) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from git_agentos.errors import RepositoryError
@@ -31,7 +31,8 @@ class Journal:
 
     `command` is what the user ran; `head_ref` and `head_commit` are HEAD afterwards, `create` a branch to make at
     `head_commit`; `paths` are the narrowing paths (text), None for all; `original` is the saved state that `undo`
-    shall go back to (that of the first attempt, where this one is a recovery's); `by` is who restores.
+    shall go back to (that of the first attempt, where this one is a recovery's); `by` is who restores; `shifts` are
+    branches that move (ref, from, to), `exact`, `thorough` and `trigger` as in `goal.Goal`.
     """
 
     command: str
@@ -46,6 +47,10 @@ class Journal:
     original: str
     stamp: str
     by: str = ""
+    shifts: list[list[str | None]] = field(default_factory=list)
+    exact: bool = False
+    thorough: bool = False
+    trigger: str = "before_restore"
 
     @property
     def version(self) -> int:
@@ -54,12 +59,14 @@ class Journal:
 
 @dataclass(frozen=True)
 class Last:
-    """The last finished restore: what `undo` goes back to, and who made it (empty where that was not recorded)."""
+    """The last finished restore: what `undo` goes back to, who made it (empty where that was not recorded), and which
+    branches it moved (ref, from, to)."""
 
     command: str
     saved: str
     target: str
     by: str = ""
+    shifts: list[list[str | None]] = field(default_factory=list)
 
 
 def _path(location: Location, name: str) -> str:

@@ -56,12 +56,14 @@ def restore(
     application: Application,
     stamp: str,
     run: Run,
+    *,
+    exact: bool = False,
 ) -> list[Skipped]:
     """Bring repositories (path -> description) to the states described; those that cannot be brought back."""
     skipped = []
     for path, oid in wanted.items():
         try:
-            _restore_one(repository, settings, origin, path, oid, application, stamp, run)
+            _restore_one(repository, settings, origin, path, oid, application, stamp, run, exact)
         except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
             skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
     return skipped
@@ -76,6 +78,7 @@ def _restore_one(
     application: Application,
     stamp: str,
     run: Run,
+    exact: bool,
 ) -> None:
     """Bring a nested repository to the state that its description names, making it again where it is gone."""
     record = nested.read(repository, description)
@@ -95,7 +98,8 @@ def _restore_one(
             move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.read(location) is not None:
             journal.remove(location)  # the restore around it was killed, and is being done again
-        done = run(inner, values, own, Goal("restore", record["checkpoint"], target, move, head.stamp()))
+        goal = Goal("restore", record["checkpoint"], target, move, head.stamp(), exact=exact and target.complete)
+        done = run(inner, values, own, goal)
     saved = done.saved
     made = move.head.ref
     if move.create and made is not None:
@@ -133,7 +137,7 @@ def _go_back(repository: Repository, settings: Settings, origin: Origin, saved: 
     with locks.turn(repository.location, "worktree", wait=True):
         stamp = head.stamp()
         move = head.back_to(repository.location, saved, target, stamp)
-        run(repository, settings, origin, Goal("undo", saved, target, move, stamp))
+        run(repository, settings, origin, Goal("undo", saved, target, move, stamp, exact=target.complete))
 
 
 # -- what an interrupted restore left inside -----------------------------------------------------------------------

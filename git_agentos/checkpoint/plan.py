@@ -25,10 +25,23 @@ class FileWrite:
 
 
 @dataclass(frozen=True)
+class Folders:
+    """Permission bits of directories: those `now`, and those `then`, which are `usual` where it names none."""
+
+    now: Mapping[bytes, int]
+    then: Mapping[bytes, int]
+    usual: int
+
+    def wanted(self, path: bytes) -> int:
+        return self.then.get(path, self.usual)
+
+
+@dataclass(frozen=True)
 class Plan:
     """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `created` are
     paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way;
-    `aside` nested repositories that leave; `nested` those that come or change (path -> description blob)."""
+    `aside` nested repositories that leave; `nested` those that come or change (path -> description blob). An exact plan
+    has `folders`: how permission bits of directories shall be; and `special`, what goes and holds nothing."""
 
     write: Mapping[bytes, FileWrite] = field(default_factory=dict)
     remove: Sequence[bytes] = ()
@@ -42,6 +55,8 @@ class Plan:
     emptied: Sequence[bytes] = ()
     aside: Sequence[bytes] = ()
     nested: Mapping[bytes, str] = field(default_factory=dict)
+    folders: Folders | None = None
+    special: Sequence[bytes] = ()
     index: index.IndexEdit = field(default_factory=index.IndexEdit)
     skipped: Sequence[Skipped] = ()
 

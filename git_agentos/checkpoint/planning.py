@@ -9,13 +9,15 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from git_agentos.checkpoint import index_plan, obstacles
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.paths import check, may_touch
-from git_agentos.checkpoint.plan import FileWrite, Plan
+from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import RestoreError
 from git_agentos.git import ignore, trees
 from git_agentos.git.repository import Repository, Writer
@@ -23,6 +25,16 @@ from git_agentos.git.trees import Entry
 
 LEFT_IGNORED = "ignored at the checkpoint: left in place"
 NEW_KEPT = "created since: kept"
+HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
+CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
+PUT_ASIDE = "a '.git' that is no repository: put aside in the worktree's git directory"
+
+
+class Exact(NamedTuple):
+    """What an exact plan is told beside the states: what a walk found, and which files may be others than git says."""
+
+    walked: Walked
+    touched: frozenset[bytes]
 
 
 def make(
@@ -33,13 +45,15 @@ def make(
     *,
     paths: Sequence[bytes] | None = None,
     keep_new: bool = False,
+    exact: Exact | None = None,
 ) -> Plan:
-    """The plan from `now` to `target`; `paths` (files or directories) narrows it, `keep_new` leaves what is new.
+    """The plan from `now` to `target`; `paths` (files or directories) narrows it, `keep_new` leaves what is new. An
+    `exact` one also removes what is ignored, or unknown to git, and sets the permission bits of directories.
 
     Raises RestoreError where something that cannot be saved is in the way, CheckpointFormatError for a target that
     names paths which no worktree may have.
     """
-    return _Planner(repository, store, now, target, paths, keep_new).plan()
+    return _Planner(repository, store, now, target, paths, keep_new, exact).plan()
 
 
 class _Planner:
@@ -51,6 +65,7 @@ class _Planner:
         target: State,
         paths: Sequence[bytes] | None,
         keep_new: bool,
+        exact: Exact | None,
     ) -> None:
         self.repository = repository
         self.store = store
@@ -58,6 +73,7 @@ class _Planner:
         self.target = target
         self.paths = paths
         self.keep_new = keep_new
+        self.exact = exact
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
         self.rules_differ = False
@@ -109,11 +125,12 @@ class _Planner:
             check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
-        remove += [path for path in self.now.ignored if path in self.gone_for_sure and self.wanted(path)]
+        remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
         remove = [path for path in remove if path not in self.left_out]
         remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
+        special = self._special()
         blocking = self._blocking_directories(write)
         if self.keep_new:
             kept = dict.fromkeys(path for path in remove if not self._must_leave(path, write, make_directories))
@@ -155,7 +172,37 @@ class _Planner:
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
             skipped=self.skipped,
+            folders=self._folders(),
+            special=special,
         )
+
+    # -- what an exact plan has beside ----------------------------------------------------------------------
+
+    def _leaves(self, path: bytes) -> bool:
+        """Whether an ignored file is known not to be in the target."""
+        if self.exact is None:
+            return path in self.gone_for_sure
+        return path not in self.target.ignored and trees.find(self.store, self.target.visible_tree, path) is None
+
+    def _folders(self) -> Folders | None:
+        if self.exact is None:
+            return None
+        present = {path: each.mode for path, each in self.exact.walked.folders.items()}
+        return Folders(present, self.target.folders, 0o777 & ~self.target.umask)
+
+    def _special(self) -> list[bytes]:
+        if self.exact is None:
+            return []
+        self.skipped += [Skipped(os.fsdecode(path), HOLDS_NOTHING) for path in self.exact.walked.special]
+        for path in self.exact.walked.odd:
+            self.aside[path] = None
+            self.skipped.append(Skipped(os.fsdecode(path), PUT_ASIDE))
+        for path in self.exact.walked.repositories:
+            if path in self.now.nested or path in self.target.nested or path + b"/" in self.left_out:
+                continue
+            self.aside[path] = None
+            self.skipped.append(Skipped(os.fsdecode(path) + "/", CLOSED))
+        return list(self.exact.walked.special)
 
     # -- the worktree ---------------------------------------------------------------------------------------
 
@@ -228,7 +275,8 @@ class _Planner:
     def _permission_changes(self, write: Mapping[bytes, FileWrite], known: Mapping[bytes, int]) -> dict[bytes, int]:
         """Files with the right content and other permission bits than the target recorded."""
         changes: dict[bytes, int] = {}
-        for path in self.target.permissions.keys() | self.now.permissions.keys():
+        touched = self.exact.touched if self.exact is not None else frozenset()
+        for path in self.target.permissions.keys() | self.now.permissions.keys() | touched:
             if path in write or path in known or not self.wanted(path):
                 continue
             entry = trees.find(self.store, self.target.visible_tree, path)
@@ -246,6 +294,8 @@ class _Planner:
 
         (Restoring an older .gitignore and then clearing away what it had protected is a loss that others made.)
         """
+        if self.exact is not None:
+            return remove  # everything was captured there: what it does not have was not there
         tracked = [path for path in remove if path not in self.untracked_now]
         candidates = [
             path

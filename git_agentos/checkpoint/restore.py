@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from git_agentos.checkpoint import head, journal, nested, nested_restore, operation, sharing, take, transaction
+from git_agentos.checkpoint import format, head, journal, nested, nested_restore, operation, sharing, take, transaction
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.goal import Goal, Options, Restoration, resolve
-from git_agentos.checkpoint.head import Move
+from git_agentos.checkpoint.head import Move, Shift
 from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.walk import Walked
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore
-from git_agentos.git import locks, refs
+from git_agentos.git import locks, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
 __all__ = [
-    "Options", "Recovery", "Restoration", "bring_back", "recover", "refuse_interrupted", "restore", "undo", "way_back",
+    "ROLLBACK", "Back", "Options", "Recovery", "Restoration", "bring_back", "recover", "refuse_interrupted", "restore",
+    "roll_back", "undo", "way_back",
 ]  # fmt: skip
+
+
+ROLLBACK = "rollback"
+
+
+class Back(NamedTuple):
+    """How a rollback goes beside the state it goes to: where HEAD goes, which branches move, what is to be looked at
+    anew though git calls it unmodified, what a walk found, the commits that the save keeps alive, and a scan that is
+    under way."""
+
+    move: Move
+    shifts: Sequence[Shift] = ()
+    touched: frozenset[bytes] = frozenset()
+    walked: Walked | None = None
+    pins: Sequence[str] = ()
+    scan: Scan | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +95,10 @@ def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run:
 
     RestoreError where that was another agent's, or would take back what another agent did since.
     """
-    with _errors(), _exclusive(repository.location):
-        refuse_interrupted(repository.location)
-        last = journal.read_last(repository.location)
+    location = repository.location
+    with _errors(), _exclusive(location):
+        refuse_interrupted(location)
+        last = journal.read_last(location)
         if last is None:
             raise CheckpointNotFound(
                 "there is nothing to undo: nothing was restored in this worktree",
@@ -87,9 +107,48 @@ def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run:
         target = resolve(repository, last.saved)
         sharing.refuse_others(repository, settings, origin, last)
         stamp = head.stamp()
-        move = head.back_to(repository.location, last.saved, target, stamp)
-        goal = Goal("undo", last.saved, target, move, stamp, Options(dry_run=dry_run))
+        shifts = head.possible(location, [Shift.of(each).reversed() for each in last.shifts])
+        goal = Goal(
+            command="undo",
+            checkpoint=last.saved,
+            target=target,
+            move=head.back_to(location, last.saved, target, stamp, shifts),
+            stamp=stamp,
+            options=Options(dry_run=dry_run),
+            shifts=shifts,
+            exact=target.complete,
+            touched=_suspects(repository, target, last.target) if target.complete else frozenset(),
+        )
         return transaction.run(repository, settings, origin, goal)
+
+
+def roll_back(
+    repository: Repository, settings: Settings, origin: Origin, checkpoint: str, back: Back, *, dry_run: bool = False
+) -> Restoration:
+    """Bring a run's worktree to the state of `checkpoint`; exactly, where that is a complete one.
+
+    Everything that is there now is saved first, ignored files too, and `undo` brings all of it back.
+    """
+    with _errors():
+        target = resolve(repository, checkpoint)
+        with _exclusive(repository.location):
+            refuse_interrupted(repository.location)
+            goal = Goal(
+                command=ROLLBACK,
+                checkpoint=checkpoint,
+                target=target,
+                move=back.move,
+                stamp=head.stamp(),
+                options=Options(dry_run=dry_run),
+                shifts=back.shifts,
+                exact=target.complete,
+                thorough=True,
+                touched=back.touched,
+                walked=back.walked,
+                pins=back.pins,
+                trigger="before_rollback",
+            )
+            return transaction.run(repository, settings, origin, goal, scan=back.scan)
 
 
 def way_back(location: Location, checkpoint: str, target: State) -> Move:
@@ -116,10 +175,14 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
             return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
         checkpoint = found.saved if abort else found.target
         target = resolve(repository, checkpoint)
+        shifts = [Shift.of(each) for each in found.shifts]
         if abort:
-            move: Move | None = head.back_to(location, checkpoint, target, head.stamp())
+            made = [each for each in shifts if each not in head.outstanding(location, shifts)]
+            shifts = [each.reversed() for each in made]
+            move: Move | None = head.back_to(location, checkpoint, target, head.stamp(), shifts)
             options, with_operation = Options(), True
         else:
+            shifts = head.outstanding(location, shifts)
             move = head.remaining(location, found)
             paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
             options, with_operation = Options(paths=paths, keep_new=found.keep_new), found.with_operation
@@ -133,6 +196,11 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
             with_operation=with_operation,
             interrupted=found,
             abort=abort,
+            shifts=shifts,
+            exact=found.exact or (abort and found.thorough),
+            thorough=found.thorough,
+            touched=_suspects(repository, target, found.saved, found.target) if found.thorough else frozenset(),
+            trigger=found.trigger,
         )
         done = transaction.run(repository, settings, origin, goal)
         nested_restore.end_journals(repository, found)
@@ -159,6 +227,18 @@ def _clean(location: Location) -> list[str]:
                 with _exclusive(inner):
                     cleaned += _clean(inner)
     return cleaned
+
+
+def _suspects(repository: Repository, target: State, *others: str) -> frozenset[bytes]:
+    """Files that may be as another of these states has them without git seeing it: what they differ in, and files
+    with permission bits of their own."""
+    found: set[bytes] = set(target.permissions)
+    with repository.writer() as writer:  # nothing of it is flushed
+        mine = format.with_visible_tree(repository, writer, target).visible_tree
+        for checkpoint in others:
+            other = format.with_visible_tree(repository, writer, resolve(repository, checkpoint))
+            found |= other.permissions.keys() | trees.diff(writer, mine, other.visible_tree).keys()
+    return frozenset(found)
 
 
 # -- before anything is touched ------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjec
 from git_agentos.git.repository import Repository
 from git_agentos.store import location as place
 
+_SAVES = ("before_restore", "before_rollback")
+
 
 def refuse_others(repository: Repository, settings: Settings, origin: Origin, last: Last) -> None:
     """RestoreError unless the last restore was `origin`'s own, and nobody else has changed anything since.
@@ -21,7 +23,8 @@ def refuse_others(repository: Repository, settings: Settings, origin: Origin, la
     """
     saved = last.saved[:8]
     hint = f"git agentos restore {saved} goes back to that state all the same; nothing was changed"
-    if last.by and last.by != origin.created_by:
+    # A rollback is the orchestrator's, and done to whoever works there: it is theirs to take back.
+    if last.by and last.by != origin.created_by and last.command != "rollback":
         raise RestoreError(
             f"the last {last.command} in this worktree was made by agent '{last.by}', not by '{origin.created_by}'",
             hint,
@@ -43,6 +46,7 @@ def refuse_others(repository: Repository, settings: Settings, origin: Origin, la
 def _checkpoint_of_others(repository: Repository, origin: Origin, last: Last) -> tuple[str, str] | None:
     """Agent and checkpoint of the first that somebody else made since, if there is one."""
     found = None
+    run = format.read(repository, last.saved).run_id if last.command == "rollback" else None
     for link in timeline.walk(repository, origin.timeline):
         if link.checkpoint == last.saved:
             return found
@@ -50,7 +54,9 @@ def _checkpoint_of_others(repository: Repository, origin: Origin, last: Last) ->
             meta = format.parts(repository, link.checkpoint).meta
         except (CheckpointFormatError, MissingObjectsError):
             continue
-        if meta.get("created_by") != origin.created_by and meta.get("trigger") != "before_restore":
+        if run is not None and meta.get("run_id") == run:
+            continue  # the run's own, whoever its agent is
+        if meta.get("created_by") != origin.created_by and meta.get("trigger") not in _SAVES:
             found = (str(meta.get("created_by")), link.checkpoint)
     return None  # the save is not on this timeline: nothing can be told from it
 

@@ -43,7 +43,9 @@ class State(NamedTuple):
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
     blobs; `operation_trees` names trees that they mention. `nested` maps directories to the blobs that describe the
     repositories in them, `pins` are commits
-    that these need. `git_version` tells which git reported the state, and is no part of it.
+    that these need. `complete` tells that all ignored files are in it, every empty directory, and in `folders` the
+    permission bits of directories that are not what `umask` gives: a restore of it can be exact. `git_version` tells
+    which git reported the state, and is no part of it.
     """
 
     head: Head
@@ -73,6 +75,8 @@ class State(NamedTuple):
     unstaged: Sequence[bytes] = ()
     untracked: Sequence[bytes] = ()
     git_version: str = ""
+    complete: bool = False
+    folders: Mapping[bytes, int] = _NONE
 
     @property
     def is_dirty(self) -> bool:

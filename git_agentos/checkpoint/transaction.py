@@ -11,20 +11,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.checkpoint import (
     apply,
     capture,
+    closed,
     format,
     gitdir,
     head,
     journal,
-    nested,
     nested_restore,
     paths,
     planning,
     take,
+    walk,
 )
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.goal import Goal, Restoration
@@ -57,24 +58,46 @@ class _Transaction:
         self.repository = repository
         self.location = repository.location
         self.settings = settings
-        self.origin = origin._replace(trigger="before_restore", restores=goal.checkpoint)
+        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint)
         self.goal = goal
         self.checkpoint = goal.checkpoint
         self.target = goal.target
         self.options = goal.options
         self.scan = scan
+        self.walked: walk.Walked | None = None
+        self.bits: Mapping[bytes, int] = {}
+        self.idle = False  # a rollback that changes nothing: what the one before it discarded can still be had back
 
     def run(self) -> Restoration:
+        if self.goal.thorough or self.goal.exact:
+            self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
             with self.repository.writer() as writer:
                 return self._result(self._plan(writer)[1], None, dry_run=True)
         lock = self._lock_index()
         try:
-            with locks.scratch(self.location) as folder, self.repository.writer() as writer:
+            with (
+                self._opened(),
+                locks.scratch(self.location) as folder,
+                self.repository.writer() as writer,
+            ):
                 return self._locked(writer, folder)
         finally:
             with contextlib.suppress(OSError):
                 locks.release(lock)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[None]:
+        """With what is closed to us opened, where all of it is to be saved."""
+        if self.walked is None:
+            yield
+            return
+        with closed.opened(self.location, self.walked, self.goal.touched) as found:
+            if self.scan is not None and (found.bits or found.walked is not self.walked):
+                self.scan.discard()  # it has not seen what was closed
+                self.scan = None
+            self.walked, self.bits = found
+            yield
 
     def _lock_index(self) -> locks.Held:
         try:
@@ -87,7 +110,7 @@ class _Transaction:
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
         """The state now and the plan; asked twice where ignored files are in the way and have to be saved."""
-        request = capture.Request(take_nested=self._take_nested())
+        request = self._request()
         now = capture.capture(self.repository, writer, self.settings, self.scan, request)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
@@ -118,15 +141,30 @@ class _Transaction:
             empty_directories=empty,
         )
 
-    def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
-        return planning.make(
-            self.repository, writer, now, target, paths=self.options.paths, keep_new=self.options.keep_new
+    def _request(self) -> capture.Request:
+        """What the state now has to hold."""
+        goal = self.goal
+        request = capture.Request()
+        if self.walked is not None:
+            request = capture.Request(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
+        if self.options.dry_run:
+            return request
+        inner = request.for_inner()
+        return request._replace(
+            take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
         )
 
-    def _take_nested(self) -> nested.Take | None:
-        if self.options.dry_run:
-            return None
-        return functools.partial(take.take_nested, origin=self.origin, settings=self.settings)
+    def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
+        exact = planning.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
+        return planning.make(
+            self.repository,
+            writer,
+            now,
+            target,
+            paths=self.options.paths,
+            keep_new=self.options.keep_new,
+            exact=exact,
+        )
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, steps = self._plan(writer)
@@ -136,7 +174,10 @@ class _Transaction:
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
         staged = apply.stage(self.repository, writer, steps, self.target, self.settings.values, ready)
-        saved = take.record(self.repository, writer, self.settings, now, self.origin).checkpoint.id
+        saved = self._save(writer, now)
+        if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
+            meta = format.parts(self.repository, self.checkpoint).meta
+            self.idle = format.digest(now) == meta.get("state")
         move, interrupted = self.goal.move, self.goal.interrupted
         original = interrupted.original if interrupted is not None else saved
         if interrupted is None:
@@ -155,6 +196,10 @@ class _Transaction:
                     original=original,
                     stamp=self.goal.stamp,
                     by=self.origin.created_by,
+                    shifts=[list(each) for each in self.goal.shifts],
+                    exact=self.goal.exact,
+                    thorough=self.goal.thorough,
+                    trigger=self.goal.trigger,
                 ),
             )
         application = apply.Application(self.repository, steps, staged)
@@ -166,15 +211,23 @@ class _Transaction:
         self._finish(original)
         return self._result(steps, original, dry_run=False, more=skipped)
 
+    def _save(self, writer: Writer, now: State) -> str:
+        """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
+        pins = [oid for oid in self.goal.pins if oid not in now.pins]
+        cargo = take.Cargo() if pins else None  # an earlier checkpoint of the same state would not hold them
+        now = now._replace(pins=[*now.pins, *pins])
+        return take.record(self.repository, writer, self.settings, now, self.origin, cargo).checkpoint.id
+
     def _finish(self, original: str) -> None:
         """Everything is in place: note what `undo` goes back to, and end the journal."""
         try:
             if self.goal.abort:
                 self._drop_branches()
-            else:
+            elif not self.idle:
                 found = self.goal.interrupted
                 by = found.by if found is not None else self.origin.created_by
-                journal.write_last(self.location, Last(self.goal.command, original, self.checkpoint, by))
+                shifts = found.shifts if found is not None else [list(each) for each in self.goal.shifts]
+                journal.write_last(self.location, Last(self.goal.command, original, self.checkpoint, by, shifts))
             journal.remove(self.location)
         except OSError as error:
             raise RestoreError(
@@ -210,7 +263,14 @@ class _Transaction:
         skipped = nested_restore.put_aside(self.repository, steps.aside, saved, application)
         application.run()
         skipped += nested_restore.restore(
-            self.repository, self.settings, self.origin, steps.nested, application, self.goal.stamp, run
+            self.repository,
+            self.settings,
+            self.origin,
+            steps.nested,
+            application,
+            self.goal.stamp,
+            run,
+            exact=self.goal.exact,
         )
         new_index = os.path.join(folder, "index")
         index.copy(self.repository, new_index)
@@ -222,17 +282,21 @@ class _Transaction:
         # `merge --abort` and its like refuse where an unmodified file has stale stat data.
         index.refresh(self.repository, new_index, self._unmodified(writer, steps))
         self._verify(application, new_index)
+        application.settle()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.goal.with_operation:
             gitdir.set_operation(self.repository, application, self.target, folder)
+        who = os.fsdecode(self.settings.committer)
+        command, checkpoint = self.goal.command, self.checkpoint
+        head.shift(self.location, application, self.goal.shifts, command=command, checkpoint=checkpoint, who=who)
         if self.goal.move is not None:
             head.set_head(
                 self.location,
                 application,
                 self.goal.move,
-                command=self.goal.command,
-                checkpoint=self.checkpoint,
-                who=os.fsdecode(self.settings.committer),
+                command=command,
+                checkpoint=checkpoint,
+                who=who,
             )
         return skipped
 
