@@ -3,7 +3,8 @@
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
     agentos.guard.everyone        true: people's commands are saved too (nothing of theirs is ever stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
-    agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to
+    agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
+                                  record of a run's worktree count as well (`guard.boundary`)
     agentos.auto.<trigger>        switches of the automatic checkpoints, all on
     agentos.approvalKey           a file: who can read it may grant and deny
     agentos.approvalExpiry        how long a grant holds (`90`, `30m`, `1h`, `2d`); 1 hour
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process, worktrees
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, boundary
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 
 STRICT, SAVE = "strict", "save"
@@ -67,7 +68,8 @@ class Remote(NamedTuple):
 class GuardSettings(NamedTuple):
     """What the guard needs from the configuration where a command runs.
 
-    `policy` is keyed by operation; `auto` has the switches that are set, by name in lower case (`auto_on` asks them);
+    `own_branch` is that of the run that is at work, which is not protected from it; None where none is. `policy` is
+    keyed by operation; `auto` has the switches that are set, by name in lower case (`auto_on` asks them);
     `approval_expiry` is in seconds; `values` (by key) and `entries` are everything that git sees, in its order.
     """
 
@@ -75,6 +77,7 @@ class GuardSettings(NamedTuple):
     everyone: bool = False
     policy: Mapping[str, Rule] = {}
     protected: tuple[str, ...] = ()
+    own_branch: str | None = None
     auto: Mapping[str, bool] = {}
     approval_key: str | None = None
     approval_expiry: float = DEFAULT_EXPIRY
@@ -82,6 +85,10 @@ class GuardSettings(NamedTuple):
     remotes: Mapping[str, Remote] = {}
     values: Mapping[str, Sequence[str]] = {}
     entries: tuple[Entry, ...] = ()
+
+    def is_protected(self, branch: str) -> bool:
+        """Whether a branch (short) is protected from the one who is at work."""
+        return branch != self.own_branch and boundary.matches(branch, self.protected)
 
     def auto_on(self, name: str) -> bool:
         """Whether the automatic trigger `name` (one of `AUTO`) is switched on."""
@@ -109,7 +116,11 @@ def read(
     ours = [entry for entry in deciding if entry.key.startswith("agentos.") and entry.scope in scopes]
     if ours:
         ours = _own(ours, cwd, env, options)
-    return interpret(entries, ours)
+    found = interpret(entries, ours)
+    bounds = boundary.of(cwd, os.getpid())
+    if bounds.own is None:
+        return found
+    return found._replace(protected=(*found.protected, *bounds.patterns), own_branch=bounds.own)
 
 
 def _trusted() -> Mapping[str, str]:

@@ -72,13 +72,14 @@ def last_record(context: Context, id_: str) -> Record:
         )
     return Record(
         id=id_,
-        branch=record.BRANCHES + id_,
+        branch=record.branch_of(id_, first.run_id),
         path=first.worktree_path,
         base_ref=first.commit,
         base_sha=first.commit,
         created_at=first.created_at,
         created_by=first.created_by,
         task=first.task_id,
+        run_id=first.run_id,
     )
 
 

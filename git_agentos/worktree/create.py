@@ -60,7 +60,8 @@ class Wanted(NamedTuple):
 
     `base_ref` is what the user called the commit `base_sha`. `detached` leaves HEAD at the commit, not on the branch.
     `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
-    who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it.
+    who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it. `run_id` is the
+    run that it is made for, which gives it another branch; `protected` are the branches that are closed to that.
     """
 
     id: str
@@ -73,6 +74,13 @@ class Wanted(NamedTuple):
     revived: Record | None = None
     makes: str | None = None
     guard: bool = True
+    run_id: str | None = None
+    protected: tuple[str, ...] = ()
+
+    @property
+    def branch(self) -> str:
+        """The short name of its branch."""
+        return self.revived.branch if self.revived is not None else record.branch_of(self.id, self.run_id)
 
 
 def create(
@@ -99,7 +107,7 @@ def create(
 
         archive.revive(context, id_, task=task, sparse=sparse, lock=lock, guard=guard)
         return _shown(context, id_)
-    base_ref, base_sha = _base(context, from_ref)
+    base_ref, base_sha = base_of(context, from_ref)
     wanted = Wanted(id_, base_ref, base_sha, task, _folders(context, base_sha, sparse), lock, guard=guard)
     return _shown(context, id_, make(context, wanted, _open))
 
@@ -218,7 +226,8 @@ class _Work:
         """Nothing is in the way; what will be made is written down."""
         wanted = self._wanted
         self._intent = intent.begin(self._common, wanted.id, OPERATION)
-        self._place = where or place.free(self._context, wanted.id, revived=wanted.revived is not None)
+        revived = wanted.revived is not None
+        self._place = where or place.free(self._context, wanted.id, wanted.branch, revived=revived)
         path = self._place.path
         entries = [os.path.basename(each) for each in record.entries(self._common.common_dir)]
         fields = nothing_made(path, entries) | {
@@ -313,6 +322,8 @@ class _Work:
             created_by=self._context.agent,
             task=wanted.task,
             sparse=list(wanted.sparse),
+            protected=list(wanted.protected),
+            run_id=wanted.run_id,
         )
         return setup.prepare(self._context, self.inner, made, owner=self._owner)
 
@@ -484,8 +495,8 @@ def _has_worktree_config(context: Context) -> bool:
     return config.boolean(context.settings.values, "extensions.worktreeconfig", default=False)
 
 
-def _base(context: Context, from_ref: str | None) -> tuple[str, str]:
-    """What the base is called, and the commit that it is."""
+def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
+    """What the base of a new worktree is called, and the commit that it is: `from_ref`, or HEAD of where one stands."""
     head = refs.read_head(context.location)
     if from_ref is None:
         if head.commit is None:

@@ -342,17 +342,12 @@ class _End:
         """The record, what the workflow database holds, and the evidence of runs."""
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
         files: dict[bytes, trees.Entry] = {record.CARGO: (trees.REGULAR, writer.write("blob", body))}
+        if self.managed.record.run_id is not None:
+            files.update(_evidence(writer, place.top_of(self.location), self.managed.record.run_id))
         if self.missing:
             return files
         files.update(log.archive_files(inner, writer))
-        top = os.path.join(os.fsencode(inner.location.root), b".agentos", b"runs")
-        for folder, _, names in os.walk(top):
-            for name in names:
-                full = os.path.join(folder, name)
-                if os.path.isfile(full) and not os.path.islink(full):
-                    with open(full, "rb") as file:
-                        oid = writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
-                    files[b"runs/" + os.path.relpath(full, top)] = (trees.REGULAR, oid)
+        files.update(_evidence(writer, inner.location.root))
         return files
 
     # -- going -----------------------------------------------------------------------------------------------------
@@ -449,6 +444,18 @@ def move_back(location: Location, begun: Intent) -> None:
         os.rename(fields["folder"], fields["path"])
     trash.unmark(git_dir)
     trash.tidy(Bin(fields["folder"], fields["entry"]))
+
+
+def _evidence(writer: Writer, root: str, run_id: str = "") -> Iterator[tuple[bytes, trees.Entry]]:
+    """The evidence of runs (of one, where it is named) that lies in a folder, as entries of a checkpoint."""
+    runs = os.path.join(os.fsencode(root), b".agentos", b"runs")
+    for folder, _, names in os.walk(os.path.join(runs, os.fsencode(run_id))):
+        for name in names:
+            full = os.path.join(folder, name)
+            if os.path.isfile(full) and not os.path.islink(full):
+                with open(full, "rb") as file:
+                    oid = writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
+                yield b"runs/" + os.path.relpath(full, runs), (trees.REGULAR, oid)
 
 
 def unguard(location: Location) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
@@ -79,17 +80,24 @@ class Merge:
 
 
 def merge(
-    context: Context, ids: Sequence[str], *, into: str | None = None, squash: bool = False, dry_run: bool = False
+    context: Context,
+    ids: Sequence[str],
+    *,
+    into: str | None = None,
+    squash: bool = False,
+    dry_run: bool = False,
+    commits: Mapping[str, str] = MappingProxyType({}),
 ) -> Merge:
     """Merge the committed work of agents into the branch `into`, all of them or none.
 
     `into` defaults to the branch that is checked out here; in the worktree of one of the agents, to the branch that it
     was made from. With conflicts in the result nothing was changed. `squash` makes one commit of everything, with the
-    target's tip as its only parent.
+    target's tip as its only parent. `commits` (by id) are taken for what agents have committed: to be, in a dry run.
     """
     if not ids:
         raise UsageError("name the agents whose work is to be merged")
     works = [work.find(context, id_) for id_ in dict.fromkeys(ids)]
+    works = [replace(each, commit=commits.get(each.id, each.commit)) for each in works]
     for each in works:
         if operation.on_own_branch(each.operation):
             raise WorktreeError(

@@ -85,13 +85,13 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
 
-def free(context: Context, id_: str, *, revived: bool = False) -> Place:
-    """The place for the new worktree `id_`; WorktreeError where anything is in its way. The turn must be held.
+def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> Place:
+    """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
+    The turn must be held.
 
     `revived`: its branch may be there already.
     """
     location = context.location
-    branch = record.BRANCHES + id_
     ref = HEADS + branch
     _check_taken(location, id_)
     if refs.resolve(location, ref) is None:

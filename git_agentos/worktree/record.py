@@ -24,11 +24,12 @@ from git_agentos.git.repository import Repository
 from git_agentos.git.worktrees import entries, known_root, root_of
 
 __all__ = [
-    "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "Managed", "Record", "carried", "entries", "find", "from_fields",
-    "id_of", "known_root", "managed", "name", "put", "read", "root_of", "write",
+    "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
+    "find", "from_fields", "id_of", "known_root", "managed", "name", "put", "read", "root_of", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
+RUN_BRANCHES = "agentos/"  # of the worktree of a run, whose id is `run-<run id>`
 ACTIVE = "active"
 COMPLETE = "complete"
 _VERSION = 1
@@ -44,6 +45,7 @@ class Record:
     `base_ref` is what `--from` named, `base_sha` the commit that it led to; `path` where it was made (it may have been
     moved since); `state` is `active` or `complete`; `copied` are the ignored files that set-up brought in (paths
     relative to the root, text), `setup` the command that ran in it, `sparse` the folders of a sparse checkout.
+    `run_id` is the run that it was made for, `protected` the patterns of branches that are closed to that.
     """
 
     id: str
@@ -59,6 +61,8 @@ class Record:
     setup: str | None = None
     sparse: list[str] = field(default_factory=list)
     completed_at: str | None = None
+    protected: list[str] = field(default_factory=list)
+    run_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,11 @@ class Managed:
     @property
     def location(self) -> Location:
         return Location(self.root, self.git_dir, self.common_dir)
+
+
+def branch_of(id_: str, run_id: str | None = None) -> str:
+    """The short name of the branch that a worktree is given: an agent's, or a run's."""
+    return (BRANCHES if run_id is None else RUN_BRANCHES) + id_
 
 
 def write(git_dir: str, record: Record) -> None:

@@ -257,7 +257,8 @@ class _Work:
         if self.only is None or id_ == self.only:
             return True
         common = self.location.common_dir
-        names = (f"refs/heads/{record.BRANCHES}{self.only}", timeline.PREFIX + self.only, "packed-refs", "config")
+        branches = [place.HEADS + prefix + self.only for prefix in (record.BRANCHES, record.RUN_BRANCHES)]
+        names = (*branches, timeline.PREFIX + self.only, "packed-refs", "config")
         if self.only == timeline.MAIN:
             return id_ is None
         return path in [os.path.join(common, name) + ".lock" for name in names]

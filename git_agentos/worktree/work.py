@@ -19,7 +19,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
 from git_agentos.worktree import record
-from git_agentos.worktree.record import BRANCHES, Managed, Record
+from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Managed, Record
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ def find(context: Context, id_: str) -> Work:
             there = Location(record.root_of(git_dir), git_dir, location.common_dir)
             if timeline.name_of(there) == id_:
                 return _at(id_, there, None)
-    commit = refs.resolve(location, f"refs/heads/{BRANCHES}{id_}")
-    if commit is None:
-        raise WorktreeError(
-            f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
-            "git agentos worktree list shows who is there",
-        )
-    return Work(id_, BRANCHES + id_, BRANCHES + id_, commit, None, None, None)
+    for branch in (BRANCHES + id_, RUN_BRANCHES + id_):
+        commit = refs.resolve(location, "refs/heads/" + branch)
+        if commit is not None:
+            return Work(id_, branch, branch, commit, None, None, None)
+    raise WorktreeError(
+        f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
+        "git agentos worktree list shows who is there",
+    )
 
 
 def every(context: Context) -> list[Work]:

@@ -7,7 +7,6 @@ told. What cannot be found out is told as the worse.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -174,7 +173,7 @@ class Facts:
         return self.settings.protected
 
     def is_protected(self, branch: str) -> bool:
-        return any(fnmatch.fnmatchcase(branch, pattern) for pattern in self.protected)
+        return self.settings.is_protected(branch)
 
     def commit(self, revision: str) -> str | None:
         """The commit that a revision names; None where it names none."""

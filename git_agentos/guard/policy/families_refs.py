@@ -22,6 +22,7 @@ def _branch(reading: Reading) -> None:
     if options.has("delete", "D"):
         reading.do("branch-delete", " ".join(names))
         reading.save(commits=facts.orphaned([prefix + name for name in names]))
+        _not_protected(reading, names if not options.has("remotes") else ())
     elif options.has("move", "M", "copy", "C"):
         copies = options.has("copy", "C")
         forced = force or options.has("M", "C")
@@ -29,6 +30,7 @@ def _branch(reading: Reading) -> None:
             target = names[-1] if names else ""
             reading.do("branch-force", target)
             reading.save(commits=facts.orphaned([f"refs/heads/{target}"]))
+            _not_protected(reading, [target])
         else:
             reading.do("branch-create" if copies else "branch-rename", " ".join(names))
         if not copies:
@@ -53,6 +55,11 @@ def _not_protected(reading: Reading, branches: Sequence[str]) -> None:
     for branch in branches:
         if reading.facts.is_protected(branch):
             reading.do("protected-branch", branch)
+
+
+def _branch_of(name: str) -> list[str]:
+    """The branch that a full ref name is, short, if it is one's."""
+    return [name.removeprefix("refs/heads/")] if name.startswith("refs/heads/") else []
 
 
 def _tag(reading: Reading) -> None:
@@ -82,6 +89,7 @@ def _update_ref(reading: Reading) -> None:
     elif options.has("d"):
         reading.do("agentos-refs" if name.startswith(OURS) else "ref-delete", name)
         reading.save(commits=facts.orphaned([name]))
+        _not_protected(reading, _branch_of(name))
         reading.unsaved = name == "HEAD"  # without it, it is no repository any more
     elif len(options.operands) < 2:
         raise OnlyLooks  # git asks for a value
@@ -99,8 +107,7 @@ def _set_ref(reading: Reading, name: str, value: str) -> None:
     old, new = facts.ref(name), facts.commit(value)
     if name == "HEAD" and facts.branch is not None:
         _not_protected(reading, [facts.branch])
-    if name.startswith("refs/heads/"):
-        _not_protected(reading, [name.removeprefix("refs/heads/")])
+    _not_protected(reading, _branch_of(name))
     if name.startswith("refs/replace/"):
         reading.do("replace", name)
     elif not value.strip("0"):
@@ -118,8 +125,10 @@ def _set_ref(reading: Reading, name: str, value: str) -> None:
 def _symbolic_ref(reading: Reading) -> None:
     options = reading.options()
     if options.has("delete") or len(options.operands) > 1:
-        reading.do("symbolic-ref", options.operands[0] if options.operands else "")
+        name = options.operands[0] if options.operands else ""
+        reading.do("symbolic-ref", name)
         reading.unsaved = options.has("delete")
+        _not_protected(reading, _branch_of(name))
     else:
         raise OnlyLooks
 

@@ -37,10 +37,12 @@ def start(
     *,
     wait: bool = False,
     within: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Start:
     """How `command` is started for `agent`; the shim is placed in the repository if it is not there.
 
-    With `wait`, what needs approval waits for it. `within` is a command line that runs another one (`guard.sandbox`).
+    With `wait`, what needs approval waits for it. `within` is a command line that runs another one (`guard.sandbox`);
+    `options` are the supervisor's.
     """
     shims = place.shim_dir(location.common_dir)
     try:
@@ -52,8 +54,13 @@ def start(
     words = list(command)
     if "/" in words[0] and os.path.basename(words[0]) == "git":
         words[0] = os.path.join(shims, "git")
-    supervisor = (sys.executable, "-I", "-S", os.path.abspath(supervise.__file__))
-    return Start((*supervisor, *within, *words), _environment(shims, agent, environment, wait=wait))
+    return Start((*supervisor(options), *within, *words), _environment(shims, agent, environment, wait=wait))
+
+
+def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words before a command by which it is run below a process of ours; `options` as `guard.shim.supervise` has
+    them."""
+    return (sys.executable, "-I", "-S", os.path.abspath(supervise.__file__), *options, "--")
 
 
 def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:
