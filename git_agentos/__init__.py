@@ -18,13 +18,25 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from git_agentos.checkpoint.format import Checkpoint
     from git_agentos.errors import AgentosError
+    from git_agentos.run.workspace import (
+        GitWorktreeWorkspaceService,
+        NullWorkspaceService,
+        WorkspaceContext,
+        WorkspaceService,
+        WorkspaceSnapshot,
+    )
     from git_agentos.store.location import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
     from git_agentos.workspace import Workspace, open_workspace
 
 _HOMES = {
     "AgentosError": "git_agentos.errors",
     "Checkpoint": "git_agentos.checkpoint.format",
+    "GitWorktreeWorkspaceService": "git_agentos.run.workspace",
+    "NullWorkspaceService": "git_agentos.run.workspace",
     "Workspace": "git_agentos.workspace",
+    "WorkspaceContext": "git_agentos.run.workspace",
+    "WorkspaceService": "git_agentos.run.workspace",
+    "WorkspaceSnapshot": "git_agentos.run.workspace",
     "ensure_agentos_dir": "git_agentos.store.location",
     "get_checkpoint_db_path": "git_agentos.store.location",
     "get_repo_root": "git_agentos.store.location",
@@ -32,8 +44,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "AgentosError", "Checkpoint", "Workspace", "__version__", "ensure_agentos_dir", "get_checkpoint_db_path",
-    "get_repo_root", "open_workspace",
+    "AgentosError", "Checkpoint", "GitWorktreeWorkspaceService", "NullWorkspaceService", "Workspace",
+    "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot", "__version__", "ensure_agentos_dir",
+    "get_checkpoint_db_path", "get_repo_root", "open_workspace",
 ]  # fmt: skip
 
 

@@ -1,0 +1,96 @@
+"""Which workspace a run has: the typed artifact that everything that rolls back works from.
+
+run id        an agent id of at most 60 characters
+worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/run-<run id>`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from git_agentos import config
+from git_agentos.errors import RunError, UsageError
+
+CONTEXT = "workspace_context.json"  # in the evidence of the run
+SCHEMA = "agentos.workspace-context.v1"
+_MOST = 60
+_PREFIX = "run-"
+
+
+def check_id(run_id: str, *, source: str = "RUN") -> str:
+    """A well-formed run id; UsageError otherwise."""
+    config.agent_id(run_id, source=source)
+    if len(run_id) > _MOST:
+        raise UsageError(f"'{run_id}' ({source}) is too long for a run's id", f"use at most {_MOST} characters")
+    return run_id
+
+
+def is_id(name: str) -> bool:
+    """Whether a run can be called so."""
+    try:
+        return check_id(name) == name
+    except UsageError:
+        return False
+
+
+def worktree_id(run_id: str) -> str:
+    """The id of a run's worktree."""
+    return _PREFIX + run_id
+
+
+@dataclass(frozen=True)
+class WorkspaceContext:
+    """Where a run works, and what it is taken back to; the fields are the keys of its JSON.
+
+    `repo_root` and `worktree_path` are absolute; `branch_name` is short (`agentos/run-<run_id>`); `base_ref` is what
+    the base was called, `base_sha` its commit; `head_sha` HEAD's commit in the worktree when the context was made or
+    asked for; `created_at` ISO 8601, UTC.
+    """
+
+    run_id: str
+    repo_root: str
+    worktree_path: str
+    branch_name: str
+    base_ref: str
+    base_sha: str
+    head_sha: str
+    created_at: str
+    task_id: str | None
+    agent_id: str
+
+    def to_json(self) -> str:
+        """One JSON document, with `schema`."""
+        return json.dumps({"schema": SCHEMA, **self.fields()}, indent=2) + "\n"
+
+    def fields(self) -> dict[str, Any]:
+        """The same as a value for JSON, without `schema`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> WorkspaceContext:
+        """The context that `to_json` wrote; RunError for anything else."""
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _damaged("the document") from error
+        if not isinstance(body, dict) or body.get("schema") != SCHEMA:
+            raise _damaged("the document")
+        return cls.from_fields(body, "the document")
+
+    @classmethod
+    def from_fields(cls, body: Mapping[str, Any], source: str) -> WorkspaceContext:
+        """The context in a decoded document; RunError, naming `source`, where it is none."""
+        found: dict[str, Any] = {}
+        for each in fields(cls):
+            value = body.get(each.name)
+            if not (isinstance(value, str) or (value is None and each.name == "task_id" and each.name in body)):
+                raise _damaged(source)
+            found[each.name] = value
+        return cls(**found)
+
+
+def _damaged(source: str) -> RunError:
+    return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN tells more")

@@ -1,0 +1,31 @@
+"""What `status` and `doctor` say of runs: those that were interrupted, and wait to be gone on with or taken back."""
+
+from __future__ import annotations
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.doctor import Finding
+from git_agentos.run.kernel import kernel
+from git_agentos.run.record.events import INTERRUPTED, Run
+
+
+def interrupted(context: Context) -> list[str]:
+    """The ids of the runs that wait, newest first; one that was taken back does not."""
+    return [each.run_id for each in kernel.all_(context) if _waits(each)]
+
+
+def examine(context: Context) -> list[Finding]:
+    """What is to be done about runs; which of it, is for people to decide."""
+    found = []
+    for each in kernel.all_(context):
+        id_ = each.run_id
+        if _waits(each):
+            hint = f"git agentos run resume {id_} goes on with it\ngit agentos rollback {id_} takes it back"
+            found.append(Finding("run-interrupted", "warning", f"run '{id_}' was interrupted", hint, False))
+        elif each.problems:
+            hint = f"git agentos run verify {id_} tells more"
+            found.append(Finding("run-damaged", "warning", "; ".join(each.problems), hint, False))
+    return found
+
+
+def _waits(run: Run) -> bool:
+    return run.state == INTERRUPTED and run.rolled_back_to is None and not run.problems

@@ -1,0 +1,275 @@
+"""Doing one step of a run: its record, a checkpoint before and after, its command, and the judgement of it.
+
+Exit codes and the diff judge. An agent that ends with 0 and has changed nothing has not done its work, and is told
+apart; one that has moved a protected branch has failed, whatever else it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from git_agentos.checkpoint import take
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
+from git_agentos.git import process, trees
+from git_agentos.redact import redact
+from git_agentos.run import workspace
+from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.kernel import children, feedback, protected
+from git_agentos.run.kernel.children import Child, Finished
+from git_agentos.run.kernel.progress import Progress
+from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
+from git_agentos.run.kernel.stopping import Stop
+from git_agentos.run.kernel.watcher import Watcher
+from git_agentos.run.record import runs
+from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
+from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.rollback import mend, rollback
+from git_agentos.run.workspace import WorkspaceService, WorkspaceSnapshot
+from git_agentos.worktree import place
+
+
+class Stopped(Exception):
+    """The run is to stop: a signal has come, or somebody cancels it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the steps of a run are done, and for whom. `mark` is what the run's processes are known by."""
+
+    context: Context
+    spec: RunSpec
+    evidence: Evidence
+    service: WorkspaceService
+    protected: Sequence[str]
+    mark: str
+    stop: Stop
+    watcher: Watcher
+
+
+class _Begun(NamedTuple):
+    """A step that has begun: its number, the position in the spec, its folder in the evidence; the run's workspace and
+    the Context in it; the tree of all visible files and where protected branches were."""
+
+    n: int
+    position: int
+    step: StepSpec
+    folder: str
+    run: WorkspaceContext
+    inner: Context
+    tree: str
+    branches: Mapping[str, str]
+
+
+class _Result(NamedTuple):
+    """How it ended: `checkpoint` holds the state afterwards, None where that was wrecked."""
+
+    outcome: str
+    detail: str | None
+    checkpoint: str | None
+    changed: int | None
+    exit_code: int | None = None
+    seconds: float | None = None
+
+
+def do(site: Site, at: Progress, run: WorkspaceContext) -> None:
+    """Do the step that is next. Stopped where that was interrupted: then it is still under way by the record."""
+    begun = _begin(site, at, run)
+    if begun.step.kind == ROLLBACK:
+        result = _roll_back(site, at, begun)
+    elif begun.step.kind == CHECKPOINT:
+        result = _checkpoint(begun)
+    else:
+        result = _command(site, at, begun)
+    site.evidence.event(
+        "step-ended",
+        n=begun.n,
+        outcome=result.outcome,
+        exit_code=result.exit_code,
+        seconds=result.seconds,
+        checkpoint=result.checkpoint,
+        changed=result.changed,
+        detail=result.detail,
+        **_streams(begun.step, begun.folder),
+    )
+    run_now = runs.told(site.context, site.evidence)
+    site.watcher.step_ended(run_now, run_now.steps[begun.n - 1])
+
+
+def _begin(site: Site, at: Progress, run: WorkspaceContext) -> _Begun:
+    """The state before is saved, and the step on record."""
+    step = site.spec.steps[at.index]
+    n = at.under_way["n"] if at.under_way is not None else at.steps + 1
+    inner = workspace.inner(site.context, run)
+    origin = inner.origin(
+        trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
+    )
+    before = take.take(inner.repository, inner.settings, origin)
+    branches = dict(protected.look(site.context.location, site.protected))
+    folder = site.evidence.step_folder(n, step.kind)
+    site.evidence.event(
+        "step-begun",
+        n=n,
+        index=at.index,
+        kind=step.kind,
+        attempt=at.attempt,
+        command=redact(step.command)[0] if step.command is not None else None,
+        checkpoint=before.checkpoint.id,
+        branches=branches,
+        **_streams(step, folder),
+    )
+    run_now = runs.told(site.context, site.evidence)
+    site.watcher.step_begins(run_now, run_now.steps[n - 1])
+    return _Begun(n, at.index, step, folder, run, inner, before.state.visible_tree, branches)
+
+
+def _streams(step: StepSpec, folder: str) -> dict[str, str | None]:
+    return {name: f"{folder}/{name}" if step.command is not None else None for name in ("stdout", "stderr")}
+
+
+# -- the four kinds ----------------------------------------------------------------------------------------------------
+
+
+def _roll_back(site: Site, at: Progress, begun: _Begun) -> _Result:
+    assert begun.step.to is not None
+    point = begun.step.to
+    if point != rollback.PRE_RUN:  # it counts the steps of the attempt; points count those of the run
+        point = f"step:{at.numbers[int(point.removeprefix('step:')) - 1]}"
+    done = take_back(site.context, begun.run, site.evidence, point)
+    return _Result(OK, f"to {point}", done.checkpoint, len(done.changed) + len(done.removed))
+
+
+def take_back(
+    context: Context, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
+) -> rollback.Rollback:
+    """Roll back, and put it on record."""
+    done = rollback.rollback(context, run, point, dry_run=dry_run)
+    if not dry_run:
+        evidence.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+    return done
+
+
+def _checkpoint(begun: _Begun) -> _Result:
+    inner, run = begun.inner, begun.run
+    said = begun.step.message or f"step {begun.n} of run {run.run_id}"
+    origin = inner.origin(trigger="milestone", description=said, task_id=run.task_id, run_id=run.run_id)
+    return _Result(OK, None, take.take(inner.repository, inner.settings, origin).checkpoint.id, 0)
+
+
+def _command(site: Site, at: Progress, begun: _Begun) -> _Result:
+    assert begun.step.command is not None
+    ended = _run(site, at, begun)
+    site.evidence.put(f"{begun.folder}/exit_code", f"{ended.exit_code}\n".encode())
+    touched = protected.violations(site.context, begun.run, begun.branches, site.protected)
+    snapshot, wreck = _look(site, begun)
+    outcome, detail = _judge(site, at, begun, ended, snapshot)
+    if touched:
+        outcome, detail = PROTECTED, "; ".join(touched)
+    if wreck is not None:
+        outcome = FAILED_STEP if outcome in (OK, NO_CHANGES) else outcome
+    said = [each for each in (detail, wreck, _left_behind(ended)) if each is not None]
+    changed = None
+    if snapshot is not None:
+        changed = _keep(site, begun, snapshot)
+    return _Result(
+        outcome=outcome,
+        detail="; ".join(said) or None,
+        checkpoint=snapshot.checkpoint if snapshot is not None else None,
+        changed=changed,
+        exit_code=ended.exit_code,
+        seconds=round(ended.seconds, 3),
+    )
+
+
+# -- a command ---------------------------------------------------------------------------------------------------------
+
+
+def _run(site: Site, at: Progress, begun: _Begun) -> Finished:
+    assert begun.step.command is not None
+    child = Child(
+        command=begun.step.command,
+        location=begun.inner.location,
+        agent=begun.run.agent_id,
+        environment=_environment(site, at, begun),
+        limit=begun.step.timeout if begun.step.timeout is not None else site.spec.timeout,
+        guarded=site.spec.guard,
+    )
+    folder = os.path.join(site.evidence.folder, begun.folder)
+    with open(os.path.join(folder, "stdout"), "wb") as out, open(os.path.join(folder, "stderr"), "wb") as err:
+        ended = children.run(child, out, err, show=site.watcher.output, stop=site.stop)
+        for file in (out, err):
+            file.flush()
+            os.fsync(file.fileno())
+    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
+        # What was killed may have been a git: nobody is to wait for it.
+        mend.unlock(begun.inner.location, place.HEADS + begun.run.branch_name)
+    if ended.interrupted:
+        raise Stopped
+    return ended
+
+
+def _environment(site: Site, at: Progress, begun: _Begun) -> dict[str, str]:
+    run = begun.run
+    base = process.for_others({})
+    env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
+    env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
+    env.pop(feedback.VARIABLE, None)
+    if at.attempt > 1:
+        env[feedback.VARIABLE] = os.path.join(site.evidence.folder, feedback.name_of(at.attempt))
+    return env
+
+
+def _judge(
+    site: Site, at: Progress, begun: _Begun, ended: Finished, snapshot: WorkspaceSnapshot | None
+) -> tuple[str, str | None]:
+    if ended.timed_out:
+        limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
+        return TIMED_OUT, f"after {limit:g} s"
+    if ended.exit_code != 0:
+        return FAILED_STEP, None
+    if begun.step.kind == AGENT and snapshot is not None and _is_last_agent(site.spec, begun.position):
+        assert at.prepared is not None
+        if snapshot.tree == at.prepared["tree"] and not snapshot.commits:
+            return NO_CHANGES, None
+    return OK, None
+
+
+def _is_last_agent(spec: RunSpec, index: int) -> bool:
+    """Whether what comes next judges what agents have done so far."""
+    return index + 1 == len(spec.steps) or spec.steps[index + 1].kind != AGENT
+
+
+def _left_behind(ended: Finished) -> str | None:
+    if not ended.left_behind or ended.timed_out:
+        return None
+    many = "process" if ended.left_behind == 1 else "processes"
+    return f"{ended.left_behind} {many} left behind and ended"
+
+
+def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | None]:
+    """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
+    try:
+        return site.service.snapshot(), None
+    except LockedError:
+        raise
+    except StorageError:
+        try:
+            workspace.inner(site.context, begun.run)
+        except RunError as error:
+            return None, str(error)
+        raise
+    except AgentosError as error:
+        return None, str(error)
+
+
+def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> int:
+    """Put the state after the step, and what the step changed, into the evidence; how many paths those are."""
+    repository = begun.inner.repository
+    body = json.dumps(asdict(snapshot), indent=1) + "\n"
+    site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
+    site.evidence.put(f"{begun.folder}/diff.patch", runs.patch(repository, begun.tree, snapshot.tree))
+    return len(trees.diff(repository, begun.tree, snapshot.tree))

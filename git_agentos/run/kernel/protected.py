@@ -1,0 +1,266 @@
+"""Protected branches: a run never commits to, moves or merges into one.
+
+The guard refuses it in the run's worktree (the patterns are in the worktree's record, beside `agentos.protected`); and
+what went past the guard is seen here, by where the branches stand before and after a step.
+
+Who moved a branch is told by what moving it leaves behind. It was the run where the branch has got commits that were
+made in the run's worktree. It was somebody else where another worktree has the branch checked out and moved along (its
+reflog of HEAD tells), or where we did it: a merge, or a branch set back. It was the run again where no git command that
+people use can have done it: nothing in a reflog that is kept, or nothing said there; a branch that is checked out
+elsewhere; commits lost. What is left, a branch that went forward in an ordinary way and that nobody has checked out (by
+`fetch`, or a push to here), is somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import AgentosError, RunError
+from git_agentos.git import process, refs, worktrees
+from git_agentos.git.location import Location
+from git_agentos.guard import boundary, identity, saving, settings
+from git_agentos.guard.decision import Save
+from git_agentos.run import workspace
+from git_agentos.run.context import WorkspaceContext, worktree_id
+
+_HEADS = "refs/heads/"
+_USUAL = ("main", "master")
+# What the reflog says of a commit that was made there, and not only gone to.
+_MADE = ("commit", "cherry-pick", "revert", "am", "rebase (pick", "rebase (squash", "rebase (fixup", "rebase (reword")
+_MERGED = "Merge made by"
+_OURS = "agentos"
+
+
+def patterns(context: Context, given: Sequence[str] | None) -> list[str]:
+    """The patterns in force (`main`, `release/*`): those given, else `agentos.protected`, else the remote's default
+    branch, `main` and `master`."""
+    if given is not None:
+        return list(dict.fromkeys(given))
+    configured = settings.read(context.location.root, process.environment()).protected
+    if configured:
+        return list(dict.fromkeys(configured))
+    return list(dict.fromkeys([*_default_branches(context), *_USUAL]))
+
+
+def _default_branches(context: Context) -> list[str]:
+    """What the remotes' HEADs are, as far as they are known here."""
+    out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
+    found = []
+    for line in os.fsdecode(out).splitlines():
+        name, _, target = line.partition("\0")
+        prefix = name.removesuffix("HEAD")
+        if target.startswith(prefix):
+            found.append(target.removeprefix(prefix))
+    return found
+
+
+def matches(branch: str, protected: Sequence[str]) -> bool:
+    """Whether a short branch name is protected."""
+    return boundary.matches(branch, protected)
+
+
+def look(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
+    """Full name -> commit of every protected branch."""
+    return {
+        name: oid for name, oid in refs.names(location, _HEADS).items() if matches(name.removeprefix(_HEADS), protected)
+    }
+
+
+def violations(
+    context: Context, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
+) -> list[str]:
+    """What the run did to protected branches since `before`, judged on the real worktree, for people; a branch that
+    somebody else moved meanwhile is none. Branches that only the run moved are set back, by compare-and-swap; commits
+    of the run that this leaves without a branch are kept by its timeline."""
+    now = look(context.location, protected)
+    own = _HEADS + run.branch_name
+    moved = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name) and name != own]
+    found = []
+    if moved:
+        sight = _Sight(context, run)
+        found = [text for name in moved if (text := sight.judge(name, before.get(name), now.get(name))) is not None]
+    on = _stands_on(context.location, run)
+    if on is not None and on != run.branch_name and matches(on, protected):
+        found.append(f"its worktree is on the protected branch '{on}'")
+    return found
+
+
+class _Entry(NamedTuple):
+    """A line of a reflog."""
+
+    old: str
+    new: str
+    said: str
+
+
+class _Sight:
+    """What can be seen of who moves branches."""
+
+    def __init__(self, context: Context, run: WorkspaceContext) -> None:
+        self._context = context
+        self._run = run
+        location = context.location
+        own = _git_dir(location, run)
+        self._made = {
+            each.new
+            for each in (_reflog(os.path.join(own, "logs", "HEAD")) if own is not None else ())
+            if each.said.startswith(_MADE) or _MERGED in each.said
+        }
+        self._others = [each for each in worktrees.living(location) if each.git_dir != own]
+
+    def judge(self, name: str, old: str | None, new: str | None) -> str | None:
+        """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""
+        by_run = self._gained(old, new)
+        along = [each.root for each in self._others if _went(each, name, old, new)]
+        if not by_run and (along or not self._suspicious(name, old, new)):
+            return None
+        branch = name.removeprefix(_HEADS)
+        what = _told(branch, old, new)
+        if along:
+            # The files there have gone along; to move the branch alone would make their work look undone.
+            return f"{what}, and '{along[0]}' with it: left as it is"
+        problem = self._set_back(name, old, new)
+        return f"{what}: set back" if problem is None else f"{what}: not set back ({problem})"
+
+    def _gained(self, old: str | None, new: str | None) -> bool:
+        """Whether the branch has got commits that the run made."""
+        if new is None or not self._made:
+            return False
+        if new in self._made:
+            return True
+        args = [
+            "rev-list",
+            "--ignore-missing",
+            new,
+            *([f"^{old}"] if old is not None else []),
+            f"^{self._run.base_sha}",
+        ]
+        out = self._context.repository.git(*args, ok=(0, 128))
+        return not self._made.isdisjoint(out.decode("ascii", "replace").split())
+
+    def _suspicious(self, name: str, old: str | None, new: str | None) -> bool:
+        """Whether nobody who uses git as people do can have moved the branch."""
+        if old is None:
+            return False  # a new one, and with nothing of the run's in it
+        if new is None:
+            return True
+        entries = _reflog(os.path.join(self._context.location.common_dir, "logs", name))
+        last = _since(entries, old, new)
+        if last is not None and last.said.startswith(_OURS):
+            return False
+        standing = [each for each in self._others if _head(each) == name]
+        if standing:
+            # Whoever moves it from there has it in the reflog, if one is kept.
+            return all(_ends_at(_reflog_of_head(each), old) for each in standing)
+        if last is not None:
+            return not last.said or not self._context.repository.is_ancestor(old, new)
+        return _ends_at(entries, old) or not self._context.repository.is_ancestor(old, new)
+
+    def _set_back(self, name: str, old: str | None, new: str | None) -> str | None:
+        """Put the branch where it was; why not, where it cannot be."""
+        location = self._context.location
+        who = os.fsdecode(self._context.settings.committer)
+        try:
+            if new is not None:
+                self._keep(new)
+            if old is not None:
+                refs.update(location, name, old, new, reason=f"{_OURS}: protected branch set back", who=who)
+            elif _stands_on(location, self._run) == name.removeprefix(_HEADS):
+                return "the run's worktree is on it"
+            else:
+                refs.drop(location, name, new)
+        except refs.RefMoved:
+            return "it has been moved again"
+        except (AgentosError, OSError) as error:
+            return str(error)
+        return None
+
+    def _keep(self, commit: str) -> None:
+        """Have the run's timeline keep a commit; that of the worktree one stands in where the run's is no more."""
+        try:
+            inner = workspace.inner(self._context, self._run)
+        except RunError:
+            inner = self._context
+        saving.save(
+            inner, Save(commits=(commit,)), description="before a protected branch is set back", meta={}, whole=False
+        )
+
+
+def _told(branch: str, old: str | None, new: str | None) -> str:
+    if new is None:
+        return f"the protected branch '{branch}' was deleted"
+    if old is None:
+        return f"the protected branch '{branch}' was made, at {new[:8]}"
+    return f"the protected branch '{branch}' was moved from {old[:8]} to {new[:8]}"
+
+
+def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
+    """git's entry of the run's worktree; None where it is no more."""
+    id_ = worktree_id(run.run_id)
+    return next((each for each in worktrees.entries(location.common_dir) if identity.recorded(each) == id_), None)
+
+
+def _stands_on(location: Location, run: WorkspaceContext) -> str | None:
+    """The branch that HEAD of the run's worktree is on, short."""
+    git_dir = _git_dir(location, run)
+    ref = _head(Location(run.worktree_path, git_dir, location.common_dir)) if git_dir is not None else None
+    return ref.removeprefix(_HEADS) if ref is not None else None
+
+
+def _head(location: Location) -> str | None:
+    """The ref that HEAD of a worktree is on."""
+    try:
+        return refs.read_head(location).ref
+    except (AgentosError, OSError):
+        return None
+
+
+def _went(location: Location, name: str, old: str | None, new: str | None) -> bool:
+    """Whether a worktree that has the branch checked out went along, with a command that says what it does."""
+    if new is None or old is None:
+        return False
+    entries = _reflog_of_head(location)
+    last = _since(entries, old, new)
+    if last is None or not last.said:
+        return False
+    left = f"checkout: moving from {name.removeprefix(_HEADS)} to "
+    return _head(location) == name or any(each.said.startswith(left) for each in entries[entries.index(last) :])
+
+
+def _ends_at(entries: Sequence[_Entry], commit: str) -> bool:
+    """Whether a reflog was kept up to where a ref was at a commit, and not beyond."""
+    said = [each for each in entries if each.said]
+    return bool(said) and said[-1].new == commit
+
+
+def _reflog_of_head(location: Location) -> list[_Entry]:
+    return _reflog(os.path.join(location.git_dir, "logs", "HEAD"))
+
+
+def _since(entries: Sequence[_Entry], old: str | None, new: str | None) -> _Entry | None:
+    """The entry that led to `new`, after the last that led to `old`; None where there is none."""
+    for each in reversed(entries):
+        if each.new == new:
+            return each
+        if each.new == old:
+            return None
+    return None
+
+
+def _reflog(path: str) -> list[_Entry]:
+    """A reflog, oldest first."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        before, _, said = os.fsdecode(line).partition("\t")
+        words = before.split(" ", 2)
+        if len(words) == 3:
+            found.append(_Entry(words[0], words[1], said.strip()))
+    return found

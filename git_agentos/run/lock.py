@@ -1,0 +1,83 @@
+"""Who is at work on a run: one process at a time changes it, and the lock ends with that process.
+
+<common dir>/agentos/runs/<run id>.turn   flock(2), held by whoever does, resumes, takes back or accepts the run
+<common dir>/agentos/runs/<run id>.pid    its process id, for people
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+from git_agentos.errors import LockedError
+from git_agentos.git import locks
+from git_agentos.git.location import Location
+
+_PATIENCE = 0.5  # whoever asks who is at work has the lock for a moment
+
+
+@contextlib.contextmanager
+def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+    """Have a run to oneself; LockedError where another process is at work on it for more than `patience` seconds."""
+    path = _path(location, run_id)
+    deadline = time.monotonic() + patience
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locks.turn_at(path, wait=False))
+                break
+            except LockedError as error:
+                if time.monotonic() > deadline:
+                    pid = _noted(path)
+                    who = f" (process {pid})" if pid is not None else ""
+                    raise LockedError(
+                        f"run '{run_id}' is at work{who}",
+                        f"wait for it, or end it: git agentos run cancel {run_id}",
+                    ) from error
+                time.sleep(0.01)
+        _note(path)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(_pid_file(path))
+
+
+def holder(location: Location, run_id: str) -> int | None:
+    """The process that is at work on a run (0: one that is not known); None where none is."""
+    path = _path(location, run_id, make=False)
+    if not os.path.lexists(path):
+        return None
+    try:
+        with locks.turn_at(path, shared=True, wait=False):
+            return None
+    except LockedError:
+        return _noted(path) or 0
+
+
+def _path(location: Location, run_id: str, *, make: bool = True) -> str:
+    folder = os.path.join(location.shared_state_dir, "runs")
+    if make:
+        folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), "runs"))
+    return os.path.join(folder, run_id + ".turn")
+
+
+def _pid_file(path: str) -> str:
+    return path.removesuffix(".turn") + ".pid"
+
+
+def _note(path: str) -> None:
+    temporary = f"{_pid_file(path)}.new"
+    with open(temporary, "w", encoding="ascii") as file:
+        file.write(f"{os.getpid()}\n")
+    os.replace(temporary, _pid_file(path))
+
+
+def _noted(path: str) -> int | None:
+    try:
+        with open(_pid_file(path), encoding="ascii") as file:
+            return int(file.read(20))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,212 @@
+"""Making the workspace of a run: all of it or nothing, and what a killed attempt has left is settled by the next.
+
+    the evidence's folder     made first, unless the kernel has made it: it takes the id
+    the worktree              as `worktree.create` makes one, and in it, before it counts as made: the checkpoint
+                              `pre_run` with all ignored files, the record of how everything was made (`pristine`), and
+                              workspace_context.json, which the checkpoint carries as well
+    the event `prepared`      last
+
+A worktree that is recorded with the run's id is whole: where only the event is missing, it is added. One that is not
+recorded yet is taken back by its intent, and a context without either is of no run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NamedTuple
+
+from git_agentos import config, log
+from git_agentos.checkpoint import format, take, timeline
+from git_agentos.checkpoint.capture import Request
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.take import Cargo
+from git_agentos.errors import RunError
+from git_agentos.git import trees
+from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
+from git_agentos.run.record import events
+from git_agentos.run.record import evidence as folders
+from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.rollback import pristine
+from git_agentos.worktree import create, intent, place, record, repair
+from git_agentos.worktree.create import Wanted
+from git_agentos.worktree.record import Managed, Record
+
+
+class Plan(NamedTuple):
+    """The workspace that is wanted; see `GitWorktreeWorkspaceService`."""
+
+    run_id: str
+    base_ref: str | None
+    task_id: str | None
+    agent_id: str | None
+    guard: bool
+    protected: tuple[str, ...]
+
+
+class _State(NamedTuple):
+    """The checkpoint `pre_run`, and the tree of the visible files in it."""
+
+    checkpoint: str
+    tree: str
+
+
+def prepare(context: Context, plan: Plan) -> WorkspaceContext:
+    """Make the workspace of a run; the run's lock must be held. RunError where it has one."""
+    if plan.agent_id is not None:
+        config.agent_id(plan.agent_id, source="agent_id")
+    id_ = worktree_id(plan.run_id)
+    if any(each.id == id_ for each in intent.pending(context.location)):
+        repair.repair(context, id_)
+    if _managed(context, plan.run_id) is not None:
+        return _go_on(context, plan.run_id)
+    base_ref, base_sha = create.base_of(context, plan.base_ref or config.run_base(context.settings.values))
+    kept, fresh = _folder(context, plan, base_ref)
+    wanted = Wanted(
+        id_,
+        base_ref,
+        base_sha,
+        plan.task_id,
+        guard=plan.guard,
+        run_id=plan.run_id,
+        protected=plan.protected,
+    )
+
+    def fill(inner: Context, made: Record) -> tuple[WorkspaceContext, _State]:
+        return _fill(context, inner, made, plan, kept)
+
+    try:
+        made, state = create.make(context, wanted, fill)
+    except BaseException:
+        kept.remove(CONTEXT)
+        if fresh:
+            shutil.rmtree(kept.folder, ignore_errors=True)
+        raise
+    _tell(kept, made, state)
+    return made
+
+
+def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
+    """The context of a run that has a workspace, as its evidence or else its first checkpoint has it; None where it has
+    none (yet)."""
+    try:
+        kept = folders.find(context.location, run_id)
+    except RunError:
+        return _carried(context, run_id)
+    if kept.read(CONTEXT) is None:
+        return _carried(context, run_id)
+    if _managed(context, run_id) is None and events.pre_run(kept.events()) is None:
+        return None  # of an attempt that was killed
+    return folders.context_of(kept)
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------
+
+
+def _folder(context: Context, plan: Plan, base_ref: str) -> tuple[Evidence, bool]:
+    """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
+    workspace."""
+    try:
+        kept = folders.find(context.location, plan.run_id)
+    except RunError:
+        kept, fresh = folders.make(context.location, plan.run_id), True
+    else:
+        fresh = False
+        if events.pre_run(kept.events()) is not None:
+            raise folders.taken(plan.run_id)
+        kept.remove(CONTEXT)  # of an attempt that was killed
+    if not kept.events():
+        kept.event(
+            "begun",
+            task=plan.task_id,
+            max_attempts=1,
+            on_failure="keep",
+            guard=plan.guard,
+            protected=list(plan.protected),
+            steps=[],
+            tool="workspace service",
+            base=base_ref,
+        )
+    return kept, fresh
+
+
+def _fill(
+    context: Context, inner: Context, made: Record, plan: Plan, kept: Evidence
+) -> tuple[WorkspaceContext, _State]:
+    """What is in the new worktree, and kept of it, before it counts as made."""
+    run = WorkspaceContext(
+        run_id=plan.run_id,
+        repo_root=place.top_of(context.location),
+        worktree_path=inner.location.root,
+        branch_name=made.branch,
+        base_ref=made.base_ref,
+        base_sha=made.base_sha,
+        head_sha=made.base_sha,
+        created_at=made.created_at,
+        task_id=plan.task_id,
+        agent_id=plan.agent_id or made.id,
+    )
+    log.note(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
+    text = run.to_json()
+    origin = inner._replace(agent=run.agent_id).origin(
+        trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
+    )
+    request = Request(exact=True)
+    with inner.repository.writer() as writer:
+        cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
+        writer.flush()
+        taken = take.take(inner.repository, inner.settings, origin, request=request, cargo=cargo)
+        writer.assure()
+    pristine.record(inner)
+    kept.write_once(CONTEXT, text)
+    return run, _State(taken.checkpoint.id, taken.state.visible_tree)
+
+
+def _go_on(context: Context, run_id: str) -> WorkspaceContext:
+    """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
+    kept = folders.find(context.location, run_id)
+    state = _pre_run(context, run_id)
+    if state is None or events.pre_run(kept.events()) is not None:
+        raise folders.taken(run_id)
+    made = folders.context_of(kept)
+    _tell(kept, made, state)
+    return made
+
+
+def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
+    kept.event("prepared", context=made.fields(), checkpoint=state.checkpoint, tree=state.tree)
+
+
+# -- what is on record ------------------------------------------------------------------------------------------------
+
+
+def _managed(context: Context, run_id: str) -> Managed | None:
+    """The run's worktree, if it is whole."""
+    id_ = worktree_id(run_id)
+    found = (each for each in record.managed(context.location.common_dir) if each.id == id_)
+    return next((each for each in found if each.record.run_id == run_id), None)
+
+
+def _pre_run(context: Context, run_id: str) -> _State | None:
+    """The state `pre_run`, as the timeline has it."""
+    found = None
+    for link in timeline.walk(context.repository, worktree_id(run_id)):
+        meta = format.parts(context.repository, link.checkpoint).meta
+        if meta.get("trigger") == "pre_run" and meta.get("run_id") == run_id:
+            found = _State(link.checkpoint, context.repository.commit(link.commit).tree)
+    return found
+
+
+def _carried(context: Context, run_id: str) -> WorkspaceContext | None:
+    """The context as the checkpoint `pre_run` of a recorded worktree carries it."""
+    if _managed(context, run_id) is None:
+        return None
+    state = _pre_run(context, run_id)
+    if state is None:
+        return None
+    data = format.read_cargo(context.repository, state.checkpoint, _cargo_path(run_id))
+    return None if data is None else WorkspaceContext.from_json(data)
+
+
+def _cargo_path(run_id: str) -> bytes:
+    return os.fsencode(f"runs/{run_id}/{CONTEXT}")

@@ -1,0 +1,127 @@
+"""Looking at runs: what is known of one is in its evidence, or in its final checkpoint where that is not here.
+
+Nothing changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from git_agentos.checkpoint import capture, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import AgentosError, RunError
+from git_agentos.git import moment
+from git_agentos.git.repository import Repository
+from git_agentos.run import lock, workspace
+from git_agentos.run.context import worktree_id
+from git_agentos.run.record import evidence, sealing
+from git_agentos.run.record.events import INTERRUPTED, Run, Step, fold
+from git_agentos.run.record.evidence import Evidence
+
+
+def told(context: Context, found: Evidence) -> Run:
+    """A run as its record tells it, and who is at work on it."""
+    pid = lock.holder(context.location, found.run_id)
+    run = fold(found.run_id, found.folder, found.events(), alive=pid is not None)
+    return replace(run, process=pid or None)
+
+
+def show(context: Context, run_id: str) -> Run:
+    """A run as its record tells it; of an archived one, as its final checkpoint does."""
+    try:
+        found = evidence.find(context.location, run_id)
+    except RunError:
+        events = evidence.carried_events(context, run_id)
+        if events is None:
+            raise
+        return fold(run_id, "", events, alive=False)
+    return told(context, found)
+
+
+def all_(context: Context) -> Sequence[Run]:
+    """All runs of the repository, newest first. One whose record is damaged is among them, and says so."""
+    found = []
+    for run_id in evidence.ids(context.location):
+        try:
+            found.append(show(context, run_id))
+        except (AgentosError, OSError) as error:
+            found.append(_damaged(context, run_id, str(error)))
+    return found[::-1]
+
+
+def _damaged(context: Context, run_id: str, problem: str) -> Run:
+    folder = os.path.join(evidence.folder_of(context.location), run_id)
+    return Run(
+        run_id=run_id,
+        state=INTERRUPTED,
+        reason=problem,
+        context=None,
+        task_id=None,
+        steps=[],
+        attempts=[],
+        evidence=folder,
+        max_attempts=1,
+        on_failure="keep",
+        guarded=True,
+        protected=[],
+        started_at=moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)),
+        ended_at=None,
+        problems=[problem],
+    )
+
+
+def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
+    """What the commands of a run said: (step, stdout, stderr). RunError for a step that it has not."""
+    run = show(context, run_id)
+    wanted = [each for each in run.steps if each.command is not None and step in (None, each.n)]
+    if step is not None and not wanted:
+        raise RunError(
+            f"run '{run_id}' has no step {step} that runs a command", f"git agentos run show {run_id} lists its steps"
+        )
+    return [(each, _said(context, run, each.stdout), _said(context, run, each.stderr)) for each in wanted]
+
+
+def _said(context: Context, run: Run, name: str | None) -> bytes:
+    if name is None:
+        return b""
+    if run.evidence:
+        return evidence.find(context.location, run.run_id).read(name) or b""
+    return sealing.carried(context.repository, run.run_id, name) or b""
+
+
+def diff(context: Context, run_id: str) -> bytes:
+    """What a run changed, from its base to how its worktree stands (of one that was taken back: to how it stood), as a
+    patch."""
+    run = show(context, run_id)
+    if run.context is None:
+        return b""
+    tree = _tree(context, run)
+    return patch(context.repository, run.context.base_sha, tree) if tree is not None else b""
+
+
+def _tree(context: Context, run: Run) -> str | None:
+    """The tree of all visible files of a run's worktree; None where nothing has happened in it."""
+    assert run.context is not None
+    if run.rolled_back_to is None:
+        try:
+            inner = workspace.inner(context, run.context)
+        except RunError:
+            pass  # archived, or wrecked: it is told what was seen last
+        else:
+            with inner.repository.writer() as writer:
+                state = capture.capture(inner.repository, writer, inner.settings)
+                writer.flush()
+                return state.visible_tree
+    # How it stood before it was taken back, or wrecked.
+    seen = [each.checkpoint_after or each.checkpoint_before for each in run.steps if each.command is not None]
+    links = timeline.walk(context.repository, worktree_id(run.run_id))
+    return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
+
+
+def patch(repository: Repository, old: str, new: str) -> bytes:
+    """What makes one tree (or a commit's) of another, for `git apply`."""
+    wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
+    return repository.git(*wanted, old, new)

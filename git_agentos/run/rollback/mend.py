@@ -1,0 +1,444 @@
+"""A run's worktree made whole, so that it can be saved and taken back: whatever is damaged or missing of it.
+
+    folder              missing: made; a file, a link or another's worktree in its place: moved aside, beside it
+    `.git` in it        missing or wrong: written; a repository that was made there: put aside
+    git's entry         missing: made, with HEAD on the run's branch and the branch's index; what of it is damaged
+                        (HEAD, index, the way to the repository): put aside, and made as it was
+    the branch          unreadable, or at a commit that is not there: put aside
+    locks               those of processes that are provably dead are removed
+    a killed restore    finished, or else taken back
+    config.worktree     as it was recorded; an edited one is put aside
+
+Nothing is deleted: "put aside" is in `<git dir>/agentos/kept/`. What can be read is saved by the rollback that follows,
+and what cannot is named in `not_saved`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from git_agentos import processes
+from git_agentos.checkpoint import head as heads
+from git_agentos.checkpoint import journal
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.goal import Restoration
+from git_agentos.checkpoint.state import Skipped
+from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
+from git_agentos.git import locks, process, refs, worktrees
+from git_agentos.git.location import Location
+from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.record import evidence
+from git_agentos.run.rollback import finish, own_config, pristine
+from git_agentos.run.rollback.pristine import Pristine
+from git_agentos.store import location as place_of_database
+from git_agentos.worktree import end, place, record, repair
+from git_agentos.worktree.record import Managed, Record
+
+_LOST = "it was missing: what was in it could not be saved"
+
+
+@dataclass
+class Mended:
+    """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
+
+    `commits` are kept alive by the save, `finished` is a rollback to the same point that a kill had interrupted, and
+    that has been finished.
+    """
+
+    inner: Context | None = None
+    recreated: bool = False
+    not_saved: list[Skipped] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
+    pristine: Pristine | None = None
+    finished: Restoration | None = None
+
+
+def mend(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Mended:
+    """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
+    return _Mending(context, run, dry_run=dry_run).run_(goal)
+
+
+def settle(mended: Mended, run: WorkspaceContext) -> None:
+    """What comes after the rollback: the worktree's own configuration and the guard as they were made."""
+    inner = mended.inner
+    assert inner is not None
+    location = inner.location
+    if mended.pristine is not None and not own_config.is_as_recorded(location, mended.pristine):
+        own_config.write(location, mended.pristine)
+    told = _begun(inner, run)
+    own_config.guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
+    if mended.recreated or mended.pristine is None:
+        pristine.record(inner)
+
+
+def unlock(location: Location, ref: str) -> None:
+    """Remove the locks that killed processes left in a run's worktree and on its branch `ref` (full name): ours, and
+    git's where nobody who is alive can have them."""
+    locks.remove_stale(location)
+    places = [location.root, location.git_dir, location.common_dir, place.top_of(location)]
+    for path in _lock_files(location, ref):
+        if os.path.lexists(path) and processes.why_not_stale(path, places) is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _lock_files(location: Location, ref: str) -> list[str]:
+    """Where git's locks would be that are in the way of a rollback."""
+    names = [os.path.join(location.git_dir, name) for name in ("index", "HEAD", "config.worktree")]
+    names += [os.path.join(location.common_dir, name) for name in (ref, "packed-refs")]
+    return [name + ".lock" for name in names]
+
+
+class _Damaged(Exception):
+    """It would have to be mended, and nothing is to be changed."""
+
+
+class _Mending:
+    def __init__(self, context: Context, run: WorkspaceContext, *, dry_run: bool) -> None:
+        self.context = context
+        self.run = run
+        self.dry_run = dry_run
+        self.common = context.location.common_dir
+        self.id = worktree_id(run.run_id)
+        self.ref = place.HEADS + run.branch_name
+        self.found = Mended()
+        self.empty = False  # its folder had to be made
+        self.location: Location
+
+    def run_(self, goal: str) -> Mended:
+        try:
+            with worktrees.turn(self.context.location):
+                git_dir = self._entry()
+                root = self._folder(git_dir)
+                if git_dir is None:
+                    git_dir = self._make_entry(root)
+                self.location = Location(root, git_dir, self.common)
+                self._connect()
+                self._guests()
+                self._own_folder()
+                self._record()
+                self._locks()
+                self._branch()
+                self._head()
+            self.found.pristine = pristine.read(self.location)
+            self._index()
+            self._configuration()
+            self._fill()
+        except _Damaged:
+            self.found.recreated = True
+            return self.found
+        self.found.inner = self._inner()
+        if not self.dry_run:
+            self._interrupted(goal)
+        return self.found
+
+    # -- small things ----------------------------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        """Something is about to be mended."""
+        if self.dry_run:
+            raise _Damaged
+
+    def _lost(self, path: str, reason: str) -> None:
+        self.found.not_saved.append(Skipped(path, reason))
+
+    def _keep(self, path: str, what: str) -> str:
+        """Put a file or folder aside, in the worktree's git directory; where it is then."""
+        folder = locks.own_folder(os.path.join(self.location.git_dir, "agentos"))
+        folder = locks.own_folder(os.path.join(folder, "kept"))
+        target = os.path.join(folder, f"{what}-{heads.stamp()}-{os.urandom(2).hex()}")
+        shutil.move(path, target)
+        return target
+
+    # -- the folder and the entry ----------------------------------------------------------------------------------
+
+    def _entry(self) -> str | None:
+        """git's entry of the worktree, by its id or else by its folder; None where there is none."""
+        entries = list(record.entries(self.common))
+        for git_dir in entries:
+            if record.id_of(git_dir) == self.id:
+                return git_dir
+        for git_dir in entries:
+            # What we had written into it is gone.
+            named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
+            if named and record.id_of(git_dir) is None and record.known_root(git_dir) == self.run.worktree_path:
+                return git_dir
+        return None
+
+    def _folder(self, git_dir: str | None) -> str:
+        """Where the worktree's folder is; one is there afterwards."""
+        root = self.run.worktree_path
+        if git_dir is not None:
+            moved = record.known_root(git_dir)
+            if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
+                return os.path.realpath(moved)
+        if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
+            self._aside(root, "something else stood in the place of the worktree's folder")
+        elif os.path.isdir(root) and self._is_foreign(root, git_dir):
+            self._aside(root, "another worktree stood in the place of this one's folder")
+        if not os.path.lexists(root):
+            self._touch()
+            self.found.recreated = self.empty = True
+            self._lost(root, "the folder was missing: what was in no commit and not staged could not be saved")
+            os.makedirs(root)
+        return root
+
+    def _is_foreign(self, root: str, git_dir: str | None) -> bool:
+        """Whether the folder is a living worktree, by an entry of its own that says so too."""
+        target = end.pointed_at(root)
+        if target is None or not os.path.isdir(target) or git_dir == target:
+            return False
+        return record.known_root(target) == root and record.id_of(target) != self.id
+
+    def _aside(self, path: str, why: str) -> None:
+        """Move what stands in the folder's place out of the way, beside it; links are not followed."""
+        self._touch()
+        target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
+        foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
+        os.rename(path, target)
+        if foreign is not None and record.known_root(foreign) == path:
+            repair.connect(foreign, target)
+        self._lost(path, f"{why}: it is at '{target}' now")
+
+    def _make_entry(self, root: str) -> str:
+        """An entry for the folder, on the run's branch."""
+        self._touch()
+        self.found.recreated = True
+        self._lost("HEAD, index", "git's entry of the worktree was missing: what it knew could not be saved")
+        folder = os.path.join(self.common, "worktrees")
+        os.makedirs(folder, exist_ok=True)
+        name = base = os.path.basename(root)
+        n = 0
+        while os.path.lexists(os.path.join(folder, name)):
+            n += 1
+            name = f"{base}{n}"
+        git_dir = os.path.join(folder, name)
+        os.mkdir(git_dir)
+        record.put(os.path.join(git_dir, "commondir"), "../..\n")
+        record.put(os.path.join(git_dir, "HEAD"), f"ref: {self.ref}\n")
+        record.put(os.path.join(git_dir, "gitdir"), os.path.join(root, ".git") + "\n")
+        record.name(git_dir, self.id)
+        return git_dir
+
+    def _connect(self) -> None:
+        """The folder and the entry know each other, and the entry its repository."""
+        location = self.location
+        dot_git = os.path.join(location.root, ".git")
+        if os.path.islink(dot_git) or os.path.isdir(dot_git):
+            self._touch()
+            kept = self._keep(dot_git, "dot-git")
+            self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
+        if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
+            self._touch()
+            repair.connect(location.git_dir, location.root)
+        common = os.path.join(location.git_dir, "commondir")
+        with contextlib.suppress(OSError), open(common, "rb") as file:
+            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
+            if os.path.realpath(there) == os.path.realpath(location.common_dir):
+                return
+        self._touch()
+        record.put(common, "../..\n")
+
+    def _guests(self) -> None:
+        """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
+        holds them."""
+        for git_dir in record.entries(self.common):
+            root = record.known_root(git_dir)
+            if git_dir == self.location.git_dir or root is None or not end.below(root, self.location.root):
+                continue
+            if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
+                self._touch()
+                target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
+                os.rename(root, target)
+                repair.connect(git_dir, target)
+                self._lost(root, f"another worktree of this repository: it is at '{target}' now")
+
+    def _own_folder(self) -> None:
+        """Our own folder in the worktree is one: what else has its name is put aside."""
+        path = os.path.join(self.location.root, ".agentos")
+        if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
+            self._touch()
+            kept = self._keep(path, "dot-agentos")
+            self._lost(path, f"it was no folder: it is at '{kept}' now")
+        if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
+            with contextlib.suppress(AgentosError):
+                place_of_database.ensure_folder(self.location.root)  # git would see it otherwise
+
+    def _record(self) -> None:
+        """The worktree is on record as the run's."""
+        git_dir = self.location.git_dir
+        with contextlib.suppress(AgentosError):
+            known = record.read(git_dir)
+            if known is not None and known.id == self.id and record.id_of(git_dir) == self.id:
+                return
+        self._touch()
+        run, told = self.run, _begun(self.context, self.run)
+        made = Record(
+            id=self.id,
+            branch=run.branch_name,
+            path=run.worktree_path,
+            base_ref=run.base_ref,
+            base_sha=run.base_sha,
+            created_at=run.created_at,
+            created_by=self.context.agent,
+            task=run.task_id,
+            protected=[str(each) for each in told.get("protected") or ()],
+            run_id=run.run_id,
+        )
+        record.write(git_dir, made)
+
+    # -- what git keeps in the entry -------------------------------------------------------------------------------
+
+    def _locks(self) -> None:
+        if self.dry_run and any(os.path.lexists(path) for path in _lock_files(self.location, self.ref)):
+            raise _Damaged
+        if not self.dry_run:
+            unlock(self.location, self.ref)
+            locks.remove_scratch(self.location)
+            journal.remove_unfinished(self.location)
+
+    def _branch(self) -> None:
+        """The run's branch can be read, or is not there."""
+        path = os.path.join(self.location.common_dir, self.ref)
+        try:
+            present = refs.resolve(self.location, self.ref)
+            if present is None or self._has(present):
+                return
+            reason = f"it led to {present[:8]}, which is not there"
+        except RepositoryError:
+            reason = "it could not be read"
+        self._touch()
+        if os.path.isfile(path) and not os.path.islink(path):
+            kept = self._keep(path, "branch")
+            self._lost(self.ref, f"{reason}: the file is at '{kept}' now")
+        present = refs.resolve(self.location, self.ref)
+        if present is not None and not self._has(present):
+            refs.drop(self.location, self.ref, present)
+        self.found.commits += self._last_commits()
+
+    def _head(self) -> None:
+        """HEAD leads to a branch, or to a commit that is there."""
+        path = os.path.join(self.location.git_dir, "HEAD")
+        try:
+            found = refs.read_head(self.location)
+            valid = found.ref is None or found.ref.startswith(place.HEADS)
+            if valid and (found.commit is None or self._has(found.commit)):
+                return
+            reason = "it led to a commit that is not there"
+        except (AgentosError, OSError):
+            reason = "it could not be read"
+        self._touch()
+        if os.path.lexists(path):
+            kept = self._keep(path, "HEAD")
+            self._lost("HEAD", f"{reason}: the file is at '{kept}' now")
+        else:
+            self._lost("HEAD", _LOST)
+        record.put(path, f"ref: {self.ref}\n")
+        self.found.commits += self._last_commits()
+
+    def _index(self) -> None:
+        """git can read the index."""
+        path = os.path.join(self.location.git_dir, "index")
+        env = self.location.environment()
+        if os.path.isfile(path) and not os.path.islink(path):
+            with contextlib.suppress(GitCommandError):
+                process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
+                return
+            self._touch()
+            kept = self._keep(path, "index")
+            self._lost("index", f"git could not read it: the file is at '{kept}' now")
+        else:
+            self._touch()
+            if os.path.lexists(path):
+                self._keep(path, "index")
+            self._lost("index", _LOST)
+        if self.found.pristine is not None:
+            # Entries that are as they were made keep their stat data: nobody has to read their files.
+            shutil.copyfile(self.found.pristine.copy, path)
+            with contextlib.suppress(GitCommandError):
+                process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
+                os.utime(path, (0, 0))  # every entry may be younger than this file: none is taken on trust
+                return
+            os.unlink(path)
+            self.found.pristine = None
+        commit = refs.read_head(self.location).commit or self.run.base_sha
+        process.run(["read-tree", commit], cwd=self.location.root, env=env)
+
+    def _fill(self) -> None:
+        """A missing folder says nothing: its files are taken to have been as the index has them."""
+        if self.empty:
+            args = ["checkout-index", "--all", "--force", "--quiet", "--index"]
+            with contextlib.suppress(GitCommandError):  # a filter fails, or conflicts are left out
+                process.run(args, cwd=self.location.root, env=self.location.environment())
+
+    def _has(self, commit: str) -> bool:
+        try:
+            return self.context.repository.read(commit)[0] == "commit"
+        except (MissingObjectsError, RepositoryError):
+            return False
+
+    def _last_commits(self) -> list[str]:
+        """Where the reflogs last saw the branch and HEAD."""
+        found = []
+        for folder, name in ((self.location.common_dir, self.ref), (self.location.git_dir, "HEAD")):
+            with contextlib.suppress(OSError), open(os.path.join(folder, "logs", name), "rb") as file:
+                lines = file.read().splitlines()
+                oid = lines[-1].split(b" ")[1].decode("ascii", "replace") if lines else ""
+                if len(oid) == 40 and oid.strip("0") and self._has(oid):
+                    found.append(oid)
+        return found
+
+    # -- its configuration, and commands that were killed ----------------------------------------------------------
+
+    def _configuration(self) -> None:
+        """The worktree's own settings as they were made: what is read and written from here on obeys them. Those of a
+        sparse checkout are state, and for the rollback itself to change."""
+        known = self.found.pristine
+        if known is None or self.dry_run or own_config.is_as_recorded(self.location, known):
+            return
+        sparse = own_config.sparse_settings(self.location)
+        if os.path.lexists(own_config.path_of(self.location)):
+            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+            self._lost("config.worktree", f"it was edited, and is at '{kept}' now")
+        own_config.write(self.location, known)
+        own_config.put(self.location, sparse)
+
+    def _inner(self) -> Context:
+        managed = record.read(self.location.git_dir)
+        assert managed is not None
+        there = Managed(managed, self.location.git_dir, self.location.root, self.common)
+        return end.inner_context(self.context, there)
+
+    def _interrupted(self, goal: str) -> None:
+        inner = self.found.inner
+        if inner is None or not finish.is_interrupted(self.location):
+            return
+        settled, self.found.finished = finish.finish(inner, self.run, goal)
+        if not settled:
+            kept = self._keep(finish.path_of(self.location), "journal")
+            self._lost("journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now")
+
+
+def _leads_to(root: str, git_dir: str) -> bool:
+    target = end.pointed_at(root) if not os.path.islink(os.path.join(root, ".git")) else None
+    return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
+
+
+def _is_on(git_dir: str, ref: str) -> bool:
+    with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
+        return file.read().strip() == os.fsencode("ref: " + ref)
+    return False
+
+
+def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
+    """What was said when the run began; nothing where that is not on record any more."""
+    with contextlib.suppress(AgentosError, OSError):
+        for each in evidence.find(context.location, run.run_id).events():
+            if each["event"] == "begun":
+                return each
+    return {}
