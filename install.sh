@@ -14,7 +14,7 @@ set -eu
 
 MIN_GIT='2.38'
 MIN_PYTHON='3.11'
-EXECUTABLES='git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree'
+EXECUTABLES='git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-rollback git-agentos-worktree'
 
 usage() {
     cat <<'USAGE'
@@ -306,7 +306,11 @@ install() {
     trap - EXIT
 
     say "$verb git-agentos $version on Python $python_is and git $git_is, in $(($(date +%s) - started)) s:"
-    say "  commands     $(short "$bin")/git-agentos (-checkpoint, -restore)"
+    others=''
+    for name in $EXECUTABLES; do
+        [ "$name" = git-agentos ] || others="$others${others:+, }${name#git-agentos}"
+    done
+    say "  commands     $(short "$bin")/git-agentos ($others)"
     say "  man pages    $(short "$man") ($pages)"
     say "  completions  bash, zsh, fish, in $(short "$data")"
     advise

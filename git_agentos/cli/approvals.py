@@ -1,12 +1,11 @@
 """`git agentos approvals`: what agents may not do without being asked about, and the answers."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from git_agentos.cli import text_approvals
+from git_agentos.cli import permission, text_approvals
 from git_agentos.cli.common import Invocation, command
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def grant(run: Invocation, request: Request) -> None:
     from git_agentos.guard.approval import approvals as domain
 
     workspace = run.workspace()
-    by = _require(run, workspace, "granting")
+    by = permission.require(run, workspace.context.location, "granting")
     found = domain.grant(_store(workspace, make=True), request, by=by)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
 
@@ -84,7 +83,7 @@ def deny(
     from git_agentos.guard.approval import approvals as domain
 
     workspace = run.workspace()
-    by = _require(run, workspace, "denying")
+    by = permission.require(run, workspace.context.location, "denying")
     found = domain.deny(_store(workspace, make=True), request, by=by, note=message)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
 
@@ -96,15 +95,3 @@ def _store(workspace: "Workspace", *, make: bool) -> "Store":
     location = workspace.context.location
     expiry = settings.read(location.root, os.environ).approval_expiry
     return domain.store(location.common_dir, os.environ, expiry=expiry, make=make)
-
-
-def _require(run: Invocation, workspace: "Workspace", what: str) -> str:
-    """Refuse where an agent asks, or nobody who could be a person."""
-    from git_agentos.guard import identity, settings
-    from git_agentos.guard.approval import authority
-
-    location = workspace.context.location
-    who = identity.who(os.environ, identity.git_dir_of(os.getcwd()), os.getpid(), run.agent)
-    known = settings.read(location.root, os.environ)
-    terminal = sys.stdin is not None and sys.stdin.isatty()
-    return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what)

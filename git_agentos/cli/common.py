@@ -5,6 +5,7 @@ line, before and after the subcommand's name; the function itself gets an `Invoc
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec
 
@@ -126,6 +127,11 @@ def number(limit: str | None) -> int | None:
     if limit is None or (limit.isascii() and limit.isdigit()):
         return None if limit is None else int(limit)
     raise UsageError(f"-n takes a number, not '{limit}'")
+
+
+def has_runs(workspace: "Workspace") -> bool:
+    """Whether there was ever a run in the repository; where there was none, nothing of runs is loaded."""
+    return os.path.isdir(os.path.join(workspace.context.location.shared_state_dir, "runs"))
 
 
 # Options that several commands share.

@@ -41,7 +41,7 @@ def kind_of(option: tree.Option) -> str:
     """What an option's value is: `trigger`, `agent`, `path`, or `text` for what nobody can guess."""
     if "--trigger" in option.names:
         return "trigger"
-    if option.names[0] in ("--agent", "--as", "--source"):
+    if option.names[0] in ("--agent", "--as", "--source") and option.metavar != "COMMAND":
         return "agent"
     return "path" if option.metavar == "PATH" else "text"
 
@@ -53,7 +53,7 @@ def kinds_of(command_: tree.Command) -> list[str]:
     if command_.path[:1] == ("worktree",):
         return ["worktree"] if arguments and command_.path[-1] != "create" else []
     known = {"ID": "id", "ID2": "id", "ID:PATH": "id", "PATH": "path", "COMMIT": "commit", "SHELL": "shell"}
-    known |= {"SOURCE": "worktree", "AGENT": "agent"}
+    known |= {"SOURCE": "worktree", "AGENT": "agent", "RUN": "run"}
     return list(dict.fromkeys(known[each.metavar] for each in arguments if each.metavar in known))
 
 
@@ -77,6 +77,7 @@ def _triggers() -> str:
 
 _IDS = "git-agentos checkpoint list -q -n 50 2>/dev/null; echo latest"
 _WORKTREES = "git-agentos worktree list -q 2>/dev/null"
+_RUNS = "git-agentos run list -q 2>/dev/null"
 _AGENTS = "git for-each-ref --format='%(refname:lstrip=3)' refs/agentos/timelines/ 2>/dev/null"
 _COMMITS = "git for-each-ref --format='%(refname:short)' refs/heads refs/remotes refs/tags 2>/dev/null"
 
@@ -134,7 +135,7 @@ _git_agentos ()
 	__gitcomp_nl "$(__git_agentos_offer)"
 }
 
-# And for 'git agentos-checkpoint', 'git agentos-restore', 'git agentos-worktree'.
+# And for 'git agentos-checkpoint' and the other executables.
 _git_agentos_checkpoint ()
 {
 	local __git_agentos_path=checkpoint __git_agentos_kind
@@ -145,6 +146,13 @@ _git_agentos_checkpoint ()
 _git_agentos_restore ()
 {
 	local __git_agentos_path=restore __git_agentos_kind
+	__git_agentos_walk 2
+	__gitcomp_nl "$(__git_agentos_offer)"
+}
+
+_git_agentos_rollback ()
+{
+	local __git_agentos_path=rollback __git_agentos_kind
 	__git_agentos_walk 2
 	__gitcomp_nl "$(__git_agentos_offer)"
 }
@@ -173,7 +181,7 @@ __git_agentos_main ()
 }
 
 complete -o bashdefault -o default -F __git_agentos_main \
-	git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree
+	git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-rollback git-agentos-worktree
 """
 
 
@@ -194,6 +202,7 @@ def _bash() -> str:
             offers += {
                 "id": [_IDS],
                 "worktree": [_WORKTREES],
+                "run": [_RUNS],
                 "agent": [_AGENTS],
                 "commit": [_COMMITS],
                 "shell": ["printf '%s\\n' bash zsh fish"],
@@ -203,7 +212,7 @@ def _bash() -> str:
     return _fill(_BASH, WALK=walk, OPTIONS=options, WORDS=words)
 
 
-_ZSH = r"""#compdef git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-worktree
+_ZSH = r"""#compdef git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-rollback git-agentos-worktree
 # zsh completion for git-agentos; made by 'git agentos completion zsh'
 #
 # The name of this function makes 'git agentos' work with zsh's own completion of git, too.
@@ -228,6 +237,13 @@ __git_agentos_worktrees ()
 	local -a worktrees
 	worktrees=(${(f)"$(@WORKTREES@)"})
 	compadd -a worktrees
+}
+
+__git_agentos_runs ()
+{
+	local -a runs
+	runs=(${(f)"$(@RUNS@)"})
+	compadd -a runs
 }
 
 __git_agentos_agents ()
@@ -285,6 +301,7 @@ def _zsh() -> str:
     sources = {
         "id": "__git_agentos_ids",
         "worktree": "__git_agentos_worktrees",
+        "run": "__git_agentos_runs",
         "agent": "__git_agentos_agents",
         "commit": "__git_agentos_commits",
         "path": "_files",
@@ -346,6 +363,10 @@ function __git_agentos_worktrees
     @WORKTREES@
 end
 
+function __git_agentos_runs
+    @RUNS@
+end
+
 function __git_agentos_agents
     @AGENTS@
 end
@@ -377,7 +398,7 @@ def _fish() -> str:
             cases = " ".join(f"'{path},{name}'" for name in option.names)
             walk.append(f"            case {cases}\n                set skip 1")
         lines += _fish_lines("git-agentos", each)
-        if each.path[:1] in (("checkpoint",), ("restore",), ("worktree",)):
+        if each.path[:1] in (("checkpoint",), ("restore",), ("rollback",), ("worktree",)):
             lines += _fish_lines(f"git-agentos-{each.path[0]}", each)
     return _fill(_FISH, WALK=walk, WORDS=lines)
 
@@ -390,6 +411,7 @@ def _fish_lines(program: str, at: tree.Command) -> list[str]:
     sources = {
         "id": "(__git_agentos_ids)",
         "worktree": "(__git_agentos_worktrees)",
+        "run": "(__git_agentos_runs)",
         "agent": "(__git_agentos_agents)",
         "commit": "(__git_agentos_commits)",
         "shell": "bash zsh fish",
@@ -420,6 +442,7 @@ def _fill(template: str, **parts: list[str]) -> str:
         template = template.replace(f"@{name}@", "\n".join(lines))
     for name, text in (
         ("WORKTREES", _WORKTREES),
+        ("RUNS", _RUNS),
         ("AGENTS", _AGENTS),
         ("COMMITS", _COMMITS),
         ("TRIGGERS", _triggers()),

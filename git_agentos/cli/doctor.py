@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from git_agentos.cli import text
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli.common import Invocation, command, has_runs
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,12 @@ def doctor(
     Says what to do about each finding; --fix does it where nothing can be lost. The exit code is 1 while an
     error or a warning stands.
     """
-    found = run.workspace().doctor(fix=fix)
+    workspace = run.workspace()
+    found = workspace.doctor(fix=fix)
+    if has_runs(workspace):
+        from git_agentos.run import doctor as runs
+
+        found = (*found, *runs.examine(workspace.context))
     run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in found):
         raise typer.Exit(1)

@@ -12,8 +12,12 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError
+
+if TYPE_CHECKING:
+    from git_agentos.run.record.events import Step
 
 
 def document(kind: str, fields: object) -> dict[str, object]:
@@ -48,6 +52,13 @@ def contents(result: object, content: bytes) -> dict[str, object]:
     del fields["content"]
     fields["content_base64"] = base64.b64encode(content).decode("ascii")
     return fields
+
+
+def step_log(step: Step, out: bytes, err: bytes) -> dict[str, object]:
+    """One of the `logs` of a `run-logs`: which step, and what it said, as text."""
+    fields = {name: getattr(step, name) for name in ("n", "kind", "attempt", "command", "outcome", "exit_code")}
+    said = {"stdout": out.decode("utf-8", "surrogateescape"), "stderr": err.decode("utf-8", "surrogateescape")}
+    return {**fields, **said}
 
 
 def plain(value: object) -> object:

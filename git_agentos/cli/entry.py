@@ -48,6 +48,12 @@ def restore() -> NoReturn:
     _leave(run(_under("restore", sys.argv[1:])))
 
 
+def rollback() -> NoReturn:
+    """`git-agentos-rollback`."""
+    _start()
+    _leave(run(_under("rollback", sys.argv[1:])))
+
+
 def worktree() -> NoReturn:
     """`git-agentos-worktree`."""
     _start()

@@ -57,6 +57,7 @@ class Output:
     stderr: TextIO | None
     json: bool = False
     quiet: bool = False
+    _passing: bool = False
 
     @classmethod
     def standard(cls, *, json: bool = False) -> Output:
@@ -130,6 +131,34 @@ class Output:
             warnings.showwarning = show
             yield
 
+    def columns(self) -> int | None:
+        """How wide the terminal is that progress is shown on; None where stderr is none that can overwrite a line."""
+        if self.stderr is None or not self.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            return None
+        try:
+            return os.get_terminal_size(self.stderr.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
+
+    def progress(self, line: str, *, passing: bool = False) -> None:
+        """Say how it goes, on stderr, where neither a document nor ids alone were asked for.
+
+        A `passing` line is overwritten by the next that is said there.
+        """
+        if self.json or self.quiet:
+            return
+        self._talk(line if passing else f"{line}\n")
+        self._passing = passing
+
+    def settle(self) -> None:
+        """Erase a passing line that is still there: what comes next may go to stdout."""
+        if self._passing:
+            self._talk("")
+
+    def style(self) -> Style:
+        """How what goes to stderr is to be worded."""
+        return _style(self.stderr)
+
     def is_read(self) -> bool:
         """Whether anybody still reads stdout, as far as can be told: the other end of a pipe may be gone."""
         if self.stdout is None:
@@ -163,6 +192,8 @@ class Output:
     def _talk(self, text: str) -> None:
         if self.stderr is None:
             return
+        # A line that was only to be seen in passing gives way: back to its beginning, and erase it.
+        text, self._passing = ("\r\x1b[K" if self._passing else "") + text, False
         try:
             _put(self.stderr, text)
         except OSError:

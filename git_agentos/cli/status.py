@@ -3,7 +3,7 @@
 import typer
 
 from git_agentos.cli import text
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli.common import Invocation, command, has_runs
 
 
 def register(app: typer.Typer) -> None:
@@ -17,5 +17,11 @@ def status(run: Invocation) -> None:
 
     The agent, the branch, how much is changed, the last checkpoint, and whether anything waits to be finished.
     """
-    now = run.workspace().status()
-    run.output.show("status", now, lambda style: text.status(now, style))
+    workspace = run.workspace()
+    now = workspace.status()
+    runs: list[str] = []
+    if has_runs(workspace):
+        from git_agentos.run import doctor
+
+        runs = doctor.interrupted(workspace.context)
+    run.output.show("status", {**vars(now), "interrupted_runs": runs}, lambda style: text.status(now, style, runs))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -103,13 +104,17 @@ def shown(one: Checkpoint, style: Style) -> Text:
 
 
 def difference(found: Diff, style: Style, *, stat: bool) -> Text:
-    """`checkpoint diff`: the patch byte for byte, made safe and coloured on a terminal; or its statistics."""
+    """`checkpoint diff`; the paths alone under -q."""
+    return replace(patch(found.patch, style, stat=stat), brief=_lines(quote.path(each.path) for each in found.files))
+
+
+def patch(data: bytes, style: Style, *, stat: bool) -> Text:
+    """A patch byte for byte, made safe and coloured on a terminal; or its statistics."""
     if stat:
-        return Text(_stat(found.patch), _lines(quote.path(each.path) for each in found.files))
+        return Text(_stat(data), None)
     if not style.terminal:
-        return Text(found.patch, _lines(quote.path(each.path) for each in found.files))
-    lines = quote.contents(found.patch).split("\n")
-    return Text("\n".join(_paint_patch(lines, style)), _lines(quote.path(each.path) for each in found.files))
+        return Text(data, None)
+    return Text("\n".join(_paint_patch(quote.contents(data).split("\n"), style)), None)
 
 
 def contents(file: FileContent, style: Style) -> Text:
@@ -130,7 +135,10 @@ def restored(done: Restoration, *, kept_branch: bool = False, elsewhere: bool = 
         return Text(_lines(lines), short(done.saved) + "\n" if done.saved else "", warnings=_not_touched(done.skipped))
     if done.dry_run:
         return _planned(done, f"restore checkpoint {target}")
-    lines = [f"Restored checkpoint {target}: {_changes(done)}.", _whereabouts(done.branch, done.head, kept_branch)]
+    lines = [
+        f"Restored checkpoint {target}: {changes(done.changed, done.removed)}.",
+        _whereabouts(done.branch, done.head, kept_branch),
+    ]
     return _gone_back(done, lines, "comes back to it")
 
 
@@ -140,7 +148,7 @@ def undone(done: Restoration) -> Text:
     if done.dry_run:
         return _planned(done, f"go back to checkpoint {target}")
     lines = [
-        f"Undone: this is the state of checkpoint {target} again ({_changes(done)}).",
+        f"Undone: this is the state of checkpoint {target} again ({changes(done.changed, done.removed)}).",
         _whereabouts(done.branch, done.head, False),
     ]
     return _gone_back(done, lines, "once more comes back to it")
@@ -190,8 +198,8 @@ def picked(done: Pick) -> Text:
     )
 
 
-def status(now: Status, style: Style) -> Text:
-    """`status`."""
+def status(now: Status, style: Style, runs: Sequence[str] = ()) -> Text:
+    """`status`; `runs` are those that were interrupted."""
     branch = f"on branch '{quote.line(now.branch)}'" if now.branch else "HEAD detached"
     at = f" at commit {short(now.commit)}" if now.commit else ", no commit yet"
     lines = [f"Agent '{quote.line(now.agent)}', {branch}{at}", f"Worktree: {quote.path(now.worktree_path)}"]
@@ -223,6 +231,11 @@ def status(now: Status, style: Style) -> Text:
         names = ", ".join(quote.line(each) for each in now.interrupted_worktrees)
         lines.append(style.paint("red", f"Interrupted: a command on the worktree {names}"))
         hints.append("'git agentos worktree repair' finishes it or takes it back; nothing is lost")
+    if runs:
+        lines.append(style.paint("red", f"Interrupted: {count(len(runs), 'run')}: {', '.join(runs)}"))
+        hints.append(
+            f"'git agentos run resume {runs[0]}' goes on with it, 'git agentos rollback {runs[0]}' takes it back"
+        )
     return Text(_lines(lines), hints=tuple(hints))
 
 
@@ -293,9 +306,10 @@ def _contents(made: Checkpoint) -> str:
     return ", ".join(parts) or "no changes"
 
 
-def _changes(done: Restoration) -> str:
-    parts = [f"{count(len(done.changed), 'path')} written"] if done.changed else []
-    parts += [f"{len(done.removed)} removed"] if done.removed else []
+def changes(changed: Sequence[str], removed: Sequence[str]) -> str:
+    """What became of files, in a few words."""
+    parts = [f"{count(len(changed), 'path')} written"] if changed else []
+    parts += [f"{len(removed)} removed"] if removed else []
     return ", ".join(parts) or "no file had to change"
 
 
@@ -316,7 +330,7 @@ def _gone_back(done: Restoration, lines: list[str], back: str) -> Text:
 
 
 def _planned(done: Restoration, what: str) -> Text:
-    lines = [f"Would {what}: {_changes(done)}."]
+    lines = [f"Would {what}: {changes(done.changed, done.removed)}."]
     lines += [f"  write   {quote.path(path)}" for path in done.changed]
     lines += [f"  remove  {quote.path(path)}" for path in done.removed]
     if done.branch:

@@ -205,13 +205,13 @@ def _not_merged(done: Merge, style: Style, warnings: tuple[str, ...]) -> Text:
     lines = [f"Not merged into '{quote.line(done.target)}': there are conflicts. Nothing was changed."]
     for each in done.conflicts:
         lines.append(f"{style.paint('red', 'conflict')} of {quote.line(each.b)} with {quote.line(each.a)}:")
-        lines += _files(each.files)
-    files = dict.fromkeys(quote.path(path) for each in done.conflicts for path in each.files)
+        lines += files(each.files)
+    paths = dict.fromkeys(quote.path(path) for each in done.conflicts for path in each.files)
     hints = (
         f"have one of them resolve it in its worktree ('git merge {quote.line(done.target)}'), then try again",
         "'git agentos worktree conflicts' tells in which order to merge",
     )
-    return Text("".join(f"{line}\n" for line in lines), "".join(f"{path}\n" for path in files), (), warnings, hints)
+    return Text("".join(f"{line}\n" for line in lines), "".join(f"{path}\n" for path in paths), (), warnings, hints)
 
 
 def conflicts(found: Conflicts, style: Style) -> Text:
@@ -225,14 +225,15 @@ def conflicts(found: Conflicts, style: Style) -> Text:
     lines = [f"{len(found.pairs)} of {count * (count - 1) // 2} pairs conflict:"]
     for each in found.pairs:
         lines.append(f"{style.paint('red', each.a)} with {style.paint('red', each.b)}:")
-        lines += _files(each.files)
+        lines += files(each.files)
     lines.append(f"Merge in this order: {', '.join(found.order)}")
     return Text("".join(f"{line}\n" for line in lines), order)
 
 
-def _files(files: Sequence[str]) -> list[str]:
-    lines = [f"    {quote.path(path)}" for path in files[:_MOST_FILES]]
-    return lines if len(files) <= _MOST_FILES else [*lines, f"    and {len(files) - _MOST_FILES} more"]
+def files(paths: Sequence[str]) -> list[str]:
+    """Paths in conflict, a line each, as far as one wants to read them."""
+    lines = [f"    {quote.path(path)}" for path in paths[:_MOST_FILES]]
+    return lines if len(paths) <= _MOST_FILES else [*lines, f"    and {len(paths) - _MOST_FILES} more"]
 
 
 def _paths(number: int) -> str:

@@ -1,0 +1,217 @@
+"""`git agentos run`: start, resume, cancel, accept."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from git_agentos.cli import permission, text_run
+from git_agentos.cli.common import Invocation, command
+from git_agentos.errors import ConflictError, UsageError
+
+if TYPE_CHECKING:
+    from git_agentos.run.kernel.spec import RunSpec
+    from git_agentos.run.record.events import Run
+
+RunId = Annotated[str, typer.Argument(metavar="RUN")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("start")(start)
+    group.command("resume")(resume)
+    group.command("cancel")(cancel)
+    group.command("accept")(accept)
+
+
+@command
+def start(
+    run: Invocation,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="What it is for, in your tracker.", show_default=False)
+    ] = None,
+    from_ref: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="REF", help="Begin at this commit, not at agentos.runBase or HEAD.", show_default=False
+        ),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent", metavar="COMMAND", help="The agent: shell text, run in the worktree.", show_default=False
+        ),
+    ] = None,
+    validate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--validate",
+            metavar="COMMAND",
+            help="Exits with 0 where the work is good; may be repeated, and all have to.",
+            show_default=False,
+        ),
+    ] = None,
+    max_attempts: Annotated[
+        str | None,
+        typer.Option("--max-attempts", metavar="N", help="Try at most N times; 1 by default.", show_default=False),
+    ] = None,
+    on_failure: Annotated[
+        str | None,
+        typer.Option(
+            "--on-failure",
+            metavar="WHAT",
+            help="'rollback': take everything back where it fails; 'keep', the default: leave it.",
+            show_default=False,
+        ),
+    ] = None,
+    retry_from: Annotated[
+        str | None,
+        typer.Option(
+            "--retry-from",
+            metavar="WHERE",
+            help="Try again from 'here', the default, or from 'pre_run'.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout", metavar="TIME", help="End a command that takes longer: 90s, 30m, 2h.", show_default=False
+        ),
+    ] = None,
+    protected: Annotated[
+        str | None,
+        typer.Option(
+            "--protected",
+            metavar="PATTERNS",
+            help="Branches that it must not touch: 'main,release/*'.",
+            show_default=False,
+        ),
+    ] = None,
+    guard: Annotated[bool | None, typer.Option("--guard/--no-guard", help="Guard it, which is the default.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--id", metavar="RUN", help="What to call the run.", show_default=False)
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="PATH", help="Take it from this file in TOML; options win.", show_default=False),
+    ] = None,
+) -> None:
+    """Run an agent in a worktree of its own, and validate its work.
+
+    The branch is 'agentos/run-RUN', at a commit: what --from names, else agentos.runBase, else HEAD. A checkpoint is
+    taken before and after each step; exit codes and the diff decide how it went. A failed attempt is followed by the
+    next, which finds in the file that AGENTOS_FEEDBACK_FILE names what was wrong. No protected branch is touched.
+
+    The exit code is 0 where the run passed, 1 where it failed, 130 where it was interrupted.
+    """
+    from git_agentos.run.kernel import kernel
+
+    spec = _spec(
+        run,
+        file,
+        agent or [],
+        validate or [],
+        task=task,
+        base_ref=from_ref,
+        max_attempts=max_attempts,
+        on_failure=on_failure,
+        retry_from=retry_from,
+        timeout=timeout,
+        protected=protected,
+        guard=guard,
+        run_id=run_id,
+    )
+    if not spec.guard:
+        permission.ask(run, "run", "start", "--no-guard")
+    context = run.workspace().context
+    with _progress(run) as watcher:
+        ended = kernel.start(context, spec, watcher)
+    _end(run, ended)
+
+
+@command
+def resume(run: Invocation, run_id: RunId) -> None:
+    """Go on with an interrupted run, at the step that it was in.
+
+    Its worktree is set to where that step began; what was there is saved first.
+    """
+    from git_agentos.run.kernel import kernel
+
+    permission.ask_unless_own(run, run_id, "run", "resume", run_id)
+    context = run.workspace().context
+    with _progress(run) as watcher:
+        ended = kernel.resume(context, run_id, watcher)
+    _end(run, ended)
+
+
+@command
+def cancel(run: Invocation, run_id: RunId) -> None:
+    """End a run that is at work or interrupted, for good.
+
+    All its processes are ended. Its worktree is left as --on-failure said: with what was done, or taken back.
+    """
+    from git_agentos.run.kernel import kernel
+
+    permission.ask_unless_own(run, run_id, "run", "cancel", run_id)
+    done = kernel.cancel(run.workspace().context, run_id)
+    run.output.show("run", done, lambda _: text_run.ended(done))
+
+
+@command
+def accept(
+    run: Invocation,
+    run_id: RunId,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into", metavar="BRANCH", help="Merge into this branch, not into its base's.", show_default=False
+        ),
+    ] = None,
+    squash: Annotated[bool, typer.Option("--squash", help="Make one commit of everything.")] = False,
+) -> None:
+    """Merge the work of a run that passed into a branch.
+
+    Not for agents. It is merged as 'worktree merge' does, in memory first: with a conflict, the exit code is 4 and
+    nothing was changed. What was validated and not committed is committed on the run's branch. Refuses where validation
+    has not passed, and where the worktree is not as it was validated.
+    """
+    from git_agentos.run import accept as accepting
+
+    context = run.workspace().context
+    permission.require(run, context.location, "accepting a run")
+    done, merged = accepting.accept(context, run_id, into=into, squash=squash)
+    if merged.conflicts:
+        run.output.show("merge", merged, lambda _: text_run.not_accepted(done, merged))
+        raise typer.Exit(ConflictError.exit_code)
+    run.output.show("run", done, lambda style: text_run.accepted(done, merged, style))
+
+
+def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":
+    """What is to be done; of options that were not given, the file or the default decides."""
+    from git_agentos.run.kernel import spec
+
+    given = {name: value for name, value in options.items() if value is not None}
+    attempts = given.get("max_attempts", "")
+    if attempts.isascii() and attempts.isdigit() and len(attempts) < 10:
+        given["max_attempts"] = int(attempts)
+    if file is None:
+        return spec.from_options(agents, validations, **given)
+    for name, commands in (("--agent", agents), ("--validate", validations)):
+        if commands:
+            raise UsageError(f"--file and {name} cannot be used together", "the steps are those of the file")
+    return spec.from_file(os.path.join(run.directory, file), **given)
+
+
+def _progress(run: Invocation) -> Any:
+    from git_agentos.cli.progress import Progress
+
+    return Progress(run.output)
+
+
+def _end(run: Invocation, ended: "Run") -> None:
+    """Show how a run has ended; the exit code says it too."""
+    run.output.show("run", ended, lambda _: text_run.ended(ended))
+    code = {"passed": 0, "accepted": 0, "interrupted": 130}.get(ended.state, 1)
+    if code:
+        raise typer.Exit(code)

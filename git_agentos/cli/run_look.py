@@ -1,0 +1,102 @@
+"""`git agentos run`: list, show, logs, diff, verify."""
+
+from typing import Annotated
+
+import typer
+
+from git_agentos.cli import text_run
+from git_agentos.cli.common import Invocation, command
+from git_agentos.cli.run_do import RunId
+from git_agentos.errors import UsageError
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("list")(list_)
+    group.command("show")(show)
+    group.command("logs")(logs)
+    group.command("diff")(diff)
+    group.command("verify")(verify)
+
+
+@command
+def list_(run: Invocation) -> None:
+    """List the runs of the repository, the newest first."""
+    context = run.workspace().context
+    if run.output.quiet and not run.output.json:
+        # Ids alone, for scripts and completion: nobody has to wait for how each of them went.
+        from git_agentos.run.record import evidence
+
+        found = evidence.ids(context.location)[::-1]
+        run.output.show("run-list", {}, lambda _: text_run.ids(found))
+        return
+    from git_agentos.run.kernel import kernel
+
+    runs = kernel.all_(context)
+    run.output.show("run-list", {"runs": runs}, lambda style: text_run.listing(runs, style))
+
+
+@command
+def show(run: Invocation, run_id: RunId) -> None:
+    """Show how a run stands, and what it did step by step."""
+    from git_agentos.run.kernel import kernel
+
+    found = kernel.show(run.workspace().context, run_id)
+    run.output.show("run", found, lambda style: text_run.details(found, style))
+
+
+@command
+def logs(
+    run: Invocation,
+    run_id: RunId,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="N", help="Only what step N said.", show_default=False)
+    ] = None,
+) -> None:
+    """Print what the agent and the validations of a run said.
+
+    Secrets were taken out before it was written down. Each step's standard output comes before its standard error.
+    """
+    from git_agentos.cli import documents
+    from git_agentos.run.kernel import kernel
+
+    if step is not None and not (step.isascii() and step.isdigit()):
+        raise UsageError(f"--step takes a number, not '{step}'")
+    found = kernel.logs(run.workspace().context, run_id, int(step) if step is not None else None)
+    run.output.show(
+        "run-logs",
+        {"run_id": run_id, "logs": [documents.step_log(*each) for each in found]},
+        lambda style: text_run.logs(found, style),
+    )
+
+
+@command
+def diff(
+    run: Invocation,
+    run_id: RunId,
+    stat: Annotated[bool, typer.Option("--stat", help="Only the paths, and how many lines changed.")] = False,
+) -> None:
+    """Print what a run changed, as a patch.
+
+    From its base to how its worktree stands; of a run that was taken back, to how it stood before that.
+    """
+    from git_agentos.run.kernel import kernel
+
+    found = kernel.diff(run.workspace().context, run_id)
+    fields = {"run_id": run_id, "patch": None if stat else found.decode("utf-8", "surrogateescape")}
+    run.output.show("run-diff", fields, lambda style: text_run.difference(found, style, stat=stat))
+
+
+@command
+def verify(run: Invocation, run_id: RunId) -> None:
+    """Check that the evidence of a run is whole, and was not changed.
+
+    Every file is held against the manifest, the manifest against the run's last checkpoint, and the commits that are
+    named have to exist. The exit code is 1 where something is wrong.
+    """
+    from git_agentos.run.record import evidence
+
+    found = evidence.verify(run.workspace().context, run_id)
+    run.output.show("run-verify", found, lambda style: text_run.verified(found, style))
+    if not found.ok:
+        raise typer.Exit(1)
