@@ -15,6 +15,7 @@ from collections.abc import Callable
 import measure
 import peers
 import rows_guard
+import rows_run
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
 from repositories import Arena, BenchError, Changes, GitDirectory, choose_changes, content, store_size, tree_paths
@@ -618,6 +619,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "conflicts": conflicts,
     "worktree": worktree,
     "guard": rows_guard.guard,
+    "rollback": rows_run.rollback,
 }
 
 

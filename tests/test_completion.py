@@ -24,6 +24,8 @@ SUBCOMMANDS = {
     "recover",
     "pick",
     "worktree",
+    "run",
+    "rollback",
     "log",
     "memory",
     "db",
@@ -92,9 +94,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for shell, place in (
         ("bash", "bash-completion/completions/git-agentos"),
         ("bash", "bash-completion/completions/git-agentos-restore"),
+        ("bash", "bash-completion/completions/git-agentos-rollback"),
         ("bash", "bash-completion/completions/git-agentos-worktree"),
         ("fish", "fish/vendor_completions.d/git-agentos.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-restore.fish"),
+        ("fish", "fish/vendor_completions.d/git-agentos-rollback.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-worktree.fish"),
         ("zsh", "zsh/site-functions/_git-agentos"),
     ):
@@ -173,6 +177,7 @@ def test_subcommands_and_options(ask: Ask, program: str) -> None:
 @pytest.mark.slow
 def test_an_executable_of_its_own(ask: Ask) -> None:
     assert ask("git-agentos-restore --keep") == {"--keep-new"}
+    assert ask("git-agentos-rollback --dry") == {"--dry-run"}
 
 
 @pytest.mark.slow
@@ -192,6 +197,18 @@ def test_ids_of_worktrees_and_of_agents(ask: Ask, repo: Repo, tmp_path: Path) ->
         assert ask(line) == {"dev-001", "dev-002"}, line
     assert ask("git-agentos-worktree path ") == {"dev-001", "dev-002"}
     assert not ask("git-agentos worktree create ") & {"dev-001", "latest"}
+
+
+@pytest.mark.slow
+def test_ids_of_runs(ask: Ask, repo: Repo, tmp_path: Path) -> None:
+    run_ok(repo.path, "run", "start", "--id", "fix-1", "--agent", "echo > new")
+    run_ok(repo.path, "run", "start", "--id", "fix-2", "--agent", "echo > new")
+    os.rename(repo.path / ".git", tmp_path / ".git")  # where the shell stands
+    os.rename(repo.path / ".agentos", tmp_path / ".agentos")
+    for line in ("git-agentos run show ", "git-agentos run accept fix", "git-agentos rollback "):
+        assert ask(line) == {"fix-1", "fix-2"}, line
+    assert ask("git-agentos-rollback ") == {"fix-1", "fix-2"}
+    assert "fix-1" not in ask("git-agentos run start --agent ")
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

@@ -19,25 +19,16 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import config, errors, workspace
+from git_agentos import config, errors, run, workspace
 from git_agentos.guard import settings
-from tests.support.env import sealed_environment
+from tests.support.documents import FENCE, blocks, environment, run_shell
 from tests.support.repo import git
 
 ROOT = Path(__file__).resolve().parents[1]
 API, FORMAT = ROOT / "docs/api.md", ROOT / "docs/format.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-_FENCE = re.compile(
-    r"^<!-- (?P<mark>runnable|output) -->\n```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-
-
-def blocks(document: Path, mark: str, language: str) -> list[str]:
-    """The marked blocks of a document, in order."""
-    found = _FENCE.finditer(document.read_text())
-    return [match["body"] for match in found if match["mark"] == mark and match["language"] == language]
 
 
 def table(document: Path, heading: str) -> list[list[str]]:
@@ -50,13 +41,7 @@ def table(document: Path, heading: str) -> list[list[str]]:
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     """A sealed environment in which `git agentos` is this source tree."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    program = programs / "git-agentos"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m git_agentos "$@"\n')
-    program.chmod(0o755)
-    sealed = sealed_environment(tmp_path / "home", os.environ)
-    return sealed | {"PATH": f"{programs}{os.pathsep}{sealed['PATH']}"}
+    return environment(tmp_path)
 
 
 @pytest.fixture
@@ -73,13 +58,6 @@ def scratch(tmp_path: Path, env: dict[str, str]) -> Path:
     (root / "README").write_text("one\n2\nthree\n")
     (root / "new.txt").write_text("new\n")
     return root
-
-
-def run_shell(block: str, cwd: Path, env: dict[str, str]) -> str:
-    """Run a shell block, stopping at the first failure; what it printed."""
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=cwd, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, f"{block}\nexited {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def tracked(root: Path, env: dict[str, str]) -> tuple[bytes, bytes, dict[str, str]]:
@@ -145,6 +123,18 @@ def test_api_lists_every_method() -> None:
     assert documented == {_call(name, method) for name, method in methods if not name.startswith("_")}
 
 
+def test_api_lists_the_workspace_of_a_run() -> None:
+    """The methods are those of the protocol, and both services have them as it says; so is how one is made."""
+    documented = {_code(row[0])[0].partition("(")[0] for row in table(API, "Runs") if "(" in row[0]}
+    methods = dict(inspect.getmembers(run.WorkspaceService, inspect.isfunction))
+    public = {name: _call(name, method) for name, method in methods.items() if not name.startswith("_")}
+    assert {each for each in documented if "." not in each} == set(public)
+    for service in (run.GitWorktreeWorkspaceService, run.NullWorkspaceService):
+        assert {name: _call(name, getattr(service, name)) for name in public} == public
+    made = _call("GitWorktreeWorkspaceService", run.GitWorktreeWorkspaceService.__init__)
+    assert made in re.sub(r"\s", "", API.read_text())
+
+
 def _call(name: str, method: object) -> str:
     signature = inspect.signature(method)  # type: ignore[arg-type]  # getmembers cannot say that it is callable
     parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
@@ -196,7 +186,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 def test_every_marked_block_is_understood(document: Path) -> None:
     """A marker with a typing mistake would silently take its block out of the tests."""
     text = document.read_text()
-    assert len(re.findall(r"<!-- *(?:runnable|output)", text)) == len(_FENCE.findall(text))
+    assert len(re.findall(r"<!-- *(?:runnable|output)", text)) == len(FENCE.findall(text))
 
 
 def test_files_that_architecture_names_exist() -> None:

@@ -16,7 +16,13 @@ import pytest
 from git_agentos import __version__
 
 PROJECT = Path(__file__).resolve().parent.parent
-EXECUTABLES = ("git-agentos", "git-agentos-checkpoint", "git-agentos-restore", "git-agentos-worktree")
+EXECUTABLES = (
+    "git-agentos",
+    "git-agentos-checkpoint",
+    "git-agentos-restore",
+    "git-agentos-rollback",
+    "git-agentos-worktree",
+)
 SOURCES = ("LICENSE", "README.md", "git_agentos", "hooks", "install.sh", "man", "pyproject.toml")
 PASSED_ON = ("PIP_", "SSL_CERT", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "LD_LIBRARY_PATH")
 TOOLS = (
@@ -225,6 +231,7 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     first = person.install()
     assert first.returncode == 0, wrong(first)
     assert "Installed git-agentos" in first.stdout
+    assert "/git-agentos (-checkpoint, -restore, -rollback, -worktree)\n" in first.stdout
     assert "~/.local/bin is not on your PATH" in first.stdout
     assert "echo 'export PATH=\"$HOME/.local/bin:$PATH\"' >> ~/.bashrc" in first.stdout
     installed = tree(person.home)

@@ -22,6 +22,7 @@ from git_agentos.checkpoint import doctor
 from git_agentos.cli import tree
 from git_agentos.cli.tree import Command
 from git_agentos.guard.setup import doctor as guard
+from git_agentos.run import doctor as runs
 from git_agentos.worktree import doctor as worktrees
 from git_agentos.worktree import repair
 
@@ -144,7 +145,7 @@ def test_subcommands_are_described() -> None:
 
 def test_findings_are_described() -> None:
     """Every code that `doctor` can report is in its page."""
-    modules = [ast.parse(inspect.getsource(module)) for module in (doctor, guard)]
+    modules = [ast.parse(inspect.getsource(module)) for module in (doctor, guard, runs)]
     calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
     codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
     reported = {code.value for code in codes if isinstance(code, ast.Constant)}

@@ -125,6 +125,38 @@ def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
     until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
 
 
+def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    script = f"import os; print(os.getcwd(), os.getsid(0), os.read(0, 9)); os.write(2, os.read({reader}, 9))"
+    with processes.start_piped([sys.executable, "-c", script], cwd=str(tmp_path), env=_ENV, keep=[reader]) as child:
+        os.close(reader)
+        os.write(writer, b"kept\n")
+        os.close(writer)
+        out, err = child.communicate()
+    assert (out, err) == (f"{tmp_path} {child.pid} b''\n".encode(), b"kept\n")
+
+
+def test_who_carries_a_variable(tmp_path: Path) -> None:
+    def carrying(value: str) -> list[int]:
+        return processes.carrying("TEST_MARK", value)
+
+    value = f"{tmp_path}=é"
+    with subprocess.Popen(["sleep", "600"], env={**_ENV, "TEST_MARK": value}) as child:
+        try:
+            until(lambda: carrying(value) == [child.pid], "it has become what was started")
+            assert carrying(value[:-1]) == []
+        finally:
+            child.kill()
+        until(lambda: not _alive(child.pid), "it has ended")
+        assert carrying(value) == []
+
+
+def test_who_started_us() -> None:
+    found = processes.above()
+    assert os.getppid() in found
+    assert os.getpid() not in found
+
+
 def _alive(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

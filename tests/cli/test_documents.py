@@ -56,6 +56,7 @@ ELSEWHERE = [
     *"decision guard-integrate".split(),
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
+    *"run run-list run-logs run-diff run-verify rollback".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 
@@ -80,6 +81,9 @@ def check(value: Any, kind: str, where: str) -> None:
         assert isinstance(value, bool), where
     elif kind == "integer":
         assert isinstance(value, int), where
+        assert not isinstance(value, bool), where
+    elif kind == "number":
+        assert isinstance(value, int | float), where
         assert not isinstance(value, bool), where
     elif kind in _PATTERNS:
         assert isinstance(value, str), where
@@ -296,13 +300,19 @@ def test_the_result_classes_are_the_reference() -> None:
         ("Restoration", "undo"),
         ("Recovery", "recover"),
         ("Pick", "pick"),
-        ("Status", "status"),
         ("Finding", "finding"),
         ("FileChange", "file change"),
         ("Skipped", "skipped path"),
     ):
         assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
+    # What waits to be done about runs is known above the workspace.
+    assert [*(each.name for each in dataclasses.fields(workspace.Status)), "interrupted_runs"] == list(
+        schema_of("status")
+    )
     from git_agentos import log, memory
+    from git_agentos.run import workspace as run_workspace
+    from git_agentos.run.record import events, evidence
+    from git_agentos.run.rollback import rollback
     from git_agentos.worktree import survey
 
     for cls, section in (
@@ -315,6 +325,12 @@ def test_the_result_classes_are_the_reference() -> None:
         (log.Rebuilt, "log-rebuild"),
         (memory.Item, "memory-item"),
         (memory.Contribution, "contribution"),
+        (events.Run, "run"),
+        (events.Step, "run step"),
+        (events.Attempt, "run attempt"),
+        (run_workspace.WorkspaceContext, "workspace context"),
+        (evidence.Verification, "run-verify"),
+        (rollback.Rollback, "rollback"),
     ):
         assert [each.name for each in dataclasses.fields(cls)] == list(schema_of(section)), section
 

@@ -47,15 +47,21 @@ def test_a_command_loads_its_own_module_alone(repo: Repo) -> None:
     assert ours.isdisjoint({"documents", "crash", "tree"})
 
 
+def test_where_there_was_no_run_nothing_of_runs_is_loaded(repo: Repo) -> None:
+    for words in (("status",), ("checkpoint",), ("restore", "latest", "--dry-run"), ("worktree", "list")):
+        loaded = loaded_by(command("-C", str(repo.path), *words))
+        assert not {name for name in loaded if name.startswith("git_agentos.run")}, words
+
+
 def test_help_needs_no_libgit2() -> None:
     assert "pygit2" not in loaded_by(command("restore", "--help"))
 
 
-@pytest.mark.parametrize("executable", ["main", "checkpoint", "restore"])
+@pytest.mark.parametrize("executable", ["main", "checkpoint", "restore", "rollback"])
 def test_the_executables(executable: str, repo: Repo) -> None:
     start = f"import sys; sys.argv[0] = 'x'; from git_agentos.cli.entry import {executable}; {executable}()"
     done = subprocess.run([sys.executable, "-c", start, "--help"], capture_output=True, text=True, check=True)
-    name = {"main": "", "checkpoint": " checkpoint", "restore": " restore"}[executable]
+    name = "" if executable == "main" else f" {executable}"
     assert done.stdout.startswith(f"usage: git agentos{name} [options]")
 
 

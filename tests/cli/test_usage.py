@@ -28,6 +28,16 @@ WRONG = [
     (["checkpoint", "cat"], "missing argument 'ID:PATH'"),
     (["pick"], "name the commits to pick, or give one of --continue and --abort"),
     (["pick", "HEAD", "--abort"], "name the commits to pick, or give one of --continue and --abort"),
+    (["run", "frobnicate"], "no such command 'frobnicate'"),
+    (["run", "show"], "missing argument 'RUN'"),
+    (
+        ["run", "start", "--agent", "x", "--max-attempts", "many"],
+        "--max-attempts takes a number from 1 to 1000, not 'many'",
+    ),
+    (["run", "start", "--agent", "x", "--on-failure", "weep"], "--on-failure takes 'rollback' or 'keep', not 'weep'"),
+    (["run", "start", "--file", "run.toml", "--agent", "x"], "--file and --agent cannot be used together"),
+    (["run", "logs", "r", "--step", "last"], "--step takes a number, not 'last'"),
+    (["rollback", "a", "b"], "got unexpected extra argument(s) (b)"),
     (["completion", "tcsh"], "no completion for 'tcsh'"),
 ]
 

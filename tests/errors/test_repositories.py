@@ -82,7 +82,7 @@ def test_safe_directory_that_the_user_allowed(repo: Repo, home: Path) -> None:
     for path in (repo.path, repo.path / ".git"):
         os.chown(path, 65534, 65534)
     config = repo.scratch / "gitconfig"
-    config.write_bytes((home / "gitconfig").read_bytes() + f"[safe]\n\tdirectory = {repo.path}\n".encode())
+    config.write_bytes((home / ".gitconfig").read_bytes() + f"[safe]\n\tdirectory = {repo.path}\n".encode())
     repo.write("readme.txt", "dirty\n")
     env = {"GIT_CONFIG_GLOBAL": str(config)}
     done = run(repo.path, "checkpoint", env=env)

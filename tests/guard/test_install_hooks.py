@@ -103,7 +103,7 @@ def test_own_hooks_run_as_before(repo: Repo, where: str, monkeypatch: pytest.Mon
         repo.write(".git/info/exclude", "my hooks\n")
     elif where == "global":
         monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(repo.scratch / "global"))
-        (repo.scratch / "global").write_text(Path(os.environ["HOME"], "gitconfig").read_text())
+        (repo.scratch / "global").write_text(Path(os.environ["HOME"], ".gitconfig").read_text())
         repo.git("config", "--global", "core.hooksPath", str(folder))
     elif where == "worktree":
         repo.config("extensions.worktreeConfig", "true")

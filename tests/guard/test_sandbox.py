@@ -75,7 +75,7 @@ def test_what_is_not_the_agents_cannot_be_written(dev: Repo, repo: Repo, home: P
         common / "config", common / "hooks" / "post-checkout", common / "HEAD", common / "index",
         common / "agentos" / "guard" / "bin" / "git", common / "agentos" / "approvals" / "grants" / "x.json",
         common / "worktrees" / "other" / "HEAD", common / "worktrees" / "dev" / "agentos" / "id",
-        repo.path / "readme.txt", repo.path / "new", other / "readme.txt", other / "new", home / "gitconfig",
+        repo.path / "readme.txt", repo.path / "new", other / "readme.txt", other / "new", home / ".gitconfig",
     ]  # fmt: skip
     text = "; ".join(
         f"(echo planted >>'{path}') 2>/dev/null && echo 'wrote {path}'; "

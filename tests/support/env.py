@@ -51,7 +51,7 @@ def sealed_environment(home: Path, outside: MutableMapping[str, str]) -> dict[st
     """The environment for a test run whose home folder is `home` (made here, with a git configuration)."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o755)  # tests that drop root's rights read the configuration as somebody else
-    config = home / "gitconfig"
+    config = home / ".gitconfig"  # where git finds it without a variable, too
     config.write_text(_GIT_CONFIG)
     kept = {key: value for key, value in outside.items() if key in _KEPT or key.startswith(_KEPT_PREFIXES)}
     return kept | {

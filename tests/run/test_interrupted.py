@@ -1,0 +1,280 @@
+"""A run that is interrupted, wherever that is: it can be gone on with, taken back and cancelled, and nobody is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from git_agentos import open_workspace
+from git_agentos.errors import LockedError
+from git_agentos.run.kernel import kernel, spec
+from git_agentos.run.kernel.spec import RunSpec
+from git_agentos.run.record import evidence
+from git_agentos.run.record.events import Run
+from tests.run.field import (
+    IS_RIGHT,
+    LEARNS,
+    Worker,
+    context_of,
+    events,
+    nobody_left,
+    outcomes,
+    processes_of,
+    wait_for,
+    worktree,
+)
+from tests.support.exhaustive import sample
+from tests.support.repo import Repo
+
+# Two attempts; what the first has done is taken back before the second.
+TWICE = spec.from_options(
+    [LEARNS + "git add -A; git commit -qm mine; echo more > more"], [IS_RIGHT], max_attempts=2, retry_from="pre_run"
+)
+RECORD = [
+    "begun", "prepared", "attempt", "step-begun", "step-ended", "step-begun", "step-ended", "attempt-ended",
+    "rolled-back", "attempt", "step-begun", "step-ended", "step-begun", "step-ended", "attempt-ended", "ended",
+    "sealed",
+]  # fmt: skip
+POINTS = [(when, n) for n in range(1, len(RECORD) + 1) for when in ("before", "after")]
+FAILS = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["exit 1"], on_failure="rollback")
+FAILS_POINTS = [(when, n) for n in range(8, 12) for when in ("before", "after")]  # attempt-ended … sealed
+ENDED = [("agent", "ok"), ("validate", "failed"), ("agent", "ok"), ("validate", "ok")]
+
+
+def interrupted(repo: Repo, wanted: RunSpec, when: str, n: int) -> None:
+    worker = Worker(repo, "start", "T-1", wanted, when, n)
+    assert worker.ended() == ""
+    nobody_left(repo, "T-1")
+
+
+def state(repo: Repo) -> Run:
+    return kernel.show(context_of(repo), "T-1")
+
+
+def check_sound(repo: Repo) -> None:
+    checked = evidence.verify(context_of(repo), "T-1")
+    assert checked.ok, checked.problems
+    assert not [path for path in repo.git_dir.rglob("*.lock") if "objects" not in path.parts]
+    assert not list((repo.git_dir / "agentos/runs").glob("*.json*"))
+    assert repo.text("status", "--porcelain") == ""
+
+
+# -- killed at an event ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("when", "n"), sample(POINTS, one_in=13))
+def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
+    interrupted(repo, TWICE, when, n)
+    if (when, n) == ("before", 1):  # nothing is on record: the id is free
+        assert Worker(repo, "start", "T-1", TWICE).ended() == "passed"
+    elif n < len(RECORD) - 1 or (when, n) == ("before", len(RECORD) - 1):
+        assert state(repo).state == "interrupted"
+        assert kernel.resume(context_of(repo), "T-1").state == "passed"
+    else:  # it had ended, and perhaps is not sealed
+        assert state(repo).state == "passed"
+        if (when, n) != ("after", len(RECORD)):
+            kernel.resume(context_of(repo), "T-1")
+    run = state(repo)
+    assert (run.state, outcomes(run), run.problems) == ("passed", ENDED, [])
+    assert [(each.number, each.outcome) for each in run.attempts] == [(1, "failed"), (2, "ok")]
+    inside = worktree(run)
+    assert inside.read("answer.txt") == b"right\n"
+    assert inside.text("log", "--format=%s", f"{repo.oid()}..") == "mine"
+    assert (inside.exists("more"), inside.exists("first.txt")) == (True, False)
+    assert b"the answer is wrong" in inside.read("learnt.txt")
+    check_sound(repo)
+
+
+def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
+    interrupted(repo, spec.from_options(["echo > new"], ["test ! -e other -a -e new"]), "after", 5)
+    inside = worktree(state(repo))
+    inside.write("other", "of somebody\n")
+    inside.remove("new")
+    run = kernel.resume(context_of(repo), "T-1")
+    assert (run.state, run.rolled_back_to) == ("passed", None)
+    assert (inside.exists("new"), inside.exists("other")) == (True, False)
+    open_workspace(inside.path).undo()
+    assert inside.read("other") == b"of somebody\n"
+
+
+@pytest.mark.parametrize(("when", "n"), sample(POINTS[8:], one_in=15))
+def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
+    interrupted(repo, TWICE, when, n)
+    context = context_of(repo)
+    done = kernel.roll_back(context, "T-1", "pre_run")
+    inside = worktree(state(repo))
+    assert (done.head, inside.oid(), inside.oid(f"refs/heads/{done.branch}")) == (repo.oid(),) * 3
+    assert inside.text("status", "--porcelain") == ""
+    assert state(repo).rolled_back_to == "pre_run"
+    # and it can still be gone on with
+    if state(repo).state == "interrupted":
+        assert kernel.resume(context, "T-1").state == "passed"
+        assert inside.read("answer.txt") == b"right\n"
+        check_sound(repo)
+
+
+@pytest.mark.parametrize(
+    ("n", "on_failure"), sample([(n, each) for n in (1, 2, 4, 5, 7) for each in ("keep", "rollback")], one_in=5)
+)
+def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
+    wanted = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["sleep 0"], on_failure=on_failure)
+    interrupted(repo, wanted, "after", n)
+    run = kernel.cancel(context_of(repo), "T-1")
+    assert (run.state, run.reason) == ("cancelled", "cancelled")
+    if run.context is not None:
+        inside = worktree(run)
+        was_done = n >= 5 and on_failure == "keep"
+        assert inside.exists("new") == was_done
+        assert (inside.oid() == repo.oid()) == (not was_done)
+        check_sound(repo)
+
+
+@pytest.mark.parametrize(("when", "n"), sample(FAILS_POINTS, one_in=4))
+def test_killed_while_a_failed_run_is_taken_back(repo: Repo, when: str, n: int) -> None:
+    interrupted(repo, FAILS, when, n)
+    if state(repo).final_checkpoint is None:
+        kernel.resume(context_of(repo), "T-1")
+    run = state(repo)
+    assert (run.state, run.rolled_back_to) == ("failed", "pre_run")
+    inside = worktree(run)
+    assert (inside.oid(), inside.exists("new")) == (repo.oid(), False)
+    check_sound(repo)
+
+
+# -- killed while a command runs ---------------------------------------------------------------------------------------
+
+
+def unruly(folder: Path, then: str) -> str:
+    """An agent that at its first go makes a mess, starts a daemon, does `then` and hangs; at its second it works."""
+    return (
+        f"if [ ! -e {folder}/once ]; then touch {folder}/once; echo > mess; git add mess; echo > {repo_lock(folder)};"
+        f" (setsid sleep 1000 &); {then}; touch {folder}/ready; sleep 1000; else echo right > answer.txt; fi"
+    )
+
+
+def repo_lock(folder: Path) -> str:
+    """Where a git that was killed in the run's worktree leaves its lock."""
+    return "$(git rev-parse --git-path index.lock)"
+
+
+def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
+    wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
+    assert Worker(repo, "start", "T-1", wanted).ended() == ""
+    nobody_left(repo, "T-1")
+    run = state(repo)
+    assert (run.state, run.reason, run.process) == ("interrupted", "its process is gone", None)
+    assert outcomes(run) == [("agent", None)]
+    assert worktree(run).exists("mess")
+    run = kernel.resume(context_of(repo), "T-1")
+    assert (run.state, outcomes(run)) == ("passed", [("agent", "ok"), ("validate", "ok")])
+    assert not worktree(run).exists("mess")
+    check_sound(repo)
+
+
+def test_a_killed_run_that_is_taken_back_has_nobody_left(repo: Repo) -> None:
+    wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
+    Worker(repo, "start", "T-1", wanted).ended()
+    kernel.roll_back(context_of(repo), "T-1", "pre_run")
+    assert processes_of(repo, "T-1") == []
+    inside = worktree(state(repo))
+    assert (inside.exists("mess"), inside.text("status", "--porcelain")) == (False, "")
+
+
+def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
+    main = repo.oid()
+    agent = (
+        "git commit -q --allow-empty -m mine; cd /; PATH=/usr/bin:/bin"
+        f" git --git-dir={repo.git_dir} -c core.hooksPath=/dev/null"
+        " update-ref refs/heads/main refs/heads/agentos/run-T-1; kill -9 $KERNEL"
+    )
+    Worker(repo, "start", "T-1", spec.from_options([agent], [], guard=False)).ended()
+    nobody_left(repo, "T-1")
+    run = kernel.resume(context_of(repo), "T-1")
+    assert (run.state, outcomes(run)) == ("failed", [("agent", "protected-branch")])
+    assert repo.oid("refs/heads/main") == main
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    sample(
+        [(signal.SIGINT, "true"), (signal.SIGHUP, "true"), (signal.SIGTERM, "trap '' INT TERM HUP")],
+        one_in=2,
+    ),
+)
+def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> None:
+    ready = repo.scratch / "ready"
+    wanted = spec.from_options([unruly(repo.scratch, then)], [IS_RIGHT])
+    worker = Worker(repo, "start", "T-1", wanted)
+    wait_for(ready.exists, "the agent is at work")
+    worker.send(number)
+    assert worker.ended() == "interrupted"
+    assert processes_of(repo, "T-1") == []
+    assert events(repo, "T-1")[-1]["event"] == "interrupted"
+    assert state(repo).reason == f"interrupted by {signal.Signals(number).name}"
+    assert Worker(repo, "resume", "T-1").ended() == "passed"
+    assert not worktree(state(repo)).exists("mess")
+    check_sound(repo)
+
+
+def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
+    ready = repo.scratch / "ready"
+    repo.config("agentos.setup", f"test -e {ready} || {{ touch {ready}; sleep 1000; }}")
+    worker = Worker(repo, "start", "T-1", spec.from_options(["echo right > answer.txt"], [IS_RIGHT]))
+    wait_for(ready.exists, "the workspace is being made")
+    worker.send(signal.SIGTERM)
+    assert worker.ended() == "interrupted"
+    assert (state(repo).state, state(repo).context) == ("interrupted", None)
+    assert repo.text("worktree", "list", "--porcelain").count("worktree ") == 1
+    assert repo.text("branch", "--list", "agentos/*") == ""
+    assert kernel.resume(context_of(repo), "T-1").state == "passed"
+    check_sound(repo)
+
+
+def test_what_a_job_in_the_background_ignores(repo: Repo) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        wanted = spec.from_options(["echo > new; kill -HUP $KERNEL; sleep 0.3"], [])
+        assert Worker(repo, "start", "T-1", wanted).ended() == "passed"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+# -- from elsewhere ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_failure", ["keep", "rollback"])
+def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
+    ready = repo.scratch / "ready"
+    wanted = spec.from_options([unruly(repo.scratch, "true")], [IS_RIGHT], on_failure=on_failure)
+    worker = Worker(repo, "start", "T-1", wanted)
+    wait_for(ready.exists, "the agent is at work")
+    context = context_of(repo)
+    at_work = kernel.show(context, "T-1")
+    assert (at_work.state, at_work.process) == ("running", worker.process.pid)
+    with pytest.raises(LockedError, match=f"run 'T-1' is at work \\(process {worker.process.pid}\\)"):
+        kernel.roll_back(context, "T-1", "pre_run")
+    run = kernel.cancel(context, "T-1")
+    assert worker.ended() == "cancelled"
+    assert (run.state, processes_of(repo, "T-1")) == ("cancelled", [])
+    assert worktree(run).exists("mess") == (on_failure == "keep")
+    check_sound(repo)
+
+
+def test_a_run_is_begun_once(repo: Repo) -> None:
+    wanted = spec.from_options(["echo > new; sleep 0.5"], [])
+    workers = [Worker(repo, "start", "T-1", wanted) for _ in range(2)]
+    codes = []
+    for worker in workers:
+        _, said = worker.process.communicate(timeout=60)
+        codes.append(worker.process.returncode)
+        assert worker.process.returncode == 0 or "is at work" in said or "there is a run 'T-1' already" in said
+    assert sorted(codes) == [0, 1]
+    assert state(repo).state == "passed"
+    check_sound(repo)
+    assert os.path.isdir(worktree(state(repo)).path)

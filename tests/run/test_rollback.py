@@ -1,0 +1,434 @@
+"""Rolled back to `pre_run`, a run's worktree is what a fresh one is; `undo` brings back what was discarded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from git_agentos.errors import AgentosError, RunError
+from git_agentos.guard.setup.enable import disable, enable, is_enabled, tampered
+from git_agentos.workspace import open_workspace
+from tests.run.ground import Ground, assert_like, prepare
+from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.repo import Repo, fill
+
+Wreck = Callable[[Repo], object]
+
+
+@pytest.fixture
+def ground(repo: Repo) -> Ground:
+    return prepare(repo)
+
+
+def sh(there: Repo, text: str) -> None:
+    subprocess.run(text, shell=True, cwd=there.path, check=True, executable="/bin/sh")
+
+
+def work(there: Repo) -> None:
+    """What an agent does in an afternoon."""
+    there.write("committed.txt", "committed\n")
+    there.commit("work of the agent")
+    there.write("staged.txt", "staged\n")
+    there.add("staged.txt")
+    there.append("staged.txt", "and changed again\n")
+    there.append("readme.txt", "changed\n")
+    there.remove("data.bin")
+    there.write("new folder/untracked.txt", "untracked\n")
+    there.write("build/deep/out.bin", bytes(range(256)))
+    there.mkdir("build/empty")
+    there.mkdir("empty/in/empty")
+    there.write("agent.log", "ignored\n")
+    there.write(".env", "edited\n")
+    there.remove("made.txt")
+
+
+def same_size_and_time(there: Repo) -> None:
+    """An edit that git does not see in the worktree's own index and configuration."""
+    there.config("core.trustctime", "false")
+    path = there.path / "notes.txt"
+    found = os.stat(path)
+    path.write_bytes(b"x" * found.st_size)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def bits(there: Repo) -> None:
+    """Permission bits that git does not look at."""
+    there.chmod("notes.txt", 0o600)
+    there.chmod("run.sh", 0o700)
+    there.chmod(".env", 0o644)
+    os.chmod(there.path / "docs", 0o700)
+    os.chmod(there.path / "cache", 0o755)
+    os.chmod(there.path, 0o750)
+
+
+def hidden(there: Repo) -> None:
+    there.git("update-index", "--assume-unchanged", "readme.txt")
+    there.git("update-index", "--skip-worktree", "notes.txt", "data.bin")
+    there.write("readme.txt", "hidden\n")
+    there.write("notes.txt", "hidden too\n")
+    there.remove("data.bin")
+
+
+def links(there: Repo) -> None:
+    there.remove("docs")
+    there.link("docs", "/etc")
+    there.remove("readme.txt")
+    there.link("readme.txt", "nowhere")
+    there.remove("cache")
+    there.link("cache", "../..")
+    there.remove("link")
+    there.write("link/file", "a folder now\n")
+
+
+def names(there: Repo) -> None:
+    there.write(b"bad\xff", b"bad\xfe\n")
+    there.write(b"build/dir\xfe/tab\there", "ignored\n")
+    there.write(b"new\nline/quo\"te's\\", "odd\n")
+    there.add(b"bad\xff")
+
+
+def special(there: Repo) -> None:
+    os.mkfifo(there.path / "pipe")
+    (there.path / "docs/only").mkdir()
+    os.mkfifo(there.path / "docs/only/pipe")
+    there.write("docs/.git/nothing", "no repository\n")
+
+
+def nested(there: Repo) -> None:
+    fill(Repo.init(there.path / "vendor/inner")).append("readme.txt", "dirty\n")
+    fill(Repo.init(there.path / "build/inner"))
+
+
+def conflict(there: Repo) -> None:
+    base = there.text("rev-parse", "HEAD").strip()
+    there.write("notes.txt", "one\n")
+    there.commit("one")
+    there.git("checkout", "-q", "-b", "theirs", base)
+    there.write("notes.txt", "two\n")
+    there.commit("two")
+    assert there.try_git("merge", "agentos/run-r1") != 0
+
+
+def rebasing(there: Repo) -> None:
+    base = there.text("rev-parse", "HEAD").strip()
+    there.write("notes.txt", "one\n")
+    there.commit("one")
+    there.git("checkout", "-q", "-b", "theirs", base)
+    there.write("notes.txt", "two\n")
+    there.commit("two")
+    there.git("checkout", "-q", "agentos/run-r1")
+    assert there.try_git("rebase", "theirs") != 0
+
+
+def detached(there: Repo) -> None:
+    there.write("a.txt", "a\n")
+    there.commit("on the branch")
+    there.git("checkout", "-q", "--detach")
+    there.write("b.txt", "b\n")
+    there.commit("on no branch")
+
+
+def branch_gone(there: Repo) -> None:
+    there.write("a.txt", "a\n")
+    there.commit("on the branch")
+    there.git("checkout", "-q", "-b", "mine")
+    there.git("branch", "-q", "-D", "agentos/run-r1")
+
+
+def rewritten(there: Repo) -> None:
+    """Commits that only the reflog has."""
+    work(there)
+    there.git("add", "-A")
+    there.commit("soon forgotten")
+    there.git("reset", "-q", "--hard", "HEAD~2")
+
+
+def unborn(there: Repo) -> None:
+    there.git("checkout", "-q", "--orphan", "new-beginning")
+    there.git("rm", "-r", "-q", "--cached", ".")
+    there.write("first.txt", "first\n")
+    there.add("first.txt")
+
+
+def settings(there: Repo) -> None:
+    there.git("config", "extensions.worktreeConfig", "true")
+    there.git("config", "--worktree", "core.autocrlf", "true")
+    there.git("config", "--worktree", "core.fileMode", "false")
+    there.git("config", "--worktree", "core.symlinks", "false")
+    there.remove("readme.txt")
+    there.remove("link")
+    there.chmod("run.sh", 0o644)
+
+
+def sparse(there: Repo) -> None:
+    there.git("sparse-checkout", "set", "--cone", "docs")
+    there.append("docs/guide.md", "changed\n")
+
+
+def attributes(there: Repo) -> None:
+    there.write(".gitattributes", "*.txt text eol=crlf\n")
+    there.remove("readme.txt", "notes.txt")
+    there.git("checkout", "--", "readme.txt", "notes.txt")
+
+
+def everything(there: Repo) -> None:
+    """`rm -rf *` and `git clean`, and then something else in every place."""
+    sh(there, "rm -rf ./* .env .gitignore && mkdir readme.txt && echo x >readme.txt/docs && echo y >docs")
+
+
+WRECKS: dict[str, Wreck] = {
+    each.__name__: each
+    for each in (
+        work, same_size_and_time, bits, hidden, links, names, special, nested, conflict, rebasing, detached,
+        branch_gone, rewritten, unborn, settings, sparse, attributes, everything,
+    )
+}  # fmt: skip
+# One after the other in the same worktree; each alone where everything is tried.
+TOGETHER = (
+    "work names nested", "same_size_and_time bits", "hidden links", "attributes conflict", "rebasing",
+    "rewritten detached sparse", "unborn", "branch_gone everything", "settings special",
+)  # fmt: skip
+# What `undo` does not put back: it is no state of a worktree, or holds nothing.
+_NOT_UNDONE = ("settings", "special")
+
+
+@pytest.mark.parametrize("wrecks", [*TOGETHER, *(WRECKS if EXHAUSTIVE else ())])
+def test_back_and_forth(ground: Ground, wrecks: str) -> None:
+    """Fresh after a rollback; as it was after an undo; fresh again after another."""
+    for wreck in wrecks.split():
+        WRECKS[wreck](ground.there)
+    before = ground.look()
+    done = ground.roll_back()
+    assert (done.point, done.head, done.branch) == ("pre_run", ground.run.base_sha, ground.run.branch_name)
+    assert not done.recreated
+    ground.assert_fresh(wrecks)
+    if any(wreck in _NOT_UNDONE for wreck in wrecks.split()):
+        return
+    ground.undo()
+    assert_like(before, ground.look(), f"{wrecks}, undone")
+    ground.undo()
+    ground.assert_fresh(f"{wrecks}, done again")
+
+
+def test_every_wreck_is_tried() -> None:
+    assert set(" ".join(TOGETHER).split()) == WRECKS.keys()
+
+
+def test_a_step_is_gone_back_to(ground: Ground) -> None:
+    """What was visible when the step began, commits too; ignored files stay, and `undo` has all of it."""
+    there = ground.there
+    there.write("one.txt", "one\n")
+    first = there.commit("step one")
+    there.write("two.txt", "begun\n")
+    ground.service.mark_step(2)
+    there.write("two.txt", "done\n")
+    there.commit("step two")
+    there.write("build/kept", "ignored\n")
+    before = ground.look()
+    done = ground.roll_back("step:2")
+    assert (done.point, done.head, done.branch) == ("step:2", first, ground.run.branch_name)
+    assert there.read("two.txt") == b"begun\n"
+    assert there.read("build/kept") == b"ignored\n"
+    assert there.text("log", "--format=%s", "-1").strip() == "step one"
+    ground.undo()
+    assert_like(before, ground.look(), "undone")
+    assert ground.roll_back(done.checkpoint[:10]).head == first
+
+
+def test_a_point_that_is_none(ground: Ground) -> None:
+    before = ground.look()
+    for point in ("step:7", "abcdef12", "nonsense"):
+        with pytest.raises(AgentosError):
+            ground.roll_back(point)
+    other = ground.repo.commit("no checkpoint")
+    with pytest.raises(AgentosError):
+        ground.roll_back(other)
+    assert_like(before, ground.look(), "refused", refs=False)
+
+
+def test_a_dry_run_tells_and_changes_nothing(ground: Ground) -> None:
+    work(ground.there)
+    before = ground.look()
+    told = ground.roll_back(dry_run=True)
+    assert_like(before, ground.look(), "a dry run")
+    done = ground.roll_back()
+    assert told.dry_run
+    assert told.saved is None
+    assert (told.changed, told.removed, told.branch, told.head) == (done.changed, done.removed, done.branch, done.head)
+    assert done.changed == [".env", "data.bin", "made.txt", "readme.txt"]
+    assert done.removed == ["agent.log", "build/deep/out.bin", "new folder/untracked.txt", "staged.txt"] or done.removed
+
+
+def test_nothing_to_do_is_nothing_done(ground: Ground) -> None:
+    def times() -> dict[str, int]:
+        paths = [path for path in ground.path.rglob("[!.]*") if ".agentos" not in path.parts]
+        return {str(path): path.lstat().st_mtime_ns for path in paths}
+
+    before = times()
+    done = ground.roll_back()
+    assert (done.changed, done.removed, done.not_saved) == ([], [], [])
+    assert times() == before
+
+
+def test_files_that_nobody_touched_keep_their_times(ground: Ground) -> None:
+    work(ground.there)
+    there = ground.path / "notes.txt"
+    before = there.stat()
+    ground.roll_back()
+    after = there.stat()
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+
+
+def test_the_branch_is_in_another_worktree(ground: Ground) -> None:
+    there = ground.there
+    there.write("a.txt", "a\n")
+    there.commit("a")
+    ground.repo.git("worktree", "add", "-q", "--force", "../second", ground.run.branch_name)
+    before = ground.look()
+    with pytest.raises(RunError, match="is checked out at") as refused:
+        ground.roll_back()
+    assert "switch --detach" in str(refused.value.hint)
+    assert_like(before, ground.look(), "refused")
+    ground.repo.git("-C", "../second", "switch", "-q", "--detach")
+    ground.roll_back()
+    ground.assert_fresh()
+
+
+def test_commits_stay_reachable(ground: Ground) -> None:
+    """Those of the branch, of no branch, and those that only the reflog had."""
+    rewritten(ground.there)
+    detached(ground.there)
+    everywhere = ground.there.text("rev-list", "--reflog", "--all").split()
+    done = ground.roll_back()
+    ground.repo.git("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+    ground.repo.git("-c", "gc.worktreePruneExpire=never", "gc", "-q", "--prune=now")
+    missing = [oid for oid in everywhere if ground.repo.try_git("cat-file", "-e", oid) != 0]
+    assert not missing
+    assert done.saved is not None
+    ground.undo()
+
+
+def test_the_branch_moved_between_rollback_and_undo(ground: Ground) -> None:
+    """It is somebody else's now: the discarded work comes back on a branch of its own."""
+    there = ground.there
+    there.write("a.txt", "a\n")
+    wrecked = there.commit("a")
+    ground.roll_back()
+    there.write("b.txt", "b\n")
+    newer = there.commit("b")
+    ground.undo()
+    assert ground.repo.text("rev-parse", ground.run.branch_name).strip() == newer
+    assert there.text("rev-parse", "HEAD").strip() == wrecked
+    assert there.text("symbolic-ref", "--short", "HEAD").startswith("restore/")
+    assert there.read("a.txt") == b"a\n"
+
+
+def test_large_files_are_saved_and_brought_back(ground: Ground) -> None:
+    """What would be discarded has no size limit."""
+    ground.repo.config("agentos.maxFileSize", "1k")
+    ground.there.write("big", b"b" * 5000)
+    ground.there.write("build/big", b"i" * 5000)
+    before = ground.look()
+    ground.roll_back()
+    ground.assert_fresh()
+    ground.undo()
+    assert_like(before, ground.look(), "undone")
+
+
+def test_the_guard_is_on_again(repo: Repo) -> None:
+    ground = prepare(repo, guard=True)
+    location = open_workspace(str(ground.path)).context.location
+    made = (ground.entry / "config.worktree").read_bytes()
+    disable(location)
+    for key, value in (("core.autocrlf", "true"), ("core.hooksPath", "/nowhere")):
+        ground.repo.git("config", "--file", str(ground.entry / "config.worktree"), key, value)
+    ground.roll_back()
+    ground.assert_fresh()
+    assert is_enabled(location)
+    assert tampered(location) == []
+    assert (ground.entry / "config.worktree").read_bytes() == made
+
+
+def test_without_a_guard_there_is_none_afterwards(ground: Ground) -> None:
+    enable(open_workspace(str(ground.path)).context.location)
+    ground.roll_back()
+    assert not is_enabled(open_workspace(str(ground.path)).context.location)
+
+
+def test_several_rollbacks_in_a_row(ground: Ground) -> None:
+    for n in range(3):
+        work(ground.there)
+        before = ground.look()
+        ground.roll_back()
+        ground.assert_fresh(f"round {n}")
+    ground.undo()
+    assert_like(before, ground.look(), "undone")
+
+
+def test_tracked_files_that_are_only_ignored_now(repo: Repo) -> None:
+    repo.write("x.log", "tracked, although ignored\n")
+    repo.git("add", "-f", "x.log")
+    repo.commit("x.log")
+    ground = prepare(repo)
+    ground.there.git("read-tree", "--empty")
+    before = ground.look()
+    ground.roll_back()
+    ground.assert_fresh()
+    ground.undo()
+    assert_like(before, ground.look(), "undone")
+
+
+def test_other_worktrees_and_closed_repositories_inside_are_put_aside(ground: Ground) -> None:
+    """Nothing of them is in a checkpoint, and nothing of them is lost."""
+    there = ground.there
+    there.git("worktree", "add", "-q", "-b", "inner", "deep/inner")
+    there.write("deep/inner/precious.txt", "precious\n")
+    there.write("copied/.git", f"gitdir: {ground.entry}\n")
+    there.write("copied/kept.txt", "kept\n")
+    done = ground.roll_back()
+    ground.assert_fresh()
+    told = {item.path: item.reason for item in done.not_saved}
+    assert set(told) == {str(ground.path / "deep/inner"), "copied/"}
+    moved = Path(told[str(ground.path / "deep/inner")].split("'")[1])
+    assert Repo(moved).read("precious.txt") == b"precious\n"
+    assert Repo(moved).text("status", "--porcelain") == "?? precious.txt"
+    assert list((ground.entry / "agentos/kept").glob("*/copied/kept.txt"))
+
+
+def test_a_submodule(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
+    """It is taken back too, with what is ignored in it, and brought back."""
+    library = make_repo("library")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.path), "library")
+    repo.commit("a submodule")
+    ground = prepare(repo)
+    inside = Repo(ground.path / "library")
+    pristine = ground.look()
+    base = inside.text("rev-parse", "HEAD").strip()
+    inside.write("more.txt", "more\n")
+    inside.commit("work inside")
+    inside.append("readme.txt", "dirty\n")
+    inside.write(".gitignore", "*.o\n")
+    inside.write("out.o", "ignored\n")
+    ground.there.add("library")
+    before = ground.look()
+    ground.roll_back()
+    assert inside.text("rev-parse", "HEAD").strip() == base
+    assert_like(pristine, ground.look(), "rolled back", refs=False)
+    ground.undo()
+    assert_like(before, ground.look(), "undone", refs=False)
+
+
+def test_the_run_may_go_on_before_it_is_undone(repo: Repo) -> None:
+    """Its checkpoints are by the run's agent, `undo` is by whoever stands in the worktree."""
+    ground = prepare(repo, agent="dev-7")
+    work(ground.there)
+    before = ground.look()
+    ground.roll_back()
+    ground.there.write("next.txt", "the next attempt\n")
+    ground.service.mark_step(5)
+    ground.undo()
+    assert_like(before, ground.look(), "undone")

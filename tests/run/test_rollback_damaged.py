@@ -1,0 +1,176 @@
+"""A worktree that is damaged or missing is made again: what can be read is saved, the rest is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from git_agentos.checkpoint import format
+from git_agentos.worktree import record
+from tests.run.ground import Ground, prepare
+from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.repo import Repo, git_run
+
+Damage = Callable[[Ground], object]
+
+
+@pytest.fixture
+def ground(repo: Repo) -> Ground:
+    found = prepare(repo)
+    found.there.write("committed.txt", "committed\n")
+    found.there.commit("work")
+    found.there.write("staged.txt", "staged\n")
+    found.there.add("staged.txt")
+    found.there.write("untracked.txt", "untracked\n")
+    found.there.write("build/out", "ignored\n")
+    return found
+
+
+def folder(ground: Ground) -> None:
+    shutil.rmtree(ground.path)
+
+
+def folder_is_file(ground: Ground) -> None:
+    shutil.rmtree(ground.path)
+    ground.path.write_text("precious\n")
+
+
+def folder_is_link(ground: Ground) -> None:
+    elsewhere = ground.repo.path.with_name("elsewhere")
+    ground.path.rename(elsewhere)
+    ground.path.symlink_to(elsewhere)
+
+
+def folder_of_another(ground: Ground) -> None:
+    shutil.rmtree(ground.path)
+    ground.repo.git("worktree", "add", "-q", "-b", "another", "../another")
+    ground.repo.git("worktree", "move", "-f", "../another", str(ground.path))
+
+
+def dot_git(ground: Ground) -> None:
+    (ground.path / ".git").unlink()
+
+
+def dot_git_wrong(ground: Ground) -> None:
+    (ground.path / ".git").write_text(f"gitdir: {ground.repo.path}/.git\n")
+
+
+def dot_git_is_repository(ground: Ground) -> None:
+    (ground.path / ".git").unlink()
+    Repo.init(ground.path).commit("a beginning of its own")
+
+
+def entry(ground: Ground) -> None:
+    shutil.rmtree(ground.entry)
+
+
+def entry_and_folder(ground: Ground) -> None:
+    shutil.rmtree(ground.entry)
+    shutil.rmtree(ground.path)
+
+
+def commondir(ground: Ground) -> None:
+    (ground.entry / "commondir").write_text("nowhere\n")
+    (ground.entry / "gitdir").write_text("")
+
+
+def head(ground: Ground) -> None:
+    (ground.entry / "HEAD").write_bytes(b"\0" * 41)
+
+
+def head_gone(ground: Ground) -> None:
+    (ground.entry / "HEAD").unlink()
+
+
+def head_nowhere(ground: Ground) -> None:
+    (ground.entry / "HEAD").write_text("1" * 40 + "\n")
+
+
+def index(ground: Ground) -> None:
+    (ground.entry / "index").write_bytes(b"DIRC garbage")
+
+
+def index_gone(ground: Ground) -> None:
+    (ground.entry / "index").unlink()
+
+
+def branch(ground: Ground) -> None:
+    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_bytes(b"\0" * 41)
+
+
+def branch_nowhere(ground: Ground) -> None:
+    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).write_text("1" * 40 + "\n")
+
+
+def branch_gone(ground: Ground) -> None:
+    (ground.repo.path / ".git/refs/heads" / ground.run.branch_name).unlink()
+
+
+def records(ground: Ground) -> None:
+    shutil.rmtree(ground.entry / "agentos")
+
+
+def locked(ground: Ground) -> None:
+    """What a git that was killed leaves."""
+    for name in ("index.lock", "HEAD.lock"):
+        (ground.entry / name).write_bytes(b"")
+    (ground.repo.path / ".git/refs/heads" / (ground.run.branch_name + ".lock")).write_bytes(b"")
+    ground.repo.git("worktree", "lock", str(ground.path))
+
+
+def pristine(ground: Ground) -> None:
+    (ground.entry / "agentos/pristine/manifest.json").write_text('{"version": 1, "folders": 3}')
+
+
+def journal(ground: Ground) -> None:
+    (ground.entry / "agentos/journal.json").write_text("{")
+
+
+DAMAGES: dict[str, Damage] = {
+    each.__name__: each
+    for each in (
+        folder, folder_is_file, folder_is_link, folder_of_another, dot_git, dot_git_wrong, dot_git_is_repository, entry,
+        entry_and_folder, commondir, head, head_gone, head_nowhere, index, index_gone, branch, branch_nowhere,
+        branch_gone, records, locked, pristine, journal,
+    )
+}  # fmt: skip
+
+
+# One after the other; each alone where everything is tried.
+TOGETHER = (
+    "folder", "folder_of_another", "folder_is_file branch_gone", "folder_is_link head_nowhere",
+    "dot_git_is_repository index", "entry", "entry_and_folder", "commondir head pristine", "records locked",
+    "dot_git branch index_gone", "dot_git_wrong head_gone branch_nowhere journal",
+)  # fmt: skip
+
+
+def test_every_damage_is_tried() -> None:
+    assert set(" ".join(TOGETHER).split()) == DAMAGES.keys()
+
+
+@pytest.mark.parametrize("damage", [*TOGETHER, *(DAMAGES if EXHAUSTIVE else ())])
+def test_made_again(ground: Ground, damage: str) -> None:
+    wrecked = ground.there.text("rev-parse", "HEAD").strip()
+    for each in damage.split():
+        DAMAGES[each](ground)
+    done = ground.roll_back()
+    ground.assert_fresh(damage)
+    assert record.find(str(ground.repo.path / ".git"), "run-r1").record.run_id == "r1"
+    assert done.saved is not None
+    # What was committed is not lost, and what was there is in the save.
+    reached = ground.repo.text("rev-list", "--all", "refs/agentos/timelines/run-r1").split()
+    assert wrecked in reached
+    state = format.read_state(ground.context.repository, done.saved)
+    there = not damage.startswith(("folder", "entry_and_folder"))
+    assert (b"build/out" in state.ignored) == there
+    if not there and " " not in damage:
+        ground.undo()  # what was committed and staged, the files as the index had them
+        assert ground.there.text("rev-parse", "HEAD").strip() == wrecked
+        if damage == "folder":
+            assert ground.there.read("staged.txt") == b"staged\n"
+        assert ground.there.read("committed.txt") == b"committed\n"
+    listed = ground.repo.text("worktree", "list", "--porcelain")
+    assert f"worktree {ground.path}\n" in listed
+    assert git_run(ground.repo.path, "fsck", "--no-dangling").returncode == 0
