@@ -374,6 +374,10 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
     kernel.roll_back(context, "T-1", "pre_run")
     assert (inside.exists("one"), inside.exists("two")) == (False, False)
     assert evidence.verify(context, "T-1").ok
+    for point in (None, "pre_run"):  # undone, and that undone
+        open_workspace(inside.path).undo()
+        assert inside.exists("one") == (point is None)
+        assert kernel.show(context, "T-1").rolled_back_to == point
     with pytest.raises(RunError, match="is not the worktree of a run"):
         kernel.roll_back(context, None, "pre_run")
     with pytest.raises(RunError):

@@ -5,12 +5,14 @@ Nothing changes.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
-from git_agentos.checkpoint import capture, timeline
+from git_agentos.checkpoint import capture, format, journal, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
@@ -20,13 +22,33 @@ from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
 from git_agentos.run.record.events import INTERRUPTED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.worktree import record
 
 
 def told(context: Context, found: Evidence) -> Run:
     """A run as its record tells it, and who is at work on it."""
     pid = lock.holder(context.location, found.run_id)
-    run = fold(found.run_id, found.folder, found.events(), alive=pid is not None)
+    events = found.events()
+    run = fold(found.run_id, found.folder, events, alive=pid is not None)
+    if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
+        run = replace(run, rolled_back_to=None)
     return replace(run, process=pid or None)
+
+
+def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last restore in the run's worktree led elsewhere than its last rollback: `undo` is no event."""
+    with contextlib.suppress(AgentosError, OSError, KeyError):
+        last = journal.read_last(record.find(context.location.common_dir, worktree_id(run_id)).location)
+        point = next(each["checkpoint"] for each in reversed(events) if each["event"] == "rolled-back")
+        if last is not None and last.target != point:
+            # Undone twice it is back there, in a checkpoint of its own.
+            return _visible(context, last.target) != _visible(context, point)
+    return False
+
+
+def _visible(context: Context, checkpoint: str) -> tuple[str | None, ...]:
+    state = format.read_state(context.repository, checkpoint)
+    return (state.head.commit, state.index_tree, state.tree, state.untracked_tree)
 
 
 def show(context: Context, run_id: str) -> Run:
