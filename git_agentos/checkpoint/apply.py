@@ -119,7 +119,8 @@ def _lay_out_attributes(repository: Repository, store: Writer, target: State, pa
     found = False
     for folder in folders:
         name = folder + b"/.gitattributes" if folder else b".gitattributes"
-        entry = trees.find(store, target.visible_tree, name) or trees.find(store, target.index_tree, name)
+        entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
+        entry = entry or trees.find(store, target.index_tree, name)
         if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
             continue
         place = os.path.join(os.fsencode(root), name)
@@ -170,7 +171,9 @@ class Application:
         """What an exact plan does last, when nothing in the worktree changes any more."""
         for path in self.plan.special:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                os.unlink(os.path.join(self.root, path))
+                full = os.path.join(self.root, path)
+                if stat.S_IFMT(os.lstat(full).st_mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+                    os.unlink(full)  # nothing has come in its place
         self._remove_emptied(self.plan.special)
         folders = self.plan.folders
         if folders is None:
@@ -192,7 +195,7 @@ class Application:
                 found.append(path)
         for path in self.plan.remove:
             full = os.path.join(self.root, path)
-            if path in self._put_in_place or self._below_a_link(path):
+            if path in self._put_in_place or self._below_a_link(path) or self._came_back(path):
                 continue
             if os.path.lexists(full) and not os.path.isdir(full):
                 found.append(path)
@@ -202,6 +205,13 @@ class Application:
         """Whether a symlink on the way makes `path` a place somewhere else."""
         while path := path.rpartition(b"/")[0]:
             if os.path.islink(os.path.join(self.root, path)):
+                return True
+        return False
+
+    def _came_back(self, path: bytes) -> bool:
+        """Whether it is in a repository that was brought back where it had been a loose file."""
+        while path := path.rpartition(b"/")[0]:
+            if path in self.plan.nested:
                 return True
         return False
 

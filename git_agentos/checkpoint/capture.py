@@ -18,6 +18,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format, journal, nested, operation, timeline
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint.paths import is_allowed
 from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
@@ -29,6 +30,7 @@ from git_agentos.git.trees import Change, Entry
 
 _PATIENCE = 20.0  # seconds
 TOO_LARGE = "larger than agentos.maxFileSize"
+NOT_ALLOWED = "git allows no such name in a tree"
 UNREADABLE = "cannot be read: "
 
 
@@ -113,7 +115,7 @@ class _Capture:
             for entry in scanned.unmerged
         }
         in_worktree, links = self._worktree_paths()
-        untracked = self._small_enough(scanned.untracked)
+        untracked = self._storable(scanned.untracked)
         index_tree = trees.edit(self.writer, head_tree, index_changes)
         ignored, hidden_repositories = self._ignored_paths(index_tree)
         expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
@@ -260,10 +262,13 @@ class _Capture:
                 files[conflict.path] = conflict.worktree_mode
         return files, links
 
-    def _small_enough(self, paths: Iterable[bytes]) -> list[bytes]:
+    def _storable(self, paths: Iterable[bytes]) -> list[bytes]:
         limit = self.settings.max_file_size if not self.request.exact else 0
         kept = []
         for path in paths:
+            if not is_allowed(path):
+                self.skipped.append(Skipped(os.fsdecode(path), NOT_ALLOWED))
+                continue
             if limit and path not in self.request.ignored:
                 with contextlib.suppress(OSError):
                     found = os.lstat(self.contents.at(path))
@@ -292,7 +297,7 @@ class _Capture:
             repositories = set(inner) - set(self.scanned.nested)
         paths -= set(self.scanned.untracked)
         # What an operation is about to overwrite has to be saved whatever its size.
-        saved = [*self._small_enough(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+        saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         return saved, sorted(repositories)
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
@@ -345,8 +350,9 @@ class _Capture:
 
     def _empty(self, walked: Walked | None) -> list[bytes]:
         if walked is None:
-            return sorted(self.scanned.empty_directories)
-        return sorted({*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys())
+            return sorted(path for path in self.scanned.empty_directories if is_allowed(path))
+        found = {*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys()
+        return sorted(path for path in found if is_allowed(path))
 
     def _folders(self, walked: Walked) -> dict[bytes, int]:
         usual = 0o777 & ~self.contents.umask

@@ -294,7 +294,9 @@ def _write_config(location: Location, folder: str, text: str) -> None:
 def connect(repository: Repository, path: bytes, record: Mapping[str, Any]) -> bool:
     """Point the (empty or missing) directory at `path` at the submodule's git directory that is still there."""
     git_dir = os.path.normpath(os.path.join(repository.location.common_dir, record["git_dir"]))
-    inside = os.path.join(repository.location.common_dir, "modules", "")
+    # A linked worktree has those of its submodules in its own git directory; another one's are not for it to take.
+    folders = (repository.location.common_dir, repository.location.git_dir)
+    inside = tuple(os.path.join(folder, "modules", "") for folder in folders)
     if not git_dir.startswith(inside) or not os.path.isfile(os.path.join(git_dir, "HEAD")):
         return False
     directory = os.path.join(repository.location.root, os.fsdecode(path))

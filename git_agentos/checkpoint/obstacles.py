@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.plan import FileWrite
@@ -44,6 +45,19 @@ class Disk:
             return None
 
 
+class Leaving(NamedTuple):
+    """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
+    lies below `repositories` that are put aside (each with a slash at its end)."""
+
+    removed: frozenset[bytes]
+    special: frozenset[bytes]
+    repositories: tuple[bytes, ...]
+
+    def has(self, path: bytes) -> bool:
+        """Whether it is in a repository that leaves."""
+        return path.startswith(self.repositories)
+
+
 @dataclass(frozen=True)
 class Obstacles:
     """`in_the_way` are files that give way, `unsaved` those of them that the state now does not hold, `emptied` empty
@@ -62,18 +76,22 @@ def find(
     now: State,
     unsaved: Mapping[bytes, str],
     write: Mapping[bytes, FileWrite],
-    remove: Collection[bytes],
-    directories: Collection[bytes],
+    leaving: Leaving,
+    directories: Iterable[bytes],
 ) -> Obstacles:
     """Look at the places of all files to `write` and all `directories` that come; `unsaved` says what no checkpoint can
     hold, and why. Raises RestoreError where one of those is in the way."""
-    search = _Search(disk, store, now, unsaved, remove)
-    search.above([*write, *directories])
-    met = search.at_files(write)
-    search.at_directories(directories)
+    search = _Search(disk, store, now, unsaved, leaving)
+    coming = [path for path in directories if not leaving.has(path)]
+    files = {path: file for path, file in write.items() if not leaving.has(path)}
+    search.above([*files, *coming])
+    met = search.at_files(files)
+    search.at_directories(coming)
     return Obstacles(
         in_the_way=frozenset(search.in_the_way),
-        unsaved=frozenset(path for path in search.in_the_way if not search.is_visible_now(path)),
+        unsaved=frozenset(
+            path for path in search.in_the_way if path not in leaving.special and not search.is_visible_now(path)
+        ),
         emptied=search.emptied,
         aside=search.aside,
         met=met,
@@ -81,14 +99,12 @@ def find(
 
 
 class _Search:
-    def __init__(
-        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, str], remove: Collection[bytes]
-    ) -> None:
+    def __init__(self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, str], leaving: Leaving) -> None:
         self.disk = disk
         self.store = store
         self.now = now
         self.unsaved = unsaved
-        self.remove = remove
+        self.leaving = leaving
         self.in_the_way: set[bytes] = set()
         self.emptied: list[bytes] = []
         self.aside: list[bytes] = []
@@ -131,7 +147,7 @@ class _Search:
 
     def _no_directory(self, path: bytes) -> None:
         found = self.disk.lstat(path)
-        if found is not None and not stat.S_ISDIR(found.st_mode) and path not in self.remove:
+        if found is not None and not stat.S_ISDIR(found.st_mode) and path not in self.leaving.removed:
             self._obstacle(path)
 
     def _holds(self, path: bytes, found: os.stat_result, file: FileWrite) -> bool:
@@ -161,5 +177,5 @@ class _Search:
             path = directory + b"/" + entry.name
             if entry.is_dir(follow_symlinks=False):
                 self._inside(path)
-            elif path not in self.remove:
+            elif path not in self.leaving.removed:
                 self._obstacle(path)

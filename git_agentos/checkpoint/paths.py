@@ -19,8 +19,12 @@ def may_touch(narrowing: Sequence[bytes] | None, path: bytes) -> bool:
     return not scan.own(path) and covers(narrowing, path)
 
 
+def is_allowed(path: bytes) -> bool:
+    """Whether git would check out a path; `.GIT` is none that it would, wherever that is not the same as `.git`."""
+    return not any(part in (b"", b".", b"..") or part.lower() == b".git" or b"\0" in part for part in path.split(b"/"))
+
+
 def check(path: bytes) -> None:
     """Refuse a path that git would not check out: a checkpoint may have come from somebody else."""
-    for part in path.split(b"/"):
-        if part in (b"", b".", b"..") or part.lower() == b".git" or b"\0" in part:
-            raise CheckpointFormatError(f"the checkpoint names the path '{os.fsdecode(path)}', which is not allowed")
+    if not is_allowed(path):
+        raise CheckpointFormatError(f"the checkpoint names the path '{os.fsdecode(path)}', which is not allowed")

@@ -131,14 +131,18 @@ class _Planner:
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
+        # A submodule that is not checked out in the target is an empty folder there.
+        tree = self.target.visible_tree
+        links = [path for path in self.aside if (trees.find(self.store, tree, path) or ("",))[0] == trees.GITLINK]
+        make_directories += links
         blocking = self._blocking_directories(write)
         if self.keep_new:
             kept = dict.fromkeys(path for path in remove if not self._must_leave(path, write, make_directories))
             self.skipped += [Skipped(os.fsdecode(path), NEW_KEPT) for path in kept]
             remove = [path for path in remove if path not in kept]
-        found = obstacles.find(
-            self.disk, self.store, self.now, self.unsaved, write, frozenset(remove), [*make_directories, *nested]
-        )
+        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), tuple(path + b"/" for path in self.aside))
+        directories = [*make_directories, *nested]
+        found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
             del write[path]
         chmod = {**mode_only, **self._permission_changes(write, mode_only)}
@@ -167,7 +171,7 @@ class _Planner:
             in_the_way=found.in_the_way,
             unsaved=found.unsaved,
             emptied=[path for path in found.emptied if path not in self.empty_now],
-            created=[path for path in write if self.disk.lstat(path) is None],
+            created=[path for path in write if leaving.has(path) or self.disk.lstat(path) is None],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
@@ -253,7 +257,9 @@ class _Planner:
 
     def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
         """Where attributes change, a file with the right blob may have been checked out under the other ones."""
-        folders = {path.rpartition(b"/")[0] for path in delta if path.rpartition(b"/")[2] == b".gitattributes"}
+        other = {path for path, _ in self.now.ignored.items() ^ self.target.ignored.items()} if self.exact else ()
+        names = {path for path in (*delta, *other) if path.rpartition(b"/")[2] == b".gitattributes"}
+        folders = {path.rpartition(b"/")[0] for path in names}
         if not folders:
             return
         hidden = self._absent_paths(self.target)

@@ -43,8 +43,8 @@ class Walked:
     the index of the tree `tracked` then: every file is among them that is neither in that tree nor in the index (None:
     every file at all). Left out are the root's `.git`, our own folder, and what lies in
     `repositories` inside. `special` are pipes, sockets and devices (there is nothing in them to save), `odd` entries
-    named `.git` that make no repository, `closed` folders that cannot be read; `plain` tells which folders have none of
-    these directly in them.
+    named `.git` that make no repository, and `.GIT` and the like, which no tree may have; `closed` folders that cannot
+    be read; `plain` tells which folders have none of these directly in them.
     """
 
     folders: Mapping[bytes, Folder]
@@ -125,6 +125,10 @@ class _Walk:
                     name = prefix + entry.name
                     if entry.name == b".git":
                         has_git = True
+                    elif entry.name.lower() == b".git":
+                        self.odd.append(name)
+                        self.special_places.add(path)
+                        other = True
                     elif not path and scan.own(name):
                         other = True
                     elif entry.is_dir(follow_symlinks=False):

@@ -60,7 +60,7 @@ def logs(
     from git_agentos.cli import documents
     from git_agentos.run.kernel import kernel
 
-    if step is not None and not (step.isascii() and step.isdigit()):
+    if step is not None and not (step.isascii() and step.isdigit() and len(step) < 10):
         raise UsageError(f"--step takes a number, not '{step}'")
     found = kernel.logs(run.workspace().context, run_id, int(step) if step is not None else None)
     run.output.show(

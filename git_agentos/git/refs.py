@@ -113,15 +113,22 @@ def _packed(location: Location) -> dict[str, str]:
     return found
 
 
-def names(location: Location, prefix: str) -> dict[str, str]:
-    """Name -> oid of every ref below `prefix` (which ends with a slash)."""
+def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, str]:
+    """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError where one is damaged; with
+    `sound` those are left out."""
     found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)}
     top = _path(location, prefix)
     for folder, _, files in os.walk(top):
         for file in files:
             if not file.endswith(".lock"):
                 name = prefix + os.path.relpath(os.path.join(folder, file), top)
-                oid = resolve(location, name)
+                try:
+                    oid = resolve(location, name)
+                except RepositoryError:
+                    if not sound:
+                        raise
+                    found.pop(name, None)
+                    continue
                 if oid is not None:
                     found[name] = oid
     return dict(sorted(found.items()))

@@ -289,7 +289,8 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
     hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
     managed = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
     if managed is None:
-        raise RunError(f"the worktree of run '{run.run_id}' is gone", hint)
+        revived = f"git agentos worktree create {id_} --revive brings it back, if it was archived"
+        raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
     root = managed.root
     if os.path.islink(root) or not os.path.isdir(root):
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)

@@ -121,7 +121,9 @@ def own_commits(repository: Repository, *, without: str | None = None) -> tuple[
     among them. `without` is a branch that goes with the worktree, and its reflog."""
     location = repository.location
     candidates = set(_own_tips(location))
-    staying = {name: oid for name, oid in refs.names(location, "refs/").items() if not name.startswith(_OWN_REFS)}
+    # A damaged ref keeps nothing: what it may have kept counts as this worktree's own, and is saved.
+    sound = refs.names(location, "refs/", sound=True)
+    staying = {name: oid for name, oid in sound.items() if not name.startswith(_OWN_REFS)}
     if without is not None:
         candidates |= set(_reflog(location.common_dir, without))
         if without in staying:

@@ -242,6 +242,12 @@ def test_the_limit_ends_all_of_it(place: Location, number: str, tmp_path: Path, 
     assert (ended.exit_code > 128, ended.timed_out, ended.interrupted) == (True, True, False)
 
 
+@pytest.mark.parametrize("limit", [40 * 86400.0, 1e14])
+def test_a_limit_may_be_long(place: Location, limit: float) -> None:
+    ended = Said().run(place, "sleep 0.1; exit 5", limit=limit)
+    assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, False)
+
+
 def test_it_is_asked_first(place: Location, number: str) -> None:
     said = Said()
     command = f"trap 'echo bye; exit 9' TERM; sleep {number} & echo up; wait"

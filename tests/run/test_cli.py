@@ -140,6 +140,37 @@ def test_what_is_not_there(ask: Any) -> None:
 
 
 @pytest.mark.usefixtures("key")
+def test_an_id_is_used_once(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F811
+    words = ("run", "start", "--id", "T-1", "--agent", "echo more >> notes.txt", "--validate", "true")
+    ask(*words)
+    runs = repo.path / ".agentos" / "runs"
+    for archived in (False, True):
+        (runs / "T-1").rename(repo.path / ".agentos" / "aside")
+        assert "already" in ask(*words, code=1, kind="error")["error"]["message"]
+        assert not (runs / "T-1").exists()
+        assert ask("run", "show", "T-1")["state"] == "passed"
+        (repo.path / ".agentos" / "aside").rename(runs / "T-1")
+        if not archived:
+            assert cli("-C", str(repo.path), "worktree", "archive", "run-T-1").code == 0
+    assert "--revive" in ask("run", "accept", "T-1", code=1, kind="error")["error"]["hint"]
+    assert cli("-C", str(repo.path), "worktree", "create", "run-T-1", "--revive").code == 0
+    assert ask("run", "accept", "T-1")["state"] == "accepted"
+
+
+def test_an_agent_that_destroys_the_record(ask: Any, repo: Repo) -> None:
+    agent = f"echo x > x; rm -rf '{repo.path}/.agentos/runs/T-1'"
+    error = ask("run", "start", "--id", "T-1", "--agent", agent, code=1, kind="error")["error"]
+    assert "rollback T-1" in error["hint"]
+    assert "resume" not in error["hint"]
+    assert ask("rollback", "T-1", kind="rollback")["run_id"] == "T-1"
+
+
+def test_a_step_is_a_number(ask: Any) -> None:
+    for wrong in ("x", "-1", "9" * 5000):
+        assert ask("run", "logs", "T-1", f"--step={wrong}", code=2, kind="error")["error"]["kind"] == "usage"
+
+
+@pytest.mark.usefixtures("key")
 def test_a_conflict_is_4_and_nothing_was_changed(ask: Any, say: Any, repo: Repo) -> None:
     ask("run", "start", "--id", "T-1", "--agent", RIGHT, "--validate", "true")
     repo.write("answer.txt", "another\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from git_agentos.checkpoint import format, walk
 from git_agentos.git.location import locate
 from git_agentos.run.rollback import pristine
+from git_agentos.workspace import open_workspace
 from tests.run.ground import Ground, prepare
 from tests.support.repo import Repo
 
@@ -65,6 +67,21 @@ def test_a_walk_that_knows_sees_what_one_sees_that_does_not(ground: Ground) -> N
     assert one.repositories == [b"inner"]
     others = set(ground.there.git("ls-files", "--others", "-z").split(b"\0")) - {b"", b"inner/"}
     assert {path for path in others if not path.startswith(b".agentos/")} <= set(one.names)
+
+
+def test_what_is_never_known_is_looked_into_below_what_is(repo: Repo) -> None:
+    """A folder that is as it was tells of all the folders in it, of those too that are looked into every time."""
+    ground = prepare(repo)
+    location = locate(str(ground.path))
+    path = Path(location.state_dir) / "pristine/manifest.json"
+    time.sleep(0.1)
+    os.mkfifo(ground.path / "cache/empty/pipe")
+    pristine.record(open_workspace(str(ground.path)).context)
+    assert json.loads(path.read_text())["folders"]["cache"][2] > 0
+    ground.there.write("cache/empty/later", "x")
+    known = pristine.read(location)
+    assert known is not None
+    assert b"cache/empty/later" in pristine.look(location, known).walked.names
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,36 @@ def test_what_a_run_did_is_told_and_set_back(ground: Ground, name: str) -> None:
     assert ground.violations() == []
 
 
+DAMAGE = {"no id": "junk", "nothing": "", "an id of nothing": "1" * 40, "no digits": "z" * 40, "a circle": "ref: {}"}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_one_is_told_and_set_back(ground: Ground, name: str, packed: bool) -> None:
+    if packed:
+        ground.repo.git("pack-refs", "--all")
+    ref = "refs/heads/release/1"
+    path = ground.repo.path / ".git" / ref
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(DAMAGE[name].format(ref) + "\n")
+    [found] = ground.violations()
+    assert found.endswith("set back")
+    assert not found.endswith("not set back")
+    assert ground.now == ground.before
+    assert ground.violations() == []
+
+
+def test_what_was_damaged_before_is_none_of_it(ground: Ground) -> None:
+    path = ground.repo.path / ".git" / "refs/heads/release/1"
+    whole = path.read_text()
+    for damage in ("junk", "1" * 40):
+        path.write_text(damage + "\n")
+        ground.before = ground.now
+        assert ground.violations() == []
+        path.write_text(whole)
+        assert ground.violations() == []
+
+
 def test_a_commit_on_a_protected_branch(repo: Repo) -> None:
     repo.git("branch", "release/1", "v1")
     ground = Ground(repo)

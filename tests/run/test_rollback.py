@@ -15,6 +15,7 @@ from git_agentos.workspace import open_workspace
 from tests.run.ground import Ground, assert_like, prepare
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, fill
+from tests.support.tool import run_ok
 
 Wreck = Callable[[Repo], object]
 
@@ -96,6 +97,21 @@ def special(there: Repo) -> None:
     (there.path / "docs/only").mkdir()
     os.mkfifo(there.path / "docs/only/pipe")
     there.write("docs/.git/nothing", "no repository\n")
+
+
+def pipes(there: Repo) -> None:
+    """Where files and folders were."""
+    there.remove("readme.txt", "src", ".env", "cache")
+    for name in ("readme.txt", "src", ".env", "cache"):
+        os.mkfifo(there.path / name)
+
+
+def hidden_attributes(there: Repo) -> None:
+    """Ignored, and yet git converts as they say."""
+    there.write(".gitignore", ".gitattributes\n" + there.read(".gitignore").decode())
+    there.write(".gitattributes", "*.txt text eol=crlf\n")
+    there.remove("readme.txt", "notes.txt")
+    there.git("checkout", "--", "readme.txt", "notes.txt")
 
 
 def nested(there: Repo) -> None:
@@ -184,16 +200,16 @@ WRECKS: dict[str, Wreck] = {
     each.__name__: each
     for each in (
         work, same_size_and_time, bits, hidden, links, names, special, nested, conflict, rebasing, detached,
-        branch_gone, rewritten, unborn, settings, sparse, attributes, everything,
+        branch_gone, rewritten, unborn, settings, sparse, attributes, hidden_attributes, pipes, everything,
     )
 }  # fmt: skip
 # One after the other in the same worktree; each alone where everything is tried.
 TOGETHER = (
     "work names nested", "same_size_and_time bits", "hidden links", "attributes conflict", "rebasing",
-    "rewritten detached sparse", "unborn", "branch_gone everything", "settings special",
+    "rewritten detached sparse", "unborn", "hidden_attributes", "branch_gone everything", "settings special", "pipes",
 )  # fmt: skip
 # What `undo` does not put back: it is no state of a worktree, or holds nothing.
-_NOT_UNDONE = ("settings", "special")
+_NOT_UNDONE = ("settings", "special", "pipes")
 
 
 @pytest.mark.parametrize("wrecks", [*TOGETHER, *(WRECKS if EXHAUSTIVE else ())])
@@ -422,6 +438,76 @@ def test_a_submodule(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
     assert_like(before, ground.look(), "undone", refs=False)
 
 
+def _of_submodule(there: Repo, how: str) -> None:
+    if how == "deinit":
+        there.git("submodule", "deinit", "-q", "-f", "library")
+    elif how == "removed":
+        there.git("rm", "-q", "-f", "library")
+        there.commit("without the library")
+    elif how == "loose":
+        there.remove("library/.git")
+        there.append("library/readme.txt", "loose\n")
+    else:
+        there.remove("library")
+        if how == "file":
+            there.write("library", "a file\n")
+
+
+@pytest.mark.parametrize("how", ["folder", "file", "loose", "deinit", "removed"])
+def test_a_submodule_that_is_gone(repo: Repo, make_repo: Callable[[str], Repo], how: str) -> None:
+    """It comes back, from the git directory that the worktree still has of it, and undo takes it away again."""
+    library = make_repo("library")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.path), "library")
+    repo.commit("a submodule")
+    ground = prepare(repo)
+    pristine = ground.look()
+    _of_submodule(ground.there, how)
+    before = ground.look()
+    done = ground.roll_back()
+    assert done.not_saved == []
+    assert_like(pristine, ground.look(), "rolled back", refs=False)
+    ground.undo()
+    assert_like(before, ground.look(), "undone", refs=False)
+    ground.undo()
+    assert_like(pristine, ground.look(), "done again", refs=False)
+
+
+@pytest.mark.parametrize("how", ["changed", "gone", "loose"])
+def test_a_repository_that_the_set_up_made(repo: Repo, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    who = "-c user.name=n -c user.email=n@example.com"
+    made = f"git init -q build/in && cd build/in && echo a >a && git add a && git {who} commit -qm a && echo o >>a"
+    monkeypatch.setattr("tests.run.ground.SETUP", made)
+    ground = prepare(repo)
+    pristine = ground.look()
+    if how == "changed":
+        ground.there.write("build/in/b", "b\n")
+        ground.there.append("build/in/a", "more\n")
+    else:
+        ground.there.remove("build" if how == "gone" else "build/in/.git")
+    before = None if how == "loose" else ground.look()  # git finds the repository around it there
+    loose = ground.there.read("build/in/a") if how == "loose" else None
+    ground.roll_back()
+    assert_like(pristine, ground.look(), "rolled back", refs=False)
+    ground.undo()
+    if before is not None:
+        assert_like(before, ground.look(), "undone", refs=False)
+    else:
+        assert ground.there.read("build/in/a") == loose
+        assert not ground.there.exists("build/in/.git")
+
+
+@pytest.mark.parametrize("other", ["agentos", "agentos/run-r1/more"])
+def test_a_branch_in_the_way_of_the_runs_own(ground: Ground, other: str) -> None:
+    ground.there.git("checkout", "-q", "-b", "mine")
+    ground.there.git("branch", "-q", "-D", ground.run.branch_name)
+    ground.there.git("branch", other)
+    before = ground.look()
+    with pytest.raises(RunError, match="in the way") as refused:
+        ground.roll_back()
+    assert "git branch -m" in str(refused.value.hint)
+    assert_like(before, ground.look(), "refused")
+
+
 def test_the_run_may_go_on_before_it_is_undone(repo: Repo) -> None:
     """Its checkpoints are by the run's agent, `undo` is by whoever stands in the worktree."""
     ground = prepare(repo, agent="dev-7")
@@ -432,3 +518,30 @@ def test_the_run_may_go_on_before_it_is_undone(repo: Repo) -> None:
     ground.service.mark_step(5)
     ground.undo()
     assert_like(before, ground.look(), "undone")
+
+
+def test_names_that_no_tree_may_have(ground: Ground) -> None:
+    """git would not check them out: they are put aside, and stay where a restore finds them."""
+    ground.there.write("src/.Git/config", "whose?\n")
+    ground.there.write(".GIT", "a file\n")
+    (ground.path / "empty" / ".gIt").mkdir(parents=True)
+    saved = run_ok(ground.path, "checkpoint")
+    assert [each["path"] for each in saved["skipped"]] == [".GIT", "src/.Git/config"]
+    run_ok(ground.path, "restore", saved["id"])
+    assert ground.there.read("src/.Git/config") == b"whose?\n"
+    done = ground.roll_back()
+    ground.assert_fresh()
+    assert {".GIT", "src/.Git", "empty/.gIt"} <= {each.path for each in done.not_saved}
+    kept = [path.read_bytes() for path in ground.path.parent.parent.rglob("kept/**/*") if path.is_file()]
+    assert {b"whose?\n", b"a file\n"} <= set(kept)
+
+
+def test_a_damaged_ref_of_somebody_else(ground: Ground) -> None:
+    """It keeps nothing, and keeps nobody from going back."""
+    ground.there.write("one.txt", "one\n")
+    commit = ground.there.commit("work")
+    ground.repo.write(".git/refs/heads/broken", "junk\n")
+    ground.roll_back()
+    ground.repo.path.joinpath(".git/refs/heads/broken").unlink()
+    ground.assert_fresh()
+    assert commit in ground.repo.text("rev-list", "--all")

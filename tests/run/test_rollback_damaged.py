@@ -112,6 +112,12 @@ def records(ground: Ground) -> None:
     shutil.rmtree(ground.entry / "agentos")
 
 
+def configuration(ground: Ground) -> None:
+    """git runs at nothing at all there."""
+    ground.repo.config("extensions.worktreeConfig", "true")
+    (ground.entry / "config.worktree").write_text("[broken\n")
+
+
 def locked(ground: Ground) -> None:
     """What a git that was killed leaves."""
     for name in ("index.lock", "HEAD.lock"):
@@ -133,7 +139,7 @@ DAMAGES: dict[str, Damage] = {
     for each in (
         folder, folder_is_file, folder_is_link, folder_of_another, dot_git, dot_git_wrong, dot_git_is_repository, entry,
         entry_and_folder, commondir, head, head_gone, head_nowhere, index, index_gone, branch, branch_nowhere,
-        branch_gone, records, locked, pristine, journal,
+        branch_gone, records, configuration, locked, pristine, journal,
     )
 }  # fmt: skip
 
@@ -142,6 +148,7 @@ DAMAGES: dict[str, Damage] = {
 TOGETHER = (
     "folder", "folder_of_another", "folder_is_file branch_gone", "folder_is_link head_nowhere",
     "dot_git_is_repository index", "entry", "entry_and_folder", "commondir head pristine", "records locked",
+    "configuration", "records configuration",
     "dot_git branch index_gone", "dot_git_wrong head_gone branch_nowhere journal",
 )  # fmt: skip
 

@@ -130,6 +130,11 @@ STEP = '[[step]]\nkind = "agent"\ncommand = "x"\n'
         (STEP + '[[step]]\nkind = "rollback"\nto = "step:2"\n', "'to of step 2' in '{}' takes 'pre_run' or a step"),
         (STEP + '[[step]]\nkind = "rollback"\nto = "step:0"\n', "'to of step 2' in '{}' takes 'pre_run' or a step"),
         ('[[step]]\nkind = "agent"\ncommand = "x"\ntimeout = -1\n', "'timeout of step 1' in '{}' takes a time limit"),
+        ("timeout = 2020-01-01\n" + STEP, "'timeout' in '{}' takes a time limit"),
+        (f"timeout = 1{'0' * 400}\n" + STEP, "'timeout' in '{}' takes a time limit"),
+        ("id = 07:32:00\n" + STEP, "'id' in '{}' takes one line of text"),
+        ("[[step]]\nkind = [1]\n", f"'kind of step 1' in '{{}}' takes {KINDS}, not '[1]'"),
+        ("[[step]]\nkind = {a = 2020-01-01}\n", f"'kind of step 1' in '{{}}' takes {KINDS}, not '"),
         ("x = [", "'{}' is not TOML: "),
     ],
 )  # fmt: skip

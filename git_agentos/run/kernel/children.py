@@ -26,6 +26,7 @@ from git_agentos.run.kernel import streams
 MARK = "AGENTOS_RUN_MARK"
 GRACE = 5.0  # seconds between asking the processes of a command to end and ending them
 _TICK = 0.1
+_LONGEST = 20 * 86400.0  # seconds: what the supervisor can wait for at once (poll(2))
 _CHUNK = 1 << 16
 _LOST = 128 + signal.SIGKILL
 # Of ours, what another run has said to the one who starts this one.
@@ -132,7 +133,8 @@ class _Supervised:
             self.report, writer = os.pipe()
             theirs.append(writer)
             ours.append(self.report)
-            options = ("--contain", str(reader), str(writer), repr(child.limit or 0.0), repr(GRACE))
+            limit = child.limit if child.limit is not None and child.limit <= _LONGEST else 0.0  # else ours alone
+            options = ("--contain", str(reader), str(writer), repr(limit), repr(GRACE))
             words = ("/bin/sh", "-c", child.command)
             env = {**child.environment, "PWD": child.location.root}
             if child.guarded:

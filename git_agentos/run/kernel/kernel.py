@@ -160,14 +160,18 @@ def _new_id() -> str:
 
 
 def _make(context: Context, run_id: str) -> Evidence:
-    """The folder for a new run; one that a killed `start` left before anything was on record is as good."""
+    """The folder for a new run; one that a killed `start` left before anything was on record is as good. RunError where
+    the id is taken, also by a run whose evidence was removed."""
     try:
-        return evidence.make(context.location, run_id)
-    except RunError:
         found = evidence.find(context.location, run_id)
-        if found.events():
-            raise
-        return found
+    except RunError:
+        known = preparation.recorded(context, run_id) or evidence.carried_events(context, run_id)
+        if known is not None:
+            raise evidence.taken(run_id) from None
+        return evidence.make(context.location, run_id)
+    if found.events():
+        raise evidence.taken(run_id)
+    return found
 
 
 @contextlib.contextmanager
@@ -181,9 +185,11 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
             wanted.forget(context.location, found.run_id)
             processes.remove_folder(found.folder)
         else:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(AgentosError, OSError):
                 found.event("interrupted", signal=None, error=str(told_as))
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
+            if _progress(found).begun is None:  # its record was destroyed
+                then = f"git agentos rollback {found.run_id} takes the run back"
             told_as.hint = "\n".join(each for each in (told_as.hint, then) if each)
         if told_as is error:
             raise

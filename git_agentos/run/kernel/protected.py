@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, RunError
+from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, is_hex
 from git_agentos.guard import boundary, identity, saving, settings
 from git_agentos.guard.decision import Save
 from git_agentos.run import workspace
@@ -63,10 +64,17 @@ def matches(branch: str, protected: Sequence[str]) -> bool:
 
 
 def look(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
-    """Full name -> commit of every protected branch."""
-    return {
-        name: oid for name, oid in refs.names(location, _HEADS).items() if matches(name.removeprefix(_HEADS), protected)
-    }
+    """Full name -> commit of every protected branch; one that is damaged is not among them."""
+    return {name: oid for name, oid in _branches(location).items() if matches(name.removeprefix(_HEADS), protected)}
+
+
+def _branches(location: Location) -> Mapping[str, str]:
+    try:
+        return refs.names(location, _HEADS)
+    except RepositoryError:  # one is damaged: git passes over those
+        out = Repository(location).git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS)
+        pairs = (line.partition(" ") for line in os.fsdecode(out).splitlines())
+        return {name: oid for oid, _, name in pairs}
 
 
 def violations(
@@ -119,6 +127,8 @@ class _Sight:
             return None
         branch = name.removeprefix(_HEADS)
         what = _told(branch, old, new)
+        if new is None and os.path.lexists(self._file(name)):
+            what = f"the protected branch '{branch}' was damaged"
         if along:
             # The files there have gone along; to move the branch alone would make their work look undone.
             return f"{what}, and '{along[0]}' with it: left as it is"
@@ -145,8 +155,10 @@ class _Sight:
         """Whether nobody who uses git as people do can have moved the branch."""
         if old is None:
             return False  # a new one, and with nothing of the run's in it
-        if new is None:
+        if new is None or not self._is_there(new):
             return True
+        if not self._is_there(old):
+            return False  # it was damaged before, and is not any more
         entries = _reflog(os.path.join(self._context.location.common_dir, "logs", name))
         last = _since(entries, old, new)
         if last is not None and last.said.startswith(_OURS):
@@ -164,7 +176,9 @@ class _Sight:
         location = self._context.location
         who = os.fsdecode(self._context.settings.committer)
         try:
-            if new is not None:
+            if new is None:
+                new = self._without_damage(name)
+            elif self._is_there(new):
                 self._keep(new)
             if old is not None:
                 refs.update(location, name, old, new, reason=f"{_OURS}: protected branch set back", who=who)
@@ -177,6 +191,21 @@ class _Sight:
         except (AgentosError, OSError) as error:
             return str(error)
         return None
+
+    def _without_damage(self, name: str) -> str | None:
+        """Remove the file of a branch, if it is no ref; what the branch is at then (in packed refs)."""
+        try:
+            refs.resolve(self._context.location, name)
+        except RepositoryError:
+            os.unlink(self._file(name))
+            return refs.resolve(self._context.location, name)
+        return None
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._context.location.common_dir, name)
+
+    def _is_there(self, oid: str) -> bool:
+        return is_hex(oid) and self._context.repository.exists(oid)
 
     def _keep(self, commit: str) -> None:
         """Have the run's timeline keep a commit; that of the worktree one stands in where the run's is no more."""

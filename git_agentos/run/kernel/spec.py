@@ -32,7 +32,6 @@ An attempt does the steps in this order, up to the first that fails.
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -47,6 +46,7 @@ KEEP, ROLL_BACK = "keep", "rollback"
 FROM_HERE, FROM_PRE_RUN = "here", "pre_run"
 SCHEMA = "agentos.run-spec.v1"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 10**15  # seconds
 _STEP_POINT = re.compile(r"step:([1-9]\d{0,5})\Z")
 
 
@@ -195,7 +195,8 @@ class _Told:
         self.name = f"--{name}" if source is None else f"'{name}' in '{source}'"
 
     def wrong(self, wanted: str, value: Any) -> UsageError:
-        shown = value if isinstance(value, str | int | float) and not isinstance(value, bool) else json.dumps(value)
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        shown = value if plain else json.dumps(value, default=str)
         return UsageError(f"{self.name} takes {wanted}, not '{shown}'")
 
 
@@ -227,7 +228,7 @@ def _seconds(value: Any, told: _Told) -> float:
             return duration(value)
         except UsageError as error:
             raise UsageError(f"{told.name}: {error}", error.hint) from None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LONGEST:
         raise told.wrong("a time limit such as 90s or 30m", value)
     return float(value)
 
@@ -274,7 +275,7 @@ def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = 
     def told(key: str) -> _Told:
         return _Told(key if source is None else f"{key} of step {n}", source)
 
-    if kind not in _STEP_KEYS:
+    if not isinstance(kind, str) or kind not in _STEP_KEYS:
         raise told("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
     for key in found:
         if key not in _STEP_KEYS[kind]:

@@ -59,7 +59,7 @@ def show(context: Context, run_id: str) -> Run:
         events = evidence.carried_events(context, run_id)
         if events is None:
             raise
-        return fold(run_id, "", events, alive=False)
+        return fold(run_id, os.path.join(evidence.folder_of(context.location), run_id), events, alive=False)
     return told(context, found)
 
 
@@ -109,9 +109,11 @@ def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tup
 def _said(context: Context, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
-    if run.evidence:
-        return evidence.find(context.location, run.run_id).read(name) or b""
-    return sealing.carried(context.repository, run.run_id, name) or b""
+    try:
+        found = evidence.find(context.location, run.run_id)
+    except RunError:
+        return sealing.carried(context.repository, run.run_id, name) or b""
+    return found.read(name) or b""
 
 
 def diff(context: Context, run_id: str) -> bytes:

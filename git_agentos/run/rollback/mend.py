@@ -126,8 +126,8 @@ class _Mending:
                 self._branch()
                 self._head()
             self.found.pristine = pristine.read(self.location)
-            self._index()
             self._configuration()
+            self._index()
             self._fill()
         except _Damaged:
             self.found.recreated = True
@@ -399,6 +399,10 @@ class _Mending:
         """The worktree's own settings as they were made: what is read and written from here on obeys them. Those of a
         sparse checkout are state, and for the rollback itself to change."""
         known = self.found.pristine
+        if known is None and not own_config.is_readable(self.location):
+            self._touch()
+            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+            self._lost("config.worktree", f"git could not read it: the file is at '{kept}' now")
         if known is None or self.dry_run or own_config.is_as_recorded(self.location, known):
             return
         sparse = own_config.sparse_settings(self.location)

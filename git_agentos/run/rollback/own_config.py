@@ -26,6 +26,15 @@ def path_of(location: Location) -> str:
     return os.path.join(location.git_dir, "config.worktree")
 
 
+def is_readable(location: Location) -> bool:
+    """Whether git can make sense of it, or there is none."""
+    try:
+        _values(path_of(location))
+    except AgentosError:
+        return False
+    return True
+
+
 def is_as_recorded(location: Location, known: Pristine) -> bool:
     """Whether it says what it said, apart from what the guard puts there."""
     if pristine.configuration(location) == known.config:

@@ -14,8 +14,9 @@ directory, as `<git dir>/agentos/pristine/`:
 
 git compares times in whole seconds. `young` are files that were made in the second of the recording: those are compared
 here, in nanoseconds; null stands for one so young that it is always looked at. Folders of that age, and folders with
-something in them that git passes over, are left out: they are looked into every time. Where any of it is missing or
-damaged, everything is looked at.
+something in them that git passes over, have 0 for their change time: they are looked into every time. (They are named
+all the same: a folder that is as it was tells of the folders in it.) Where any of it is missing or damaged, everything
+is looked at.
 """
 
 from __future__ import annotations
@@ -86,9 +87,8 @@ def record(inner: Context, _evidence_folder: str | None = None) -> None:
     body = {
         "version": _VERSION,
         "folders": {
-            os.fsdecode(path): each
+            os.fsdecode(path): each if path in walked.plain and each.ctime < now - _TICK_NS else each._replace(ctime=0)
             for path, each in walked.folders.items()
-            if path in walked.plain and each.ctime < now - _TICK_NS
         },
         "others": [os.fsdecode(path) for path in walked.names if path not in tracked],
         "tree": inner.repository.git("write-tree", env={"GIT_INDEX_FILE": copy}).decode().strip(),

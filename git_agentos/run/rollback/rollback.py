@@ -19,7 +19,7 @@ from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.head import Move, Shift
 from git_agentos.checkpoint.restore import Back
 from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.errors import AgentosError, CheckpointNotFound, RunError
+from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
 from git_agentos.git import refs
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
@@ -183,6 +183,12 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
         return head.back_to(location, goal.checkpoint, goal.state, head.stamp()), []
     present = refs.resolve(location, ref)
     shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
+    if present is None:
+        try:
+            head.check_room(location, ref)
+        except RestoreError as error:
+            hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
+            raise RunError(error.message, hint) from error
     if shifts or refs.read_head(location).ref != ref:
         where = end.checked_out(location, ref, but=location.git_dir)
         if where is not None:
