@@ -59,9 +59,12 @@ def living(number: str) -> list[int]:
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for something that is bound to happen."""
-    while not condition():
+    """Wait for something that is bound to happen; a test that waits in vain fails, and does not hang."""
+    for _ in range(12_000):
+        if condition():
+            return
         time.sleep(0.01)
+    raise AssertionError("it has not happened")
 
 
 def environment(mark: str = "", **extra: str) -> dict[str, str]:
@@ -296,7 +299,7 @@ def test_an_error_of_ours_ends_it_too(place: Location, number: str, where: str) 
 KERNEL = """
 import io, os, sys
 from git_agentos.git.location import locate
-from git_agentos.run import children
+from git_agentos.run.kernel import children
 
 children.GRACE = 0.3
 where, command, mark, limit = sys.argv[1:]
@@ -368,7 +371,7 @@ def words(pid: int) -> bytes:
 def test_sweeping_ends_nobody_else(place: Location, number: str) -> None:
     """Another run's processes, and whoever asks: also one that is itself a process of the run."""
     mark, other = uuid.uuid4().hex, uuid.uuid4().hex
-    script = f"from git_agentos.run import children; print(len(children.sweep({mark!r})))"
+    script = f"from git_agentos.run.kernel import children; print(len(children.sweep({mark!r})))"
     with started("sleep", number, **{children.MARK: other}) as innocent:
         text = f"sleep {number} & {sys.executable} -c {script!r}; echo here"
         done = subprocess.run(
