@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
+from git_agentos.cli import quote, table
 from git_agentos.cli.output import Style, Text
 from git_agentos.cli.text import age, count, local, patch, short
 from git_agentos.cli.text_worktree import files
@@ -232,16 +232,8 @@ def listing(found: Sequence[Run], style: Style) -> Text:
     """`list`: a table."""
     if not found:
         return Text(notes=("no runs",), hints=("'git agentos run start --agent COMMAND' makes one",))
-    rows = [_COLUMNS, *(_row(each, style) for each in found)]
-    widths = [max(len(row[n]) for row in rows) for n in range(len(_COLUMNS))]
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        if number == 0:
-            cells = [style.paint("bold", cell) for cell in cells]
-        else:
-            cells[1] = style.paint(_COLOURS.get(found[number - 1].state, "cyan"), cells[1])
-        lines.append("  ".join(cells).rstrip())
+    rows = [_row(each, style) for each in found]
+    lines = table.lines(_COLUMNS, rows, [_COLOURS.get(each.state, "cyan") for each in found], style)
     waiting = next((each.run_id for each in found if each.state == "interrupted" and not _is_settled(each)), None)
     hints = (
         (f"'git agentos run resume {waiting}' goes on with it, 'git agentos rollback {waiting}' takes it back",)

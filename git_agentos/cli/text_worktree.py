@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import quote
+from git_agentos.cli import quote, table
 from git_agentos.cli.output import Style, Text
 from git_agentos.cli.text import age, short
 
@@ -46,16 +46,8 @@ def listing(found: Sequence[Worktree], style: Style) -> Text:
     """`list`: a table; ids alone under -q."""
     if not found:
         return Text(notes=("no worktrees of agents",), hints=("'git agentos worktree create ID' makes one",))
-    rows = [_COLUMNS, *(_row(each, style) for each in found)]
-    widths = [max(len(row[n]) for row in rows) for n in range(len(_COLUMNS))]
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        if number == 0:
-            cells = [style.paint("bold", cell) for cell in cells]
-        else:
-            cells[1] = style.paint(_COLOURS[found[number - 1].state], cells[1])
-        lines.append("  ".join(cells).rstrip())
+    rows = [_row(each, style) for each in found]
+    lines = table.lines(_COLUMNS, rows, [_COLOURS[each.state] for each in found], style)
     broken = [each.id for each in found if each.state == "broken"]
     hints = (f"'git agentos worktree repair {broken[0]}' mends what is broken",) if broken else ()
     return Text("".join(f"{line}\n" for line in lines), ids([each.id for each in found]).result, hints=hints)
