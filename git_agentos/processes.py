@@ -387,15 +387,15 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
 
 
 def start_piped(
-    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep: Sequence[int] = ()
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep: Sequence[int] = (), stdin: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, with nothing on stdin, and what it says in pipes; the caller reaps it.
-    `keep` are descriptors that it gets."""
+    """Start a program in a session of its own, with what it says in pipes; the caller reaps it. `keep` are descriptors
+    that it gets; `stdin` is the one that it reads from, if it has anything to read."""
     return subprocess.Popen(
         argv,
         cwd=cwd,
         env=env,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,

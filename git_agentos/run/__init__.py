@@ -5,7 +5,8 @@
     kernel/       doing a run, step by step
     rollback/     taking it back
     record/       what is kept of it: events, evidence, seals
-    accept        a run's work goes into a branch
+    accept        a run's work goes into a branch, once validation has passed
+    landing       how: a commit of what was validated, and a merge; orchestrators call it as well
     doctor        runs that wait for somebody
 
 The names below are loaded when they are first used.

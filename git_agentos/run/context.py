@@ -1,7 +1,7 @@
 """Which workspace a run has: the typed artifact that everything that rolls back works from.
 
 run id        an agent id of at most 60 characters
-worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/run-<run id>`
+worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/run-<run id>` or another of its own
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def worktree_id(run_id: str) -> str:
 class WorkspaceContext:
     """Where a run works, and what it is taken back to; the fields are the keys of its JSON.
 
-    `repo_root` and `worktree_path` are absolute; `branch_name` is short (`agentos/run-<run_id>`); `base_ref` is what
-    the base was called, `base_sha` its commit; `head_sha` HEAD's commit in the worktree when the context was made or
-    asked for; `created_at` ISO 8601, UTC.
+    `repo_root` and `worktree_path` are absolute; `branch_name` is short (`agentos/run-<run_id>`, unless another was
+    wanted); `base_ref` is what the base was called, `base_sha` its commit; `head_sha` HEAD's commit in the worktree
+    when the context was made or asked for; `created_at` ISO 8601, UTC.
     """
 
     run_id: str

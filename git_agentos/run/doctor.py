@@ -1,16 +1,24 @@
-"""What `status` and `doctor` say of runs: those that were interrupted, and wait to be gone on with or taken back."""
+"""What `status` and `doctor` say of runs: those that were interrupted, and wait to be gone on with or taken back.
+
+One that is open waits for nobody here: whoever drives it goes on with it.
+"""
 
 from __future__ import annotations
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
 from git_agentos.run.kernel import kernel
-from git_agentos.run.record.events import INTERRUPTED, Run
+from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TDD, Run
 
 
 def interrupted(context: Context) -> list[str]:
     """The ids of the runs that wait, newest first; one that was taken back does not."""
     return [each.run_id for each in kernel.all_(context) if _waits(each)]
+
+
+def open_(context: Context, tool: str = TDD) -> list[str]:
+    """The ids of the runs that `tool` drives and that have not ended, newest first."""
+    return [each.run_id for each in kernel.all_(context) if each.tool == tool and each.state in (OPEN, RUNNING)]
 
 
 def examine(context: Context) -> list[Finding]:

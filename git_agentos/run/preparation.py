@@ -26,6 +26,7 @@ from git_agentos.git import trees
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.record import events
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.worktree import create, intent, place, record, repair
@@ -42,6 +43,8 @@ class Plan(NamedTuple):
     agent_id: str | None
     guard: bool
     protected: tuple[str, ...]
+    branch: str | None = None
+    tool: str = SERVICE
 
 
 class _State(NamedTuple):
@@ -60,6 +63,8 @@ def prepare(context: Context, plan: Plan) -> WorkspaceContext:
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
         return _go_on(context, plan.run_id)
+    if plan.branch is not None:
+        place.check_branch(context, plan.branch)
     base_ref, base_sha = create.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref)
     wanted = Wanted(
@@ -70,6 +75,7 @@ def prepare(context: Context, plan: Plan) -> WorkspaceContext:
         guard=plan.guard,
         run_id=plan.run_id,
         protected=plan.protected,
+        own_branch=plan.branch,
     )
 
     def fill(inner: Context, made: Record) -> tuple[WorkspaceContext, _State]:
@@ -124,7 +130,7 @@ def _folder(context: Context, plan: Plan, base_ref: str) -> tuple[Evidence, bool
             guard=plan.guard,
             protected=list(plan.protected),
             steps=[],
-            tool="workspace service",
+            tool=plan.tool,
             base=base_ref,
         )
     return kept, fresh

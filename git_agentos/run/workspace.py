@@ -29,7 +29,7 @@ from git_agentos.run import lock, preparation
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import fold
+from git_agentos.run.record.events import SERVICE, fold
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
@@ -93,8 +93,16 @@ class NullWorkspaceService:
     """A workspace that is none: it keeps a context in memory and never touches anything. For tests, and for runs that
     need no boundary."""
 
-    def __init__(self, root: str = os.sep, *, task_id: str | None = None, agent_id: str | None = None) -> None:
+    def __init__(
+        self,
+        root: str = os.sep,
+        *,
+        task_id: str | None = None,
+        agent_id: str | None = None,
+        branch: str | None = None,
+    ) -> None:
         self._root = root
+        self._branch = branch
         self._task_id = task_id
         self._agent_id = agent_id
         self._context: WorkspaceContext | None = None
@@ -109,7 +117,7 @@ class NullWorkspaceService:
             run_id=run_id,
             repo_root=self._root,
             worktree_path=self._root,
-            branch_name=record.branch_of(worktree_id(run_id), run_id),
+            branch_name=self._branch or record.branch_of(worktree_id(run_id), run_id),
             base_ref="HEAD",
             base_sha=refs.ZERO,
             head_sha=refs.ZERO,
@@ -159,12 +167,13 @@ class NullWorkspaceService:
 
 
 class GitWorktreeWorkspaceService:
-    """A dedicated worktree under the stable root, on the branch `agentos/run-<run id>`.
+    """A dedicated worktree under the stable root, on the branch `agentos/run-<run id>`, or `branch`.
 
     `repo` is a path in the repository, or the context of one of its worktrees; it says who acts. `base_ref` names the
     base (else `agentos.runBase`, else HEAD), `agent_id` is who works in it (else `run-<run id>`), `protected` are
-    patterns of branches that the guard closes to it. `run_id` picks a run up from disk. `held` tells that the caller
-    has the run's lock (`lock.hold`), which every call that changes something takes otherwise.
+    patterns of branches that the guard closes to it. `tool` is who drives the run, as its record says it. `run_id`
+    picks a run up from disk. `held` tells that the caller has the run's lock (`lock.hold`), which every call that
+    changes something takes otherwise.
     """
 
     def __init__(
@@ -176,6 +185,8 @@ class GitWorktreeWorkspaceService:
         agent_id: str | None = None,
         guard: bool = True,
         protected: Sequence[str] = (),
+        branch: str | None = None,
+        tool: str = SERVICE,
         run_id: str | None = None,
         held: bool = False,
     ) -> None:
@@ -185,6 +196,8 @@ class GitWorktreeWorkspaceService:
         self._agent_id = agent_id
         self._guard = guard
         self._protected = tuple(protected)
+        self._branch = branch
+        self._tool = tool
         self._run_id = None if run_id is None else check_id(run_id)
         self._held = held
 
@@ -196,7 +209,16 @@ class GitWorktreeWorkspaceService:
         check_id(run_id)
         if self._run_id not in (None, run_id):
             raise RunError(f"this is the workspace of run '{self._run_id}'", "take another service for another run")
-        plan = Plan(run_id, self._base_ref, self._task_id, self._agent_id, self._guard, self._protected)
+        plan = Plan(
+            run_id,
+            self._base_ref,
+            self._task_id,
+            self._agent_id,
+            self._guard,
+            self._protected,
+            self._branch,
+            self._tool,
+        )
         with self._turn(run_id):
             made = preparation.prepare(self._context, plan)
         self._run_id = run_id

@@ -18,7 +18,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from git_agentos.errors import DamagedDatabase, DatabaseError
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
@@ -32,6 +32,10 @@ Inode = tuple[int, int]
 Connection = sqlite3.Connection  # for the signatures of those who must not import sqlite3
 
 
+class InUse(DatabaseError):
+    """Another process has the file open, and it has to be had alone."""
+
+
 class Database(NamedTuple):
     """An open database; `gate` is the descriptor of the lock that keeps the file where it is."""
 
@@ -41,12 +45,14 @@ class Database(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[Database]:
+def opened(path: str, *, handed_on: bool = False) -> Iterator[Database]:
     """The database at `path`, made and brought up to date if need be. Writes are durable when they return.
 
-    Raises DamagedDatabase, or DatabaseError where it cannot be used.
+    `handed_on` is for a library that does as Python's sqlite3 has it: its threads use the connection one after the
+    other, and what it writes is one transaction until it commits. Raises DamagedDatabase, or DatabaseError where it
+    cannot be used.
     """
-    database = _open(path)
+    database = _open(path, handed_on=handed_on)
     try:
         with guarded(path):
             yield database
@@ -183,18 +189,24 @@ def put(path: str, data: bytes) -> None:
 # -- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _open(path: str) -> Database:
-    """The gate is taken shared to use the database, alone to set it up; then from the beginning, as it is now."""
+def _open(path: str, *, handed_on: bool = False) -> Database:
+    """The gate is taken shared to use the database, alone to set it up; then from the beginning, as it is now.
+
+    One that is complete, and has no write-ahead log since its file system cannot do that, is as good while somebody has
+    it open: it is not waited for.
+    """
     set_up = False
     while True:
+        complete = False
         with guarded(path):
             _refuse_foreign(path)
             gate = _lock(path, alone=False)
             try:
                 if _inode(path) is not None:
-                    database = Database(_connect(path), path, gate)
+                    database = Database(_connect(path, handed_on=handed_on), path, gate)
                     try:
-                        if _version(database.connection, path) == LATEST and (set_up or _is_wal(database.connection)):
+                        complete = _version(database.connection, path) == LATEST
+                        if complete and (set_up or _is_wal(database.connection)):
                             return database
                     except BaseException:
                         database.connection.close()
@@ -204,10 +216,15 @@ def _open(path: str) -> Database:
                 _unlock(gate)
                 raise
             _unlock(gate)
-            gate = _lock(path, alone=True)
+            set_up = True
+            try:
+                gate = _lock(path, alone=True, patience=0 if complete else BUSY_SECONDS)
+            except InUse:
+                if not complete:
+                    raise
+                continue
             try:
                 _set_up(path)
-                set_up = True
             finally:
                 _unlock(gate)
 
@@ -220,9 +237,10 @@ def _close(database: Database) -> None:
         _unlock(database.gate)
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def _connect(path: str, *, handed_on: bool = False) -> sqlite3.Connection:
     _check_header(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    level: Literal["DEFERRED"] | None = "DEFERRED" if handed_on else None
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not handed_on)
     try:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -312,11 +330,11 @@ def _refuse_foreign(path: str) -> None:
             ) from error
 
 
-def _lock(path: str, *, alone: bool, make: bool = True) -> int:
+def _lock(path: str, *, alone: bool, make: bool = True, patience: float = BUSY_SECONDS) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
     descriptor = os.open(path + ".lock", flags, 0o644)
     try:
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + patience
         while True:
             try:
                 fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
@@ -324,8 +342,8 @@ def _lock(path: str, *, alone: bool, make: bool = True) -> int:
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise
-            if time.monotonic() > deadline:
-                raise DatabaseError(
+            if time.monotonic() >= deadline:
+                raise InUse(
                     f"the workflow database '{path}' is in use by another process", "try again when it has finished"
                 )
             time.sleep(0.005)

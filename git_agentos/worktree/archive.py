@@ -59,28 +59,12 @@ def ended(context: Context, id_: str) -> Ended:
 
 def last_record(context: Context, id_: str) -> Record:
     """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
-    repository = context.repository
-    first: Checkpoint | None = None
-    for link in timeline.walk(repository, id_):
-        known = record.carried(repository, link.checkpoint)
-        if known is not None:
-            return known
-        first = format.read(repository, link.checkpoint)
-    if first is None or first.commit is None:
+    known = record.remembered(context.repository, id_)
+    if known is None:
         raise WorktreeError(
             f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"
         )
-    return Record(
-        id=id_,
-        branch=record.branch_of(id_, first.run_id),
-        path=first.worktree_path,
-        base_ref=first.commit,
-        base_sha=first.commit,
-        created_at=first.created_at,
-        created_by=first.created_by,
-        task=first.task_id,
-        run_id=first.run_id,
-    )
+    return known
 
 
 def revive(

@@ -62,6 +62,7 @@ class Wanted(NamedTuple):
     `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
     who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it. `run_id` is the
     run that it is made for, which gives it another branch; `protected` are the branches that are closed to that.
+    `own_branch` is the short name of the branch where it is not to follow from the id.
     """
 
     id: str
@@ -76,11 +77,14 @@ class Wanted(NamedTuple):
     guard: bool = True
     run_id: str | None = None
     protected: tuple[str, ...] = ()
+    own_branch: str | None = None
 
     @property
     def branch(self) -> str:
         """The short name of its branch."""
-        return self.revived.branch if self.revived is not None else record.branch_of(self.id, self.run_id)
+        if self.revived is not None:
+            return self.revived.branch
+        return self.own_branch or record.branch_of(self.id, self.run_id)
 
 
 def create(

@@ -131,7 +131,16 @@ def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
     if timeline.tip(location, id_) is not None:
         hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
-    return WorktreeError(f"a branch '{branch}' exists already", f"choose another id; {_NOTHING}")
+    follows = branch in (record.branch_of(id_), record.RUN_BRANCHES + id_)
+    what = "choose another id" if follows else f"git branch -m {branch} NEW renames it"
+    return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
+
+
+def check_branch(context: Context, branch: str) -> None:
+    """UsageError where git would not take the short name `branch` for a branch."""
+    args = ["check-ref-format", "--branch", branch]
+    if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
+        raise UsageError(f"'{branch}' is not a valid branch name", _NOTHING)
 
 
 def _check_not_checked_out(location: Location, branch: str) -> None:
@@ -146,13 +155,13 @@ def _check_not_checked_out(location: Location, branch: str) -> None:
 
 def _check_room(location: Location, ref: str) -> None:
     """A branch `agent` blocks `agent/…`, and branches below `agent/x/` block `agent/x`."""
-    name = ref.removeprefix(HEADS)
-    parent = name.rpartition("/")[0]
-    if refs.resolve(location, HEADS + parent) is not None:
-        raise WorktreeError(
-            f"the branch '{parent}' is in the way of '{name}': git cannot have both",
-            f"rename it (git branch -m {parent} NEW); {_NOTHING}",
-        )
+    name = parent = ref.removeprefix(HEADS)
+    while parent := parent.rpartition("/")[0]:
+        if refs.resolve(location, HEADS + parent) is not None:
+            raise WorktreeError(
+                f"the branch '{parent}' is in the way of '{name}': git cannot have both",
+                f"rename it (git branch -m {parent} NEW); {_NOTHING}",
+            )
     if refs.names(location, ref + "/"):
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from git_agentos.checkpoint import format
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
@@ -25,7 +26,7 @@ from git_agentos.git.worktrees import entries, known_root, root_of
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "id_of", "known_root", "managed", "name", "put", "read", "root_of", "write",
+    "find", "from_fields", "id_of", "known_root", "managed", "name", "put", "read", "remembered", "root_of", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -87,7 +88,8 @@ class Managed:
 
 
 def branch_of(id_: str, run_id: str | None = None) -> str:
-    """The short name of the branch that a worktree is given: an agent's, or a run's."""
+    """The short name of the branch that a new worktree is given unless another is wanted: an agent's, or a run's. Which
+    one it has is in its record."""
     return (BRANCHES if run_id is None else RUN_BRANCHES) + id_
 
 
@@ -119,6 +121,32 @@ def carried(repository: Repository, checkpoint: str) -> Record | None:
     """The record that a checkpoint of an ended worktree carries; None where it carries none."""
     data = format.read_cargo(repository, checkpoint, CARGO)
     return from_fields(json.loads(data), f"{checkpoint[:8]}:worktree.json") if data is not None else None
+
+
+def remembered(repository: Repository, id_: str) -> Record | None:
+    """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does, None
+    where they tell nothing."""
+    first: Checkpoint | None = None
+    for link in timeline.walk(repository, id_):
+        known = carried(repository, link.checkpoint)
+        if known is not None:
+            return known
+        first = format.read(repository, link.checkpoint)
+    if first is None or first.commit is None:
+        return None
+    # The first checkpoint of a run is taken before anybody is at work in it, on the branch that it was given.
+    given = first.branch if first.run_id is not None else None
+    return Record(
+        id=id_,
+        branch=given or branch_of(id_, first.run_id),
+        path=first.worktree_path,
+        base_ref=first.commit,
+        base_sha=first.commit,
+        created_at=first.created_at,
+        created_by=first.created_by,
+        task=first.task_id,
+        run_id=first.run_id,
+    )
 
 
 def read(git_dir: str) -> Record | None:

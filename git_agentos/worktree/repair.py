@@ -257,11 +257,25 @@ class _Work:
         if self.only is None or id_ == self.only:
             return True
         common = self.location.common_dir
-        branches = [place.HEADS + prefix + self.only for prefix in (record.BRANCHES, record.RUN_BRANCHES)]
-        names = (*branches, timeline.PREFIX + self.only, "packed-refs", "config")
+        names = (*self._branches(self.only), timeline.PREFIX + self.only, "packed-refs", "config")
         if self.only == timeline.MAIN:
             return id_ is None
         return path in [os.path.join(common, name) + ".lock" for name in names]
+
+    def _branches(self, id_: str) -> set[str]:
+        """The full names of the branches that a worktree may have been given: what is on record of it may be damaged,
+        or not be there yet."""
+        found = {prefix + id_ for prefix in (record.BRANCHES, record.RUN_BRANCHES)}
+        for git_dir in record.entries(self.location.common_dir):
+            with contextlib.suppress(WorktreeError):
+                known = record.read(git_dir)
+                if known is not None and known.id == id_:
+                    found.add(known.branch)
+        with contextlib.suppress(AgentosError):
+            known = record.remembered(self.context.repository, id_)
+            if known is not None:
+                found.add(known.branch)
+        return {place.HEADS + each for each in found}
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
@@ -348,8 +362,8 @@ class _Work:
             if last.branch is not None:
                 return f"ref: {place.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
         branch = record.BRANCHES + id_
-        with contextlib.suppress(WorktreeError):
-            known = record.read(git_dir)
+        with contextlib.suppress(AgentosError):
+            known = record.read(git_dir) or record.remembered(self.context.repository, id_)
             branch = known.branch if known is not None else branch
         return f"ref: {place.HEADS}{branch}\n", f"on branch '{branch}'"
 

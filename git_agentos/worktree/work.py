@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import CheckpointFormatError, MissingObjectsError, WorktreeError
+from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
@@ -56,7 +56,7 @@ def find(context: Context, id_: str) -> Work:
             there = Location(record.root_of(git_dir), git_dir, location.common_dir)
             if timeline.name_of(there) == id_:
                 return _at(id_, there, None)
-    for branch in (BRANCHES + id_, RUN_BRANCHES + id_):
+    for branch in dict.fromkeys((*_remembered(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
         if commit is not None:
             return Work(id_, branch, branch, commit, None, None, None)
@@ -64,6 +64,15 @@ def find(context: Context, id_: str) -> Work:
         f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
         "git agentos worktree list shows who is there",
     )
+
+
+def _remembered(context: Context, id_: str) -> list[str]:
+    """The branch that an ended worktree was given."""
+    with contextlib.suppress(AgentosError):
+        known = record.remembered(context.repository, id_)
+        if known is not None:
+            return [known.branch]
+    return []
 
 
 def every(context: Context) -> list[Work]:

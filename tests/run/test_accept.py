@@ -13,7 +13,7 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, lock, workspace
+from git_agentos.run import accept, landing, lock, workspace
 from git_agentos.run.record import evidence
 from git_agentos.run.record.events import Run, fold
 from git_agentos.run.record.evidence import Evidence
@@ -198,7 +198,7 @@ def test_one_taken_back_and_brought_back(site: Site) -> None:
 
 def test_one_at_work_or_unheard_of(site: Site) -> None:
     PASSED(site)
-    with pytest.raises(RunError, match="has not passed, it is interrupted"):
+    with pytest.raises(RunError, match="has not passed, it is open"):
         accept.accept(site.context, "r")
     site.end()
     with lock.hold(site.context.location, "r"), pytest.raises(LockedError, match="run 'r' is at work"):
@@ -292,7 +292,7 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (accept, "_index"), "merge": (merge, "merge"), "event": (Evidence, "event")}[when]
+    owner, name = {"index": (landing, "_index"), "merge": (merge, "merge"), "event": (Evidence, "event")}[when]
     real = getattr(owner, name)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, strike)

@@ -29,14 +29,17 @@ _TICK = 0.1
 _LONGEST = 20 * 86400.0  # seconds: what the supervisor can wait for at once (poll(2))
 _CHUNK = 1 << 16
 _LOST = 128 + signal.SIGKILL
-# Of ours, what another run has said to the one who starts this one.
-_OF_A_RUN = ("AGENTOS_TASK_ID", "AGENTOS_RUN_ID", "AGENTOS_ATTEMPT", "AGENTOS_STEP", "AGENTOS_FEEDBACK_FILE", MARK)
+# Of ours, what another run, or another workflow, has said to the one who starts this one.
+_OF_A_RUN = (
+    "AGENTOS_TASK_ID", "AGENTOS_RUN_ID", "AGENTOS_ATTEMPT", "AGENTOS_STEP", "AGENTOS_FEEDBACK_FILE", MARK,
+    "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Child:
     """What to run: shell text, where, with what environment. `limit` is in seconds, None for none. `guarded` runs it
-    with the shim's git first on PATH."""
+    with the shim's git first on PATH. `stdin` is a file that it reads; None: there is nothing to read."""
 
     command: str
     location: Location
@@ -44,6 +47,7 @@ class Child:
     environment: Mapping[str, str]
     limit: float | None
     guarded: bool
+    stdin: str | None = None
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,15 @@ class _Supervised:
                 start = shim.start(child.location, child.agent, words, env, options=options)
             else:
                 start = shim.Start((*shim.supervisor(options), *words), env)
+            if child.stdin is not None:
+                theirs.append(os.open(child.stdin, os.O_RDONLY | os.O_CLOEXEC))
             self._began = time.monotonic()
             self._process = processes.start_piped(
-                start.argv, cwd=child.location.root, env=start.environment, keep=(reader, writer)
+                start.argv,
+                cwd=child.location.root,
+                env=start.environment,
+                keep=(reader, writer),
+                stdin=theirs[2] if child.stdin is not None else None,
             )
         except BaseException:
             for descriptor in ours:

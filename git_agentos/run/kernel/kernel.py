@@ -25,7 +25,7 @@ from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
 from git_agentos.run.kernel.work import Work, pick_up, seal, settle
 from git_agentos.run.record import evidence
-from git_agentos.run.record.events import CANCELLED, Run
+from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TDD, Run, fold
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.record.runs import all_, diff, logs, show, told
 from git_agentos.run.rollback.rollback import Rollback
@@ -54,9 +54,11 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
 def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run:
     """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
 
-    One that has ended, and whose evidence could not be sealed, is sealed. RunError for any other that has ended.
+    One that has ended, and whose evidence could not be sealed, is sealed. RunError for any other that has ended, and
+    for one that an orchestrator drives.
     """
     found = evidence.find(context.location, run_id)
+    _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id), Stop(context.location, run_id) as stop:
         at = progress.of(found.events())
         if at.ended is not None:
@@ -74,9 +76,11 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
 def cancel(context: Context, run_id: str) -> Run:
     """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
 
-    One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise.
+    One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
+    and for one that an orchestrator drives and says so.
     """
     found = evidence.find(context.location, run_id)
+    _refuse_driven(found, "cancel")
     with _until_free(context, run_id), Stop(context.location, run_id) as stop:
         at = progress.of(found.events())
         if at.ended is None:
@@ -88,6 +92,22 @@ def cancel(context: Context, run_id: str) -> Run:
             if at.ended != CANCELLED:
                 raise _has_ended(run_id, at.ended)
     return told(context, found)
+
+
+def _refuse_driven(found: Evidence, what: str) -> None:
+    """RunError for a run that has not ended, and that is somebody else's to go on with or to end. One whose driver has
+    no name can be cancelled: nobody else may be there to do it."""
+    run = fold(found.run_id, found.folder, found.events(), alive=False)
+    if run.state != OPEN or (what == "cancel" and run.tool == SERVICE):
+        return
+    if run.tool == SERVICE:
+        raise RunError(
+            f"run '{run.run_id}' is driven through the workspace service: its orchestrator goes on with it",
+            f"git agentos run cancel {run.run_id} ends it, git agentos rollback {run.run_id} takes it back",
+        )
+    word = "abort" if what == "cancel" else what
+    hint = f"git agentos tdd {word} {run.run_id}" if run.tool == TDD else f"'{run.tool}' can {what} it"
+    raise RunError(f"run '{run.run_id}' is driven by '{run.tool}', and not by git agentos run", hint)
 
 
 @contextlib.contextmanager

@@ -52,8 +52,9 @@ def of(events: Iterable[Event]) -> Progress:
             told |= {"attempt": event["number"], "index": 0, "numbers": {}, "failed": None}
             told |= {"outcome": None, "reason": None, "point": event.get("point") or told["point"]}
         elif kind == "step-begun":
-            told |= {"under_way": event, "index": event["index"], "steps": max(told["steps"], event["n"])}
-            told |= {"numbers": {**told["numbers"], event["index"]: event["n"]}, "point": f"step:{event['n']}"}
+            index = event.get("index", told["index"])  # an orchestrator's steps have no place in a spec
+            told |= {"under_way": event, "index": index, "steps": max(told["steps"], event["n"])}
+            told |= {"numbers": {**told["numbers"], index: event["n"]}, "point": f"step:{event['n']}"}
         elif kind == "step-ended":
             told |= {"under_way": None, "index": told["index"] + 1}
             told["point"] = event.get("checkpoint") or told["point"]

@@ -242,7 +242,7 @@ def settle(context: Context, evidence: Evidence, at: Progress) -> None:
     if mark is not None:
         children.sweep(mark)
     step = at.under_way
-    if step is None or step.get("command") is None:
+    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
     run = folders.context_of(evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked

@@ -5,7 +5,7 @@ run is what its events say, whoever was killed when. A torn last line is no even
 
 Every event has `event` and `at`. Those that there are, with their fields:
 
-    begun          task, max_attempts, on_failure, guard, protected, steps, tool
+    begun          task, max_attempts, on_failure, guard, protected, steps, tool (who drives the run)
     prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
     attempt        number, point (`pre_run` where it began there anew)
     step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr
@@ -33,8 +33,13 @@ from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 
 EVENTS = "events.jsonl"
+# Who drives a run: the kernel says so with its version, `git agentos tdd` and other orchestrators by their names, those
+# who give none are the service's.
+_KERNEL = "git-agentos "
+TDD = "tdd"
+SERVICE = "workspace service"
 # The states of a run.
-RUNNING, INTERRUPTED = "running", "interrupted"
+RUNNING, INTERRUPTED, OPEN = "running", "interrupted", "open"
 PASSED, FAILED, CANCELLED, ACCEPTED = "passed", "failed", "cancelled", "accepted"
 # How a step and an attempt ended.
 OK, FAILED_STEP, TIMED_OUT, NO_CHANGES, PROTECTED = "ok", "failed", "timed-out", "no-changes", "protected-branch"
@@ -80,9 +85,9 @@ class Attempt:
 class Run:
     """A run; the fields are the keys of the JSON kind `run`.
 
-    `state` is one of those above; `reason` says why it is so, for people. `evidence` is the folder. `rolled_back_to` is
-    the point that the worktree was last taken back to with nothing done since, None where it was not.
-    `final_checkpoint` carries the evidence, `merge_commit` is what accepting it made.
+    `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
+    folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
+    it was not. `final_checkpoint` carries the evidence, `merge_commit` is what accepting it made.
     """
 
     run_id: str
@@ -105,6 +110,12 @@ class Run:
     accepted_into: str | None = None
     process: int | None = None
     problems: list[str] = field(default_factory=list)
+    tool: str | None = None
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether somebody else than our kernel does it, through the workspace service."""
+        return self.tool is not None and not self.tool.startswith(_KERNEL)
 
 
 def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
@@ -126,7 +137,8 @@ def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
 
 def fold(run_id: str, evidence: str, events: Iterable[Mapping[str, Any]], *, alive: bool) -> Run:
     """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
-    interrupted. RunError where they are no run's."""
+    interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
+    run's."""
     told = _Told(run_id)
     try:
         for event in events:
@@ -251,10 +263,8 @@ class _Told:
             raise RunError(f"run '{self.run_id}' was never begun", f"remove '{evidence}' to use its id again")
         begun = self.begun or {}
         state, reason = self.state, self.reason
-        if state in (RUNNING, INTERRUPTED):
-            state, reason = (RUNNING, None) if alive else (INTERRUPTED, reason or "its process is gone")
         task = begun.get("task")
-        return Run(
+        run = Run(
             run_id=self.run_id,
             state=state,
             reason=reason,
@@ -273,4 +283,12 @@ class _Told:
             final_checkpoint=self.final_checkpoint,
             merge_commit=self.merge_commit,
             accepted_into=self.accepted_into,
+            tool=begun.get("tool"),
         )
+        if state not in (RUNNING, INTERRUPTED):
+            return run
+        if alive:
+            return replace(run, state=RUNNING, reason=None)
+        if run.is_driven:
+            return replace(run, state=OPEN)
+        return replace(run, state=INTERRUPTED, reason=reason or "its process is gone")
