@@ -3,62 +3,114 @@
 Known are the tokens of cloud, code-host and model providers (by the prefixes that these give them), private keys, JSON
 web tokens, `Authorization` headers, passwords in URLs, and values that are assigned to a name such as `password` or
 `api_key`. A long hexadecimal number alone is no secret: commits, checkpoints and UUIDs stay.
+
+`redact` would rather take out too much; `credentials` names what is one beyond doubt, so that a file can be refused for
+it and code that handles passwords is not.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 MASK = "[redacted]"
 
 # A token stands alone: what is before it would otherwise be part of it.
 _START = r"(?<![A-Za-z0-9])"
 _END = r"(?![A-Za-z0-9])"
-_TOKENS = "|".join(
-    (
-        # cloud providers
+_TOKENS: dict[str, tuple[str, ...]] = {
+    "a token of a cloud provider": (
         r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}",
+        r"ABSK[A-Za-z0-9+/]{60,}={0,2}",
+        r"bedrock-api-key-[A-Za-z0-9+/=_-]{40,}",
         r"AIza[A-Za-z0-9_-]{35}",
+        r"AQ\.Ab8[A-Za-z0-9_-]{30,}",
         r"ya29\.[A-Za-z0-9_.-]{20,}",
         r"GOCSPX-[A-Za-z0-9_-]{20,}",
+        r"AccountKey=[A-Za-z0-9+/]{86}==",
         r"do[opr]_v1_[0-9a-f]{64}",
         r"dapi[0-9a-f]{32}(?:-\d)?",
-        r"hvs\.[A-Za-z0-9_-]{24,}",
-        # code hosts and package indexes
+        r"hv[sbr]\.[A-Za-z0-9_-]{24,}",
+        r"LTAI[A-Za-z0-9]{17,26}",
+        r"HRKU-[A-Za-z0-9_-]{36,}",
+        r"fm[12][ar]?_[A-Za-z0-9+/=]{60,}",
+        r"nfp_[A-Za-z0-9]{36,}",
+        r"pscale_(?:pw|tkn|oauth)_[A-Za-z0-9_.-]{32,}",
+        r"sbp_[0-9a-f]{40}",
+        r"sb_secret_[A-Za-z0-9_-]{20,}",
+        r"pul-[0-9a-f]{40}",
+        r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",
+        r"ops_eyJ[A-Za-z0-9+/=_-]{100,}",
+        r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}",
+    ),
+    "a token of a code host or package index": (
         r"gh[pousr]_[A-Za-z0-9]{36,}",
         r"github_pat_[A-Za-z0-9_]{22,}",
-        r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_.-]{20,}",
+        r"gl(?:pat|ptt|dt|rt|rtr|cbt|ft|soat|agent|oas|imt|ffct|wt)-[A-Za-z0-9_.-]{20,}",
+        r"GR1348941[A-Za-z0-9_-]{20,}",
         r"ATBB[A-Za-z0-9]{28,}",
-        r"ATATT3[A-Za-z0-9_=-]{40,}",
+        r"AT(?:AT|CT)T3[A-Za-z0-9_=-]{40,}",
         r"npm_[A-Za-z0-9]{36,}",
         r"pypi-[A-Za-z0-9_-]{50,}",
         r"rubygems_[0-9a-f]{48}",
+        r"cio[A-Za-z0-9]{32}",
+        r"oy2[a-z0-9]{43}",
+        r"CLOJARS_[a-z0-9]{60}",
         r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
-        # messages, money
+        r"AKCp[A-Za-z0-9]{60,}",
+    ),
+    "a token of a service": (
         r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+        r"xoxe\.xox[bp]-\d-[A-Za-z0-9]{100,}",
         r"xapp-\d-[A-Za-z0-9-]{10,}",
         r"[spr]k_(?:live|test)_[A-Za-z0-9]{16,}",
         r"whsec_[A-Za-z0-9+/=]{24,}",
         r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
         r"\d{8,10}:AA[A-Za-z0-9_-]{33}",
-        # model providers
+        r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}",
+        r"ntn_[A-Za-z0-9]{43,}",
+        r"figd_[A-Za-z0-9_-]{38,}",
+        r"gl(?:sa|c)_[A-Za-z0-9+/=]{30,}(?:_[0-9a-f]{8})?",
+        r"NRAK-[A-Z0-9]{27}",
+        r"sntry(?:s|u)_[A-Za-z0-9+/=_]{40,}",
+        r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
+        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+        r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}",
+        r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",
+        r"tskey-(?:api|auth|client|webhook)-[A-Za-z0-9]{8,}-[A-Za-z0-9]{20,}",
+    ),
+    "a token of a model provider": (
         r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}",
         r"sk-ant-[A-Za-z0-9_-]{10,}",
         r"sk-or-v1-[0-9a-f]{32,}",
         r"sk-[A-Za-z0-9]{32,}",
+        r"sk_[0-9a-f]{48}",
         r"hf_[A-Za-z0-9]{30,}",
         r"r8_[A-Za-z0-9]{37,}",
         r"gsk_[A-Za-z0-9]{40,}",
+        r"csk-[a-z0-9]{40,}",
         r"xai-[A-Za-z0-9]{40,}",
         r"pplx-[A-Za-z0-9]{40,}",
-        r"lin_api_[A-Za-z0-9]{32,}",
-        # anywhere
-        r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
-        r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
-    )
+        r"nvapi-[A-Za-z0-9_-]{60,}",
+        r"tgp_v1_[A-Za-z0-9_-]{43}",
+        r"fw_[A-Za-z0-9]{22,24}",
+        r"tvly-(?:[a-z]{3,4}-)?[A-Za-z0-9]{30,}",
+        r"jina_[A-Za-z0-9_-]{60,}",
+        r"pcsk_[A-Za-z0-9]{5,}_[A-Za-z0-9]{50,}",
+        r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
+        r"vc[kp]_[A-Za-z0-9]{50,}",
+    ),
+    "a JSON web token": (r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",),
+    "a private key": (r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",),
+}
+# Known by something in their middle.
+_MARKED = re.compile(
+    rf"{_START}(?:[A-Za-z0-9_~.]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}|[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,}}){_END}"
 )
-_TOKEN = re.compile(f"{_START}(?:{_TOKENS}){_END}")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
     r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
@@ -95,7 +147,7 @@ _PLACEHOLDER = re.compile(
     r"|str|string|text|bytes|int|number|token|password|secret|the|a|an|is|was|not|in|of|to|for|and|or|\d{1,7})\Z"
 )
 # Each with words of which one stands in every text that it finds anything in: looking for these is much faster.
-# A token's beginnings are too many.
+# The beginnings of tokens are too many.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_PRIVATE_KEY, ("-----begin",)),
     (_WEBHOOK, ("hooks.slack.com",)),
@@ -103,8 +155,21 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_URL_PARAMETER, ("sig=", "key=", "code=", "signature=", "token=")),
     (_HEADER, ("authorization", "api-key", "private-token")),
     (_BEARER, ("bearer",)),
-    (_TOKEN, ("",)),
+    (_MARKED, ("q~", ".atlasv1.")),
 )
+# What `credentials` leaves out of the above: a marker that is only mentioned, an example's password, a value that a
+# person would write.
+_KEY_MATERIAL = re.compile(
+    r"(?m)(?:^[ \t]*-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[ \t]*\r?$"
+    r"|-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s\"'+,])*[A-Za-z0-9+/=]{12})"
+)
+_EXAMPLE_PASSWORD = re.compile(
+    r"(?i)(?:p|pw|pwd|pass|passwd|user(?:name)?|admin|root|guest|test|foo|bar|baz|example|change[_-]?me|postgres|mysql"
+    r"|redis|my[_-]?pass(?:word)?|your[_-].*|.*[{}<>$*].*)\Z"
+)
+_RANDOM = re.compile(r"(?=(?:[^0-9]*[0-9]){3})(?=(?:[^A-Za-z]*[A-Za-z]){3})[A-Za-z0-9+/_=~.!@#%^&*-]{20,}\Z")
+_ATTRIBUTES = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
+_NOT_SECRET_ENOUGH = ("signature", "sas")
 _NAME_ENDS = ("word", "wd", "phrase", "code", "secret", "key", "token", "credential", "credentials", "sas", "signature")
 _AFTER_NAME = re.compile(r"[\"']?[\s=:]")
 
@@ -113,8 +178,8 @@ def may_hold(text: str) -> bool:
     """Whether there may be something for `redact` to take out; where not, there is nothing. Quick to say no, also of
     many lines at once."""
     folded = text.casefold()
-    words = (word for _, words in _PATTERNS for word in words if word)
-    return any(word in folded for word in words) or _has_name(folded) or _TOKEN.search(text) is not None
+    words = (word for _, words in _PATTERNS for word in words)
+    return any(word in folded for word in words) or _has_name(folded) or _token().search(text) is not None
 
 
 def redact(text: str) -> tuple[str, int]:
@@ -140,9 +205,42 @@ def redact(text: str) -> tuple[str, int]:
     for pattern, words in _PATTERNS:
         if any(word in folded for word in words):
             text = pattern.sub(mask, text)
+    text = _token().sub(mask, text)
     if _has_name(folded):
         text = _ASSIGNMENT.sub(assigned, text)
     return text, count
+
+
+class Credential(NamedTuple):
+    """Something that is a credential: what, and where in the text it begins."""
+
+    kind: str
+    start: int
+
+
+def credentials(text: str) -> Iterator[Credential]:
+    """What is a credential beyond doubt: tokens, private keys with what follows the marker, passwords in URLs that are
+    no example's, and long values that look random and are assigned to the name of a secret."""
+    for found in _token().finditer(text):
+        yield Credential(_kind(found[0]), found.start())
+    folded = text.casefold()
+    if "q~" in folded or ".atlasv1." in folded:
+        for found in _MARKED.finditer(text):
+            yield Credential("a token of a cloud provider", found.start())
+    if "private key" in folded:
+        for found in _KEY_MATERIAL.finditer(text):
+            yield Credential("a private key", found.start())
+    if "hooks.slack.com" in folded:
+        for found in _WEBHOOK.finditer(text):
+            yield Credential("the address of a webhook", found.start())
+    if "://" in text:
+        for found in _URL_PASSWORD.finditer(text):
+            if not _is_example(found[1], found[2]):
+                yield Credential("a password in a URL", found.start())
+    if _has_name(folded):
+        for found in _ASSIGNMENT.finditer(text):
+            if _looks_random(found["name"], found["value"]):
+                yield Credential(f"a value of '{found['name'].lstrip('-')}'", found.start())
 
 
 def is_secret_name(name: str) -> bool:
@@ -194,3 +292,30 @@ def _is_secret(name: str, join: str, value: str) -> bool:
         return len(bare) >= 3
     # `name: value` may be prose: what is meant has something of a password in it.
     return len(bare) >= 6 and any(not each.isalpha() for each in bare.rstrip(".!?"))
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """Any of the tokens; made when it is first needed, since that takes a third of this module's import."""
+    return re.compile(f"{_START}(?:{'|'.join(each for group in _TOKENS.values() for each in group)}){_END}")
+
+
+def _kind(token: str) -> str:
+    return next(kind for kind, group in _TOKENS.items() if re.fullmatch("|".join(group), token))
+
+
+def _is_example(before: str, password: str) -> bool:
+    user = before[:-1].rpartition("/")[2]
+    return user == password or bool(_PLACEHOLDER.match(password) or _EXAMPLE_PASSWORD.match(password))
+
+
+def _looks_random(name: str, value: str) -> bool:
+    """Whether the value is none that a person would write in a program or an example."""
+    quoted = value[0] in "\"'"
+    bare = value[1:-1] if quoted else value
+    if name.casefold().endswith(_NOT_SECRET_ENOUGH) or not _RANDOM.match(bare) or MASK in bare:
+        return False
+    if not quoted and _ATTRIBUTES.match(bare):
+        return False
+    shares = [count / len(bare) for count in Counter(bare).values()]
+    return -sum(share * math.log2(share) for share in shares) >= 3.0

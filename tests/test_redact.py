@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.redact import MASK, redact, redact_value
+from git_agentos.redact import MASK, Credential, credentials, redact, redact_value
 
 HEX = "9f3c1e0b7a6d5c4b3a291807f6e5d4c3b2a19080"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPENSSH PRIVATE KEY-----"
@@ -38,6 +38,18 @@ TOKENS = [
     "SG." + "aB3" * 7 + "." + "aB3" * 14,
     "dckr_pat_" + "aB3" * 9,
     "hvs." + "aB3" * 9,
+    "AQ.Ab8" + "aB3_-" * 9,
+    "abc8Q~" + "aB3" * 11,
+    "aB3aB3aB3aB3aB" + ".atlasv1." + "aB3" * 22,
+    "GR1348941" + "abcdefghij1234567890",
+    "nvapi-" + "aB3" * 21,
+    "tgp_v1_" + "aB3" * 14 + "a",
+    "lsv2_pt_" + "0a1b" * 8 + "_" + "0a1b2c3d4e",
+    "pcsk_" + "aB3aB3" + "_" + "aB3" * 20,
+    "glsa_" + "aB3" * 11 + "_" + "0a1b2c3d",
+    "shpat_" + "0a1b" * 8,
+    "sbp_" + "0a1b" * 10,
+    "dp.pt." + "aB3" * 14,
     JWT,
 ]  # fmt: skip
 
@@ -69,6 +81,8 @@ def test_tokens(token: str, around: str) -> None:
         ("aws_secret_access_key=abcd/efg+hi", f"aws_secret_access_key={MASK}"),
         ("tool --token abc123 file", f"tool --token {MASK} file"),
         ("tool --api-key=abc123 file", f"tool --api-key={MASK} file"),
+        ("ABSK" + "aB3/" * 30 + "==", MASK),
+        ("sntrys_" + "aB3/" * 15, MASK),
         ("AccountKey=abcd1234==;Endpoint=x", f"AccountKey={MASK};Endpoint=x"),
         ("https://hooks.slack.com/services/T0000/B0000/abcdefghij1234", f"https://hooks.slack.com/services/{MASK}"),
     ],
@@ -103,6 +117,30 @@ def test_other_secrets(text: str, expected: str) -> None:
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert redact(text) == (text, 0)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_is_a_credential_beyond_doubt(token: str) -> None:
+    found = list(credentials(f"first\nwith {token} in it\n"))
+    assert len(found) == 1
+    assert found[0].start == len("first\nwith ")
+    assert found[0].kind.startswith(("a token of a ", "a JSON web token"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("password=hunter2", []),
+        ("https://user:password@host and https://me:me@host", []),
+        ("x https://me:pa55@host/x", [Credential("a password in a URL", 2)]),
+        ("'-----BEGIN PRIVATE KEY-----'", []),
+        ("\n-----BEGIN PRIVATE KEY-----\n", [Credential("a private key", 1)]),
+        ("a = 1\napi_key = 'q7R2kd9sLpX0vbTz8Wm1'", [Credential("a value of 'api_key'", 6)]),
+        ("api_key = 'qqqqqqqqq111qqqqqqqqqqq'", []),
+    ],
+)
+def test_only_what_is_beyond_doubt_is_a_credential(text: str, expected: list[Credential]) -> None:
+    assert list(credentials(text)) == expected
 
 
 def test_values() -> None:
