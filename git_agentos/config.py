@@ -83,6 +83,40 @@ def run_base(values: ConfigValues) -> str | None:
     return values.get("agentos.runbase", [""])[-1] or None
 
 
+def tdd_agent(values: ConfigValues) -> str | None:
+    """agentos.tdd.agent: who writes where `tdd run --agent` is not given, in its words; None where unset or empty."""
+    return values.get("agentos.tdd.agent", [""])[-1] or None
+
+
+def tdd_python(values: ConfigValues) -> str | None:
+    """agentos.tdd.python, the interpreter that tests are run with, `~` expanded; None where it is unset or empty."""
+    return os.path.expanduser(values.get("agentos.tdd.python", [""])[-1]) or None
+
+
+def tdd_pass_environment(values: ConfigValues) -> tuple[str, ...]:
+    """agentos.tdd.passEnvironment: the names of variables that tests get though they look like keys."""
+    return tuple(" ".join(values.get("agentos.tdd.passenvironment", ())).replace(",", " ").split())
+
+
+def tdd_lint(values: ConfigValues) -> str | None:
+    """agentos.tdd.lint, shell text that exits with 0 where code is well written; None where it is unset or empty."""
+    return values.get("agentos.tdd.lint", [""])[-1] or None
+
+
+def tdd_agent_timeout(values: ConfigValues) -> float | None:
+    """agentos.tdd.agentTimeout: how long an agent may take, in seconds; None for no limit."""
+    text = values.get("agentos.tdd.agenttimeout", [""])[-1].strip().lower()
+    if text in ("", "0"):
+        return None
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)", text, re.ASCII)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match is not None else 0.0
+    if seconds <= 0:
+        raise ConfigurationError(
+            f"bad value '{text}' for 'agentos.tdd.agentTimeout'", "give a time such as 90s, 30m or 2h; 0 is no limit"
+        )
+    return seconds
+
+
 def pool(values: ConfigValues) -> int:
     """agentos.pool: how many worktrees are kept prepared."""
     text = values.get("agentos.pool", ["0"])[-1].strip()
@@ -132,3 +166,13 @@ def identity(environment: Mapping[str, str]) -> str | None:
     """AGENTOS_AGENT_ID, checked; None where it is unset or empty."""
     text = environment.get("AGENTOS_AGENT_ID")
     return agent_id(text, source="AGENTOS_AGENT_ID") if text else None
+
+
+def mock_llm(environment: Mapping[str, str]) -> bool:
+    """AGENTOS_MOCK_LLM: whether a script takes the place of a model, where nobody else was asked for."""
+    return environment.get("AGENTOS_MOCK_LLM", "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def mock_script(environment: Mapping[str, str]) -> str | None:
+    """AGENTOS_MOCK_SCRIPT: the file of that script; None where it is unset or empty."""
+    return environment.get("AGENTOS_MOCK_SCRIPT") or None

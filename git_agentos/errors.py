@@ -19,6 +19,8 @@
         InterruptedRestore       exit 1   a journal is there: `git agentos recover` first
       WorktreeError              exit 1   a worktree cannot be made, found, finished or removed
       RunError                   exit 1   a run cannot be made, found, gone on with, taken back or accepted
+      TddError                   exit 1   a workflow cannot be started, found or gone on with, or tests cannot be run
+      ContextError               exit 1   a file that must not be sent to a model (also a ValueError)
       GuardError                 exit 1   the guard, its hooks or a request for approval cannot be set up, found or read
       DatabaseError              exit 1   the workflow database cannot be used
         DamagedDatabase          exit 1   it is torn, or no database; it can be moved aside and made again
@@ -124,6 +126,14 @@ class WorktreeError(AgentosError):
 
 class RunError(AgentosError):
     kind = "run"
+
+
+class TddError(AgentosError):
+    kind = "tdd"
+
+
+class ContextError(AgentosError, ValueError):
+    kind = "context"
 
 
 class GuardError(AgentosError):

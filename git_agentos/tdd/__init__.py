@@ -1,0 +1,62 @@
+"""`git agentos tdd`: tests come first, exit codes decide.
+
+    state, routing    what a workflow knows, and where it goes next (pure)
+    context/          what may leave the machine, and the prompts made of it
+    arbiter/          running pytest; the red and green gates with their vetoes; freezing tests; the audit
+    models/           who writes: a script (mock), a headless agent's command, a chat model
+    nodes, graph      what each node does; the graph, in LangGraph
+    service           starting, resuming, deciding, looking: what the commands call
+    saver             where the graph's state is kept: the workflow database, or PostgreSQL
+
+The only folder that imports langgraph and langchain, and `graph`, `saver` and `models.chat` alone do, inside of
+functions or as modules that nothing else loads: the names below cost nothing until they are used, and those for tools
+that want nothing but them never load LangGraph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from git_agentos.tdd.arbiter.running import run_pytest_subprocess
+    from git_agentos.tdd.context.rules import validate_context_limits, validate_context_path
+    from git_agentos.tdd.models.mock import MockLLM
+    from git_agentos.tdd.routing import (
+        route_n0_load_context,
+        route_n1_scaffold_tests,
+        route_n2_fail_gate,
+        route_n3_implement,
+        route_n4_pass_gate,
+        route_n5_audit,
+        route_n6_human_review,
+        route_n7_merge,
+        route_n8_clean_up,
+    )
+    from git_agentos.tdd.state import ImplementationState
+
+_ROUTES = (
+    "route_n0_load_context route_n1_scaffold_tests route_n2_fail_gate route_n3_implement route_n4_pass_gate"
+    " route_n5_audit route_n6_human_review route_n7_merge route_n8_clean_up"
+).split()
+_HOMES = {
+    "ImplementationState": "git_agentos.tdd.state",
+    "MockLLM": "git_agentos.tdd.models.mock",
+    "run_pytest_subprocess": "git_agentos.tdd.arbiter.running",
+    "validate_context_limits": "git_agentos.tdd.context.rules",
+    "validate_context_path": "git_agentos.tdd.context.rules",
+    **dict.fromkeys(_ROUTES, "git_agentos.tdd.routing"),
+}
+
+__all__ = [
+    "ImplementationState", "MockLLM", "route_n0_load_context", "route_n1_scaffold_tests", "route_n2_fail_gate",
+    "route_n3_implement", "route_n4_pass_gate", "route_n5_audit", "route_n6_human_review", "route_n7_merge",
+    "route_n8_clean_up", "run_pytest_subprocess", "validate_context_limits", "validate_context_path",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,145 @@
+"""The tests of the worktree against those of the commit that it began at: what is new, and what was done to the rest.
+
+Only adding is allowed: test functions, files, fixtures. What was there is compared by its AST, so that a comment or a
+new import changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.git import objects, trees
+from git_agentos.tdd.arbiter import freeze, hollow, inifile, look
+from git_agentos.tdd.arbiter.report import Case
+
+_MOST = 8 << 20
+
+
+class Worktree:
+    """The tests of a worktree as they are."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.names = inifile.names(root)
+        self._hollow: dict[str, Mapping[str, str]] = {}
+
+    def read(self, path: str) -> bytes | None:
+        """A plain file; None where there is none, or it is too large for a test."""
+        try:
+            descriptor = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST else None
+
+    def has_module(self, name: str) -> bool:
+        """Whether the project has a module or package of a name, at its top."""
+        places = [os.path.join(self.root, folder, name) for folder in ("", "src")]
+        return any(os.path.isfile(each + ".py") or os.path.isdir(each) for each in places)
+
+    def none(self, path: str, names: Sequence[str]) -> Sequence[str]:
+        """Those of the tests `names` in a file that are none, a sentence each."""
+        tree = look.parse(self.read(path) or b"")
+        said = hollow.of(tree, names, self.has_module) if tree is not None else {}
+        return [f"{path}: the test {name} {why}" for name, why in said.items()]
+
+    def hollow(self, node_ids: Sequence[tuple[str, str]]) -> Sequence[str]:
+        """`none`, of tests given by node id and file."""
+        files: dict[str, dict[str, None]] = {}
+        for node_id, path in node_ids:
+            files.setdefault(path, {})[look.of_node(node_id, path)] = None
+        return [each for path, names in files.items() for each in self.none(path, list(names))]
+
+
+class Base:
+    """The tests of a commit, beside those of a worktree."""
+
+    def __init__(self, here: Context, commit: str, worktree: Worktree, now: Mapping[str, str]) -> None:
+        """`now` is what `freeze.freeze` says of the worktree."""
+        self._repository = here.repository
+        self._worktree = worktree
+        self._now = now
+        tree = self._repository.commit_tree(commit)
+        self._files = {
+            os.fsdecode(path): oid
+            for path, (mode, oid) in trees.walk(self._repository, tree)
+            if mode in (trees.REGULAR, trees.EXECUTABLE)
+        }
+
+    def is_new(self, case: Case) -> bool:
+        """Whether the function of a test is not in the commit."""
+        before = self._before(case.path)
+        if before is None:
+            return True
+        tree = look.parse(before)
+        return tree is not None and not look.has(tree, look.of_node(case.node_id, case.path))
+
+    def vetoes(self) -> Sequence[str]:
+        """What was done to tests that were there, and new ones that are none: a sentence each."""
+        said: list[str] = []
+        for path in sorted(self._tests_of_base | {each for each in self._now if each.endswith(".py")}):
+            said += self._about(path)
+        said += [
+            f"{path} is new, and comes before everything else that Python runs"
+            for path in self._now
+            if path not in self._files and freeze.comes_first(path)
+        ]
+        if self._has_tests:
+            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
+        return said
+
+    @cached_property
+    def _tests_of_base(self) -> set[str]:
+        patterns = freeze.patterns(self._worktree.names)
+        return {path for path in self._files if path.endswith(".py") and freeze.is_test(path, patterns)}
+
+    @cached_property
+    def _has_tests(self) -> bool:
+        """Whether there was any test in the commit."""
+        for path in self._tests_of_base:
+            tree = look.parse(self._before(path) or b"")
+            if tree is not None and look.functions(tree, self._worktree.names.functions):
+                return True
+        return False
+
+    def _before(self, path: str) -> bytes | None:
+        oid = self._files.get(path)
+        return self._repository.blob(oid) if oid is not None else None
+
+    def _about(self, path: str) -> Sequence[str]:
+        """What is to be said of one test file."""
+        oid = self._files.get(path)
+        full = os.fsencode(os.path.join(self._worktree.root, path))
+        if oid is not None and not os.path.islink(full) and objects.hash_file(full) == oid:
+            return ()
+        before, after = self._before(path), self._worktree.read(path)
+        patterns = self._worktree.names.functions
+        said = list(look.altered(path, before, after, patterns)) if before is not None else []
+        if after is None:
+            return said
+        if os.path.basename(path) == "conftest.py":
+            said += look.interferes(path, before, after)
+        tree = look.parse(after)
+        if tree is not None and freeze.is_collected(path, freeze.patterns(self._worktree.names)):
+            old = look.parse(before) if before is not None else None
+            names = [name for name in look.functions(tree, patterns) if old is None or not look.has(old, name)]
+            said += self._worktree.none(path, names)
+        return said
+
+    def _configured_otherwise(self) -> Sequence[str]:
+        paths = {each for each in self._files if freeze.is_configuration(each)}
+        paths |= {each for each in freeze.paths(self._now) if freeze.is_configuration(each)}
+        return [path for path in sorted(paths) if self._part(path, self._before(path)) != self._part_now(path)]
+
+    def _part_now(self, path: str) -> bytes | None:
+        return self._part(path, self._worktree.read(path))
+
+    @staticmethod
+    def _part(path: str, data: bytes | None) -> bytes | None:
+        name = os.path.basename(path)
+        return data if data is None or name in inifile.WHOLE else inifile.part(name, data)

@@ -1,0 +1,300 @@
+"""The two gates: the exit code decides, and a veto takes its yes back.
+
+A veto never makes a yes of a no. What it is looked for:
+
+    before the red run    tests that were there are changed or gone, new ones are none (`against`)
+    after it              something else fails than new tests in their call phase; no report that can be believed
+    before the green run  what was frozen has changed (`freeze`)
+    after it              what was red did not run and pass; something is skipped that was not; another plugin; code
+                          from another checkout; the exit code cannot be believed (the canary)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from git_agentos.tdd.arbiter import freeze, running
+from git_agentos.tdd.arbiter.against import Base, Worktree
+from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.arbiter.report import ERROR, FAILED, SKIPPED, XFAILED, Case
+from git_agentos.tdd.arbiter.report import PASSED as WENT_WELL
+from git_agentos.tdd.arbiter.running import Tested
+from git_agentos.tdd.state import BAD_USAGE, INTERRUPTED, NOTHING_COLLECTED, PASSED, TIMED_OUT
+from git_agentos.tdd.state import FAILED as EXIT_FAILED
+
+RED, GREEN = "red", "green"
+_MOST_TOLD = 20
+_NO_REPORT = "pytest left no report that can be believed: the process was ended from within"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gate says. `holds`: the exit code is right and nothing took it back. `exit_code` is None where a veto
+    stood before the tests could run. `red` are the node ids that failed as they should, `frozen` what is frozen from
+    here on, `skipped` what did not run (all three of the red gate, where it holds); `feedback` is what a model is told
+    where it does not hold, without the output."""
+
+    gate: str
+    holds: bool
+    exit_code: int | None
+    vetoes: tuple[str, ...]
+    collect_error: bool
+    red: tuple[str, ...]
+    frozen: Mapping[str, str]
+    plugins: tuple[str, ...]
+    feedback: str
+    tested: Tested | None
+    canary: Tested | None = None
+    skipped: tuple[str, ...] = ()
+
+
+def red(
+    ground: Ground,
+    base: str | None,
+    tests: Sequence[str],
+    *,
+    new: Sequence[str] | None = None,
+    output: str | None = None,
+    show: Callable[[bytes], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Do the new tests fail, in their call phase, and nothing else?
+
+    What is new is told against the commit `base` (None: by `new`, which are the tests named; everything failing has to
+    be among them). Existing tests that were changed or removed since `base`, and tests that are none (`hollow`), are
+    vetoes that stand before the run. `tests` as in `running.run`: they may be more than the new ones.
+    """
+    root = ground.here.location.root
+    before = _freeze(ground)
+    worktree = Worktree(root)
+    is_new: Callable[[Case], bool] = partial(_is_named, new if new is not None else tests)
+    if base is not None:
+        compared = Base(ground.here, base, worktree, before)
+        if vetoes := compared.vetoes():
+            return _refused(RED, vetoes)
+        is_new = compared.is_new
+    tested = running.run(ground, tests, output=output, show=show, stop=stop)
+    if tested.interrupted:
+        return _interrupted(RED, tested)
+    after = freeze.unstable(before, _freeze(ground))
+    vetoes = [f"{each}, while the tests ran" for each in freeze.compare(before, after)]
+    failing: list[str] = []
+    if tested.exit_code == EXIT_FAILED:
+        new_ones = [each for each in tested.cases or () if each.outcome == FAILED and is_new(each)]
+        failing = [each.node_id for each in new_ones]
+        vetoes += _not_red(tested, failing)
+        vetoes += worktree.hollow([(each.node_id, each.path) for each in new_ones])
+    verdict = _judged(RED, tested, vetoes, EXIT_FAILED)
+    if not verdict.holds:
+        return verdict
+    skipped = tuple(each.node_id for each in tested.cases or () if each.outcome in (SKIPPED, XFAILED))
+    return replace(verdict, red=tuple(failing), frozen=after, plugins=tested.plugins, skipped=skipped)
+
+
+def green(
+    ground: Ground,
+    red: Sequence[str],
+    frozen: Mapping[str, str],
+    plugins: Sequence[str],
+    tests: Sequence[str],
+    *,
+    skipped: Sequence[str] | None = None,
+    output: str | None = None,
+    show: Callable[[bytes], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Do the tests that were red pass, all of them, and no other test fail?
+
+    What was frozen is looked at before and after; a second run with a canary (only the files of `red`) tells whether
+    the exit code can be believed. `skipped` are those that did not run at red; None: not known.
+    """
+    before = _freeze(ground)
+    if vetoes := _since_red(frozen, before):
+        return _refused(GREEN, vetoes, red, frozen)
+    tested = running.run(ground, tests, output=output, show=show, stop=stop)
+    if tested.interrupted:
+        return _interrupted(GREEN, tested, red, frozen)
+    vetoes = _while_running(ground, frozen, before)
+    canary: Tested | None = None
+    if tested.exit_code == PASSED:
+        vetoes += _not_green(tested, red, skipped)
+        vetoes += _plugged(tested, plugins, frozen)
+        if not vetoes:
+            canary = running.run(ground, _files(tested, red), canary=True, stop=stop)
+            if canary.interrupted:
+                return _interrupted(GREEN, canary, red, frozen)
+            vetoes += [*_unbelievable(canary), *_while_running(ground, frozen, before)]
+    return replace(_judged(GREEN, tested, vetoes, PASSED), red=tuple(red), frozen=dict(frozen), canary=canary)
+
+
+# -- what speaks against it ------------------------------------------------------------------------------------------
+
+
+def _freeze(ground: Ground) -> Mapping[str, str]:
+    places = ground.interpreter.places if ground.interpreter is not None else ()
+    return freeze.freeze(ground.here.location.root, places)
+
+
+def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [f"{each} since the tests were red" for each in freeze.compare(frozen, now)]
+
+
+def _while_running(ground: Ground, frozen: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    after = freeze.unstable(before, _freeze(ground))
+    return [f"{each}, while the tests ran" for each in freeze.compare(frozen, after)]
+
+
+def _is_named(names: Sequence[str], case: Case) -> bool:
+    """Whether a test is one of those named: by node id, file or folder."""
+    for name in names:
+        plain = name.removeprefix("./").rstrip("/")
+        if plain in (".", "", case.node_id) or case.node_id.startswith((plain + "::", plain + "/", plain + "[")):
+            return True
+    return False
+
+
+def _not_red(tested: Tested, failing: Sequence[str]) -> list[str]:
+    """Why an exit code of 1 is not red for the right reason."""
+    if tested.cases is None:
+        return [_NO_REPORT]
+    said = []
+    for case in tested.cases:
+        if case.outcome == ERROR:
+            where = "while it was collected" if case.collecting else "in a fixture, and not in the test itself"
+            said.append(f"{case.node_id} failed {where}: {case.message}")
+        elif case.outcome == FAILED and case.node_id not in failing:
+            said.append(f"{case.node_id} fails, and is not one of the new tests")
+    if not failing:
+        said.append("no new test failed")
+    return said + _foreign(tested)
+
+
+def _not_green(tested: Tested, red: Sequence[str], skipped: Sequence[str] | None) -> list[str]:
+    """Why an exit code of 0 is not green for the right reason."""
+    if tested.cases is None:
+        return [_NO_REPORT]
+    outcomes = {case.node_id: case.outcome for case in tested.cases}
+    said = [
+        f"{node_id} was red, and " + ("did not run" if node_id not in outcomes else f"is {outcomes[node_id]} now")
+        for node_id in red
+        if outcomes.get(node_id) != WENT_WELL
+    ]
+    for case in tested.cases:
+        if case.outcome in (FAILED, ERROR) and case.node_id not in red:
+            said.append(f"{case.node_id} fails, whatever the exit code says")
+        elif (
+            case.outcome in (SKIPPED, XFAILED) and case.node_id not in (*red, *(skipped or ())) and skipped is not None
+        ):
+            said.append(f"{case.node_id} is {case.outcome}, and was not when the tests were red")
+    return said + _foreign(tested)
+
+
+def _plugged(tested: Tested, plugins: Sequence[str], frozen: Mapping[str, str]) -> list[str]:
+    """The plugins that were not there at red. One that is frozen may be met later: more tests may be run now."""
+    said = []
+    for name in tested.plugins:
+        module = name.replace(".", "/")
+        if name not in plugins and not {name, f"{module}.py", f"{module}/__init__.py"}.intersection(frozen):
+            said.append(f"the plugin '{name}' was not there when the tests were red")
+    return said
+
+
+def _foreign(tested: Tested) -> list[str]:
+    return [f"{each} was imported, which is not in this worktree" for each in tested.foreign]
+
+
+def _unbelievable(canary: Tested) -> list[str]:
+    """Why the exit code of a run with a test that has to fail cannot be believed."""
+    failed = [each.node_id for each in canary.cases or () if each.outcome in (FAILED, ERROR)]
+    if canary.exit_code == EXIT_FAILED and failed == [canary.canary]:
+        return []
+    return [
+        "the exit code cannot be believed: with a test that has to fail, pytest "
+        + (
+            f"ended with {canary.exit_code}"
+            if canary.exit_code != EXIT_FAILED
+            else "did not report exactly that one as failed"
+        )
+    ]
+
+
+def _files(tested: Tested, red: Sequence[str]) -> Sequence[str]:
+    wanted = set(red)
+    return sorted({each.path for each in tested.cases or () if each.node_id in wanted})
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------------
+
+
+def _judged(gate: str, tested: Tested, vetoes: Sequence[str], wanted: int) -> Verdict:
+    collect_error = tested.exit_code == INTERRUPTED and any(
+        each.collecting and each.outcome == ERROR for each in tested.cases or ()
+    )
+    holds = tested.exit_code == wanted and not vetoes
+    told = "" if holds else _told(gate, tested, vetoes, collect_error=collect_error)
+    return Verdict(gate, holds, tested.exit_code, tuple(vetoes), collect_error, (), {}, tested.plugins, told, tested)
+
+
+def _refused(
+    gate: str, vetoes: Sequence[str], red: Sequence[str] = (), frozen: Mapping[str, str] | None = None
+) -> Verdict:
+    told = _list("The tests were not run, because:", vetoes) + _advice(gate)
+    return Verdict(gate, False, None, tuple(vetoes), False, tuple(red), dict(frozen or {}), (), told, None)
+
+
+def _interrupted(
+    gate: str, tested: Tested, red: Sequence[str] = (), frozen: Mapping[str, str] | None = None
+) -> Verdict:
+    code = tested.exit_code
+    return Verdict(gate, False, code, (), False, tuple(red), dict(frozen or {}), (), "It was interrupted.\n", tested)
+
+
+def _told(gate: str, tested: Tested, vetoes: Sequence[str], *, collect_error: bool) -> str:
+    """What came of it, and what to do, for the one who wrote it."""
+    said = _EXITS.get((gate, tested.exit_code), f"pytest ended with {tested.exit_code}.")
+    if collect_error:
+        failed = [
+            f"{each.node_id}: {each.message}"
+            for each in tested.cases or ()
+            if each.collecting and each.outcome == ERROR
+        ]
+        said = _list("These could not be collected, since they, or what they import, cannot be imported:", failed)
+    elif gate == GREEN and tested.exit_code == EXIT_FAILED:
+        failed = [f"{each.node_id}: {each.message}" for each in tested.cases or () if each.outcome in (FAILED, ERROR)]
+        said = _list("These tests do not pass:", failed) if failed else said
+    said = said if said.endswith("\n") else said + "\n"
+    if not vetoes:
+        return said
+    return said + _list("The exit code does not count, because:", vetoes) + _advice(gate)
+
+
+def _list(heading: str, items: Sequence[str]) -> str:
+    shown = [f"- {each}" for each in items[:_MOST_TOLD]]
+    more = [f"- and {len(items) - _MOST_TOLD} more"] if len(items) > _MOST_TOLD else []
+    return "\n".join([heading, *shown, *more]) + "\n"
+
+
+def _advice(gate: str) -> str:
+    return _ADVICE[gate]
+
+
+_ADVICE = {
+    RED: "Only add tests that call the code and fail because it is not written yet. Leave tests that were there, hooks,"
+    " and pytest's configuration alone.\n",
+    GREEN: "Leave tests, conftests and pytest's configuration as they are, and make them pass by the code alone.\n",
+}
+_EXITS = {
+    (RED, PASSED): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
+    (RED, EXIT_FAILED): "Tests failed (exit 1).",
+    (RED, BAD_USAGE): "pytest could not be started as it was (exit 4): a path that is not there, or a conftest that"
+    " cannot be imported.",
+    (RED, NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (GREEN, PASSED): "pytest ended with 0.",
+    (GREEN, EXIT_FAILED): "Tests failed (exit 1).",
+    (GREEN, BAD_USAGE): "pytest could not be started as it was (exit 4).",
+    (GREEN, NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (RED, TIMED_OUT): "The tests took too long.",
+    (GREEN, TIMED_OUT): "The tests took too long.",
+}

@@ -1,0 +1,70 @@
+"""`--sandbox`: a command line for bubblewrap, in which tests have no network and write nothing but the worktree.
+
+Everything is as outside, but read-only; the worktree and the folder of the report can be written, without what is
+git's in it. `/tmp` is one of its own, and `/run` empty: there are no sockets of services, through which something
+outside could be had to write. What lies below these two and is needed (the interpreter, the repository) is there,
+read-only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+
+from git_agentos import processes
+from git_agentos.errors import TddError
+from git_agentos.git.location import Location
+
+_HIDDEN = ("/tmp", "/run", "/var/tmp")
+_NOT_WRITTEN = (".git", ".agentos")
+
+
+def program(environment: Mapping[str, str]) -> str:
+    """Where bubblewrap is. TddError where it is missing, or cannot make a sandbox."""
+    found = shutil.which("bwrap", path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise TddError(
+            "there is no bubblewrap, which makes the sandbox",
+            "install it (the package is called bubblewrap), or leave --sandbox out",
+        )
+    ended = processes.run([found, *_bare(), "/bin/sh", "-c", ":"], cwd="/", env=environment)
+    if ended.code != 0:
+        said = ended.output.decode("utf-8", "replace").strip().splitlines()
+        why = said[-1].removeprefix("bwrap: ") if said else f"exit code {ended.code}"
+        raise TddError(f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces")
+    return found
+
+
+def within(bwrap: str, location: Location, needed: Sequence[str], writable: Sequence[str]) -> list[str]:
+    """The words to put before a command. `needed` are folders that have to be seen, `writable` those outside of the
+    worktree that can be written."""
+    words = [bwrap, *_bare()]
+    for path in _outer_first((location.common_dir, *needed)):
+        if _is_hidden(path):
+            words += ["--ro-bind", path, path]
+    for path in _outer_first((location.root, *writable)):
+        words += ["--bind", path, path]
+    for name in _NOT_WRITTEN:
+        path = os.path.join(location.root, name)
+        if os.path.exists(path) and not os.path.islink(path):
+            words += ["--ro-bind", path, path]
+    return [*words, "--chdir", location.root, "--"]
+
+
+def _bare() -> list[str]:
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--unshare-user", "--unshare-net", "--unshare-pid"]
+    words += ["--unshare-ipc", "--proc", "/proc", "--die-with-parent", "--cap-drop", "ALL"]
+    for path in _HIDDEN:
+        if os.path.isdir(path) and not os.path.islink(path):
+            words += ["--tmpfs", path]
+    return [*words, "--setenv", "TMPDIR", "/tmp"]
+
+
+def _outer_first(paths: Sequence[str]) -> list[str]:
+    real = {os.path.realpath(path) for path in paths if path}
+    return sorted((path for path in real if os.path.exists(path)), key=lambda path: (path.count(os.sep), path))
+
+
+def _is_hidden(path: str) -> bool:
+    return any(path.startswith(each + os.sep) for each in _HIDDEN)

@@ -1,0 +1,144 @@
+"""The graph, in LangGraph: built and drawn from `routing.ROUTES`, and every call into LangGraph that there is.
+
+What LangGraph does that one has to know (its version 1.2): a node that was interrupted runs again from its top; only
+with `durability="sync"` is a finished node never repeated after a kill; new input to a graph that waits silently starts
+it again, so that nothing but `Command(resume=…)` is given to one. Tracing to its makers' service is off, whatever the
+environment says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from git_agentos.tdd.routing import ROUTES
+from git_agentos.tdd.state import N0, N6, NODES, ImplementationState
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from git_agentos.tdd.nodes import Node
+    from git_agentos.tdd.site import Site
+
+_STEPS = 10_000  # LangGraph's own limit would end a workflow in its third round; ours are in the state
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a thread stands: its state, the node that comes next (None: it has ended), whether it waits there for a
+    word, and when it was last written (ISO 8601)."""
+
+    state: ImplementationState
+    node: str | None
+    waits: bool
+    updated_at: str | None
+
+
+class Graph:
+    """The compiled graph of one workflow, on its saver."""
+
+    def __init__(self, site: Site | None, saver: BaseCheckpointSaver[Any]) -> None:
+        from git_agentos.tdd.nodes import NODES as WORK
+
+        nodes: Mapping[str, Node] = WORK
+        self._saver = saver
+        self._app = _built(lambda name: partial(nodes[name], site) if site is not None else _nothing).compile(
+            checkpointer=saver
+        )
+
+    def begin(self, id_: str, state: ImplementationState) -> None:
+        """Start a thread, and go on until it ends or waits."""
+        metadata = {"agentos": "tdd", "repository": state["repository"], "issue": state["issue_id"]}
+        self._go(id_, state, metadata)
+
+    def go_on(self, id_: str) -> None:
+        """Go on with a thread that was interrupted."""
+        self._go(id_, None)
+
+    def answer(self, id_: str, word: str) -> None:
+        """Give a thread that waits its word, and go on."""
+        from langgraph.types import Command
+
+        self._go(id_, Command(resume=word))
+
+    def position(self, id_: str) -> Position | None:
+        """Where a thread stands; None where there is none."""
+        with _untraced():
+            found = self._app.get_state(_config(id_))
+        if not found.values:
+            return None
+        node = found.next[0] if found.next else None
+        return Position(found.values, node, node == N6 and bool(found.interrupts), found.created_at)
+
+    def forget(self, id_: str) -> None:
+        """Remove a thread that has come to nothing."""
+        self._saver.delete_thread(id_)
+
+    def _go(self, id_: str, value: Any, metadata: Mapping[str, str] | None = None) -> None:
+        with _untraced():
+            self._app.invoke(value, _config(id_, metadata), durability="sync")
+
+
+def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str]:
+    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all."""
+    wanted = {"agentos": "tdd", "source": "input"}
+    if repository is not None:
+        wanted["repository"] = repository
+    found = [
+        (each.checkpoint["ts"], each.config["configurable"]["thread_id"]) for each in saver.list(None, filter=wanted)
+    ]
+    return list(dict.fromkeys(id_ for _, id_ in sorted(found, reverse=True)))
+
+
+def ask(value: Mapping[str, Any]) -> str:
+    """Stop here until a person has said a word, and return it. Stands alone in its node."""
+    from langgraph.types import interrupt
+
+    return str(interrupt(dict(value)))
+
+
+def mermaid() -> str:
+    """The graph as Mermaid, drawn from the code."""
+    return str(_built(lambda _: _nothing).compile().get_graph().draw_mermaid())
+
+
+def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
+    try:
+        from langgraph.graph import START, StateGraph
+    except ImportError as error:
+        from git_agentos.tdd import saver
+
+        raise saver.missing("tdd", error) from error
+
+    builder: Any = StateGraph(ImplementationState)  # its signature has no room for plain functions of a TypedDict
+    for name in NODES:
+        builder.add_node(name, work(name))
+    builder.add_edge(START, N0)
+    for name, (route, targets) in ROUTES.items():
+        if len(targets) == 1:
+            builder.add_edge(name, targets[0])
+        else:
+            builder.add_conditional_edges(name, route, list(targets))
+    return builder
+
+
+def _nothing(_: ImplementationState) -> dict[str, Any]:
+    return {}
+
+
+def _config(id_: str, metadata: Mapping[str, str] | None = None) -> Any:
+    config: dict[str, Any] = {"configurable": {"thread_id": id_}, "recursion_limit": _STEPS}
+    if metadata is not None:
+        config["metadata"] = dict(metadata)
+    return config
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    from langsmith import tracing_context
+
+    with tracing_context(enabled=False):
+        yield

@@ -1,0 +1,215 @@
+"""How an answer of a text model has to look, and reading it.
+
+Blocks begin and end with lines that carry a mark, which is made from the prompt and occurs nowhere in it: so a file may
+hold any text, this module's too. Whatever stands outside of blocks is talk.
+
+    [MARK] file PATH     the whole file, line by line, up to the end
+    [MARK] end
+    [MARK] edit PATH     any number of pairs of
+    [MARK] search        lines that are there exactly once, and
+    [MARK] replace       those in their place
+    [MARK] end
+    [MARK] delete PATH
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from git_agentos.tdd.models.edits import Edit
+
+MOST = 4 << 20  # characters of an answer
+LARGE = 400  # lines: an existing file that is longer has to be edited
+_FENCE = re.compile(r"\s*(```+|~~~+)[\w.+-]*\s*\Z")
+_FENCED_ALL_THE_SAME = (".md", ".markdown", ".mdx", ".rst", ".txt", ".qmd")
+
+
+class Change(NamedTuple):
+    """What is to become of a file: exactly one of the three. `path` is as the model wrote it."""
+
+    path: str
+    lines: tuple[str, ...] | None = None
+    edits: tuple[Edit, ...] | None = None
+    delete: bool = False
+
+
+class Unusable(Exception):
+    """An answer of which nothing was taken over; each of `problems` is a sentence for the model."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def mark_for(prompt: str) -> str:
+    """The mark for the answer to a prompt: the same for the same one, and nothing that stands in it."""
+    return next(mark for mark in _marks(prompt) if mark not in prompt)
+
+
+def _marks(prompt: str) -> Iterator[str]:
+    digest = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()
+    for number in itertools.count():
+        yield hashlib.sha256(f"{digest} {number}".encode()).hexdigest()[:6]
+
+
+def instructions(mark: str) -> str:
+    """What the model is told of the form of its answer."""
+    return f"""\
+How to answer
+-------------
+Answer with blocks of the following forms, and nothing else that matters: text outside of blocks is not read. Every line
+that begins with [{mark}] stands alone on its line, without indentation and without code fences around the contents.
+Paths are relative to the project's root, with forward slashes.
+
+A new file, or a file of fewer than {LARGE} lines that is to be written anew, whole and without omissions:
+
+[{mark}] file path/to/new.py
+(every line of the file)
+[{mark}] end
+
+A change in a file that is there, by any number of search and replace pairs. The lines to search for are whole lines,
+are repeated exactly as they stand in the file (indentation included), and occur there exactly once; the pairs are done
+one after the other:
+
+[{mark}] edit path/to/present.py
+[{mark}] search
+(lines that are there)
+[{mark}] replace
+(lines in their place; none to remove them)
+[{mark}] end
+
+A file that is to go:
+
+[{mark}] delete path/to/gone.py
+
+All blocks are done, or, if anything is wrong with one of them, none.
+"""
+
+
+def correction(mark: str, problems: Sequence[str]) -> str:
+    """What the model is told of an answer that could not be used."""
+    listed = "\n".join(f"- {each}" for each in problems)
+    return (
+        f"Nothing of that answer was done, since it could not be used:\n\n{listed}\n\n"
+        f"Give the complete answer again, with every block that is needed, in the form that was described ([{mark}] …)."
+    )
+
+
+def parse(text: str, mark: str) -> tuple[Change, ...]:
+    """The changes that an answer asks for; Unusable with all that is wrong with its form."""
+    if len(text) > MOST:
+        raise Unusable([f"the answer has {len(text)} characters; {MOST} are too many to be read"])
+    reader = _Reader(mark)
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        reader.line(number, line)
+    return reader.end()
+
+
+class _Reader:
+    """Reads an answer line by line."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = f"[{mark}]"
+        self._files: dict[str, Change] = {}
+        self._problems: list[str] = []
+        self._began = 0
+        self._verb = self._path = ""
+        self._part: list[str] | None = None
+        self._edits: list[tuple[list[str], list[str]]] = []
+
+    def line(self, number: int, line: str) -> None:
+        words = line.strip()
+        if not words.startswith(self._mark):
+            if self._part is not None:
+                self._part.append(line)
+            elif self._verb == "edit" and words and _FENCE.match(words) is None:
+                self._problem(number, f"'{self._path}' has text before its first 'search'")
+            return
+        verb, _, path = words.removeprefix(self._mark).strip().partition(" ")
+        path = path.strip().strip("`'\"")
+        if verb in ("file", "edit", "delete"):
+            self._begin(number, verb, path)
+        elif verb in ("search", "replace"):
+            self._pair(number, verb)
+        elif verb == "end":
+            self._close(number)
+        else:
+            self._problem(number, f"'{verb}' is none of file, edit, search, replace, delete, end")
+
+    def end(self) -> tuple[Change, ...]:
+        if self._verb:
+            self._unended()
+        if not self._files and not self._problems:
+            self._problems.append(f"the answer has no block: no line begins with {self._mark}")
+        if self._problems:
+            raise Unusable(self._problems)
+        return tuple(self._files.values())
+
+    def _begin(self, number: int, verb: str, path: str) -> None:
+        if self._verb:
+            self._unended()
+        if not path:
+            self._problem(number, f"'{verb}' without a path")
+        if verb == "delete":
+            self._put(Change(path, delete=True))
+            return
+        self._began, self._verb, self._path = number, verb, path
+        self._part = [] if verb == "file" else None
+        self._edits = []
+
+    def _pair(self, number: int, verb: str) -> None:
+        if self._verb != "edit":
+            self._problem(number, f"'{verb}' outside of an edit")
+        elif verb == "search":
+            self._edits.append(([], []))
+            self._part = self._edits[-1][0]
+        elif not self._edits or self._part is not self._edits[-1][0]:
+            self._problem(number, f"'{self._path}' has a 'replace' without a 'search' before it")
+        else:
+            self._part = self._edits[-1][1]
+
+    def _close(self, number: int) -> None:
+        if not self._verb:
+            self._problem(number, "'end' without a block")
+            return
+        if self._verb == "file":
+            self._put(Change(self._path, lines=_unfenced(self._path, self._part or [])))
+        elif not self._edits:
+            self._problem(number, f"'{self._path}' is to be edited, but there is nothing to search for")
+        elif self._part is self._edits[-1][0]:
+            self._problem(number, f"'{self._path}' has a 'search' without a 'replace' after it")
+        else:
+            self._put(Change(self._path, edits=tuple(Edit(tuple(one), tuple(other)) for one, other in self._edits)))
+        self._verb, self._part = "", None
+
+    def _put(self, change: Change) -> None:
+        present = self._files.get(change.path)
+        if present is not None and present.edits is not None and change.edits is not None:
+            change = present._replace(edits=(*present.edits, *change.edits))
+        elif present is not None:
+            self._problems.append(f"'{change.path}' has two blocks that do not go together")
+        self._files[change.path] = change
+
+    def _unended(self) -> None:
+        self._problem(self._began, f"the block of '{self._path}' has no end: the answer may have been cut off")
+        self._verb, self._part = "", None
+
+    def _problem(self, number: int, text: str) -> None:
+        self._problems.append(f"line {number} of the answer: {text}")
+
+
+def _unfenced(path: str, lines: list[str]) -> tuple[str, ...]:
+    """The lines of a file without the code fence that models like to put around it."""
+    if path.lower().endswith(_FENCED_ALL_THE_SAME):
+        return tuple(lines)
+    inner = list(lines)
+    while inner and not inner[-1].strip():
+        inner.pop()
+    opening = _FENCE.match(inner[0]) if len(inner) > 1 else None
+    if opening is None or inner[-1].strip() != opening[1]:
+        return tuple(lines)
+    return tuple(inner[1:-1])

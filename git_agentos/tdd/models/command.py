@@ -1,0 +1,119 @@
+"""Any program that works in the worktree: a headless agent, or a script of one's own.
+
+It gets the prompt on stdin and in a file (`AGENTOS_PROMPT_FILE`: outside of the worktree, for its owner's eyes only,
+gone when it has ended), the node in `AGENTOS_TDD_NODE`, the number of the attempt (1 for the first) in
+`AGENTOS_ATTEMPT`; the rest of the environment is the user's, keys included. It runs as an agent of a run does: guarded,
+in a process group of its own, with nothing left of it afterwards. What it says is kept and believed by nobody: what it
+changed is read from git, and tests judge that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import TddError
+from git_agentos.git import locks, process
+from git_agentos.redact import redact
+from git_agentos.run.kernel import children
+from git_agentos.run.kernel.children import Child, Finished
+from git_agentos.run.rollback import mend
+from git_agentos.tdd.models import kept
+from git_agentos.tdd.models.model import COMMAND, Request, Work
+from git_agentos.worktree import place
+
+PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
+_NOT_RUN = (126, 127)
+# Where it names a server, it has the password to what decides about workflows: no agent's business.
+_DATABASE = "AGENTOS_WORKFLOW_DB"
+_KEPT_IN = "tdd-prompt"
+
+
+class Command:
+    """A model that is a command: `text` is shell text, `limit` in seconds."""
+
+    def __init__(self, text: str, environment: Mapping[str, str], limit: float | None = None) -> None:
+        self.name = f"{COMMAND}:{text}"
+        self.recipient = f"the program that '{redact(text)[0]}' starts, and whoever it hands it on to"
+        self._text = text
+        self._environment = environment
+        self._limit = limit
+
+    def work(self, request: Request) -> Work:
+        kept.write(request.folder, kept.PROMPT, request.prompt, self._environment)
+        with kept.Said(request.folder, request.show, self._environment) as said:
+            with prompt_file(request.here, request.prompt) as path:
+                environment = environment_of(request, self._environment) | {PROMPT_FILE: path}
+                ended = run(request, self._text, environment, said, limit=self._limit, stdin=path)
+            if ended.exit_code in _NOT_RUN:
+                raise TddError(
+                    f"the agent's command cannot be run (exit code {ended.exit_code}): {_last_line(said.last())}",
+                    f"see whether '{redact(self._text)[0]}' works in a shell",
+                )
+            error = f"the agent took longer than {self._limit:g} s" if ended.timed_out and self._limit else None
+            return Work(
+                error=error,
+                said=said.last(),
+                seconds=round(ended.seconds, 3),
+                requests=1,
+                exit_code=ended.exit_code,
+                interrupted=ended.interrupted,
+            )
+
+
+def run(
+    request: Request,
+    text: str,
+    environment: Mapping[str, str],
+    said: kept.Said,
+    *,
+    limit: float | None = None,
+    stdin: str | None = None,
+) -> Finished:
+    """Run shell text in the worktree as the agent at work there."""
+    child = Child(
+        command=text,
+        location=request.here.location,
+        agent=request.run.agent_id,
+        environment=environment,
+        limit=limit,
+        guarded=True,
+        stdin=stdin,
+    )
+    ended = children.run(child, said.out, said.err, show=request.show, stop=request.stop)
+    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
+        # What was killed may have been a git: nobody is to wait for it.
+        mend.unlock(request.here.location, place.HEADS + request.run.branch_name)
+    return ended
+
+
+def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
+    """What a program of a workflow gets."""
+    run = request.run
+    mine = {key: value for key, value in base.items() if key not in process.LOCATION_VARIABLES}
+    if "://" in mine.get(_DATABASE, ""):
+        del mine[_DATABASE]
+    found = children.environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
+    return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
+
+
+@contextlib.contextmanager
+def prompt_file(here: Context, text: str) -> Iterator[str]:
+    """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
+    path = os.path.join(locks.own_folder(here.location.state_dir), _KEPT_IN)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        yield path
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")

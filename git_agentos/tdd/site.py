@@ -1,0 +1,232 @@
+"""Where the nodes of a workflow work, and the record of each: checkpoints before and after, events, evidence.
+
+A node that was killed is begun again: its event is there and its record is not, so that its worktree is first set to
+where it began. Everything that counts is on disk before the graph goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from git_agentos.checkpoint import take
+from git_agentos.checkpoint.context import Context
+from git_agentos.errors import TddError
+from git_agentos.git import moment, trees
+from git_agentos.run import preparation, workspace
+from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.kernel import children
+from git_agentos.run.kernel.doing import take_back
+from git_agentos.run.kernel.stopping import Stop
+from git_agentos.run.record import evidence as folders
+from git_agentos.run.record.events import FAILED_STEP, OK
+from git_agentos.run.record.evidence import Evidence
+from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+
+# What a node is, as a step of the run: an agent writes, or something is validated.
+STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
+_BEGUN = "node-begun"
+
+
+class Stopped(Exception):
+    """The workflow is to stop: a signal has come. The node at hand is done again later."""
+
+
+class Listener(Protocol):
+    """The part of `service.Watcher` that nodes speak to."""
+
+    def node_begins(self, state: ImplementationState, node: str) -> None:
+        """A node begins."""
+
+    def output(self, line: bytes) -> None:
+        """A line that an agent or the tests said."""
+
+    def node_ended(self, state: ImplementationState, record: Record) -> None:
+        """A node has ended."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
+    run's lock is held."""
+
+    context: Context
+    id: str
+    place: str
+    environment: Mapping[str, str]
+    stop: Stop
+    listener: Listener
+
+    def run(self) -> WorkspaceContext:
+        """The workspace; TddError before there is one."""
+        found = preparation.recorded(self.context, self.id)
+        if found is None:
+            raise TddError(f"workflow '{self.id}' has no worktree", f"git agentos tdd show {self.id}")
+        return found
+
+    def evidence(self) -> Evidence:
+        """The run's evidence."""
+        return folders.find(self.context.location, self.id)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A node at work: `here` is the agent in the worktree, `checkpoint` and `tree` (of all visible files) are how it
+    found that; `folder` is in the evidence, relative to it, None for a node that is no step."""
+
+    site: Site
+    state: ImplementationState
+    n: int
+    node: str
+    run: WorkspaceContext
+    here: Context
+    checkpoint: str
+    tree: str
+    folder: str | None
+    step: int | None
+    began_at: str
+    clock: float
+
+    @property
+    def path(self) -> str:
+        """The folder, absolute."""
+        assert self.folder is not None
+        return os.path.join(self.site.evidence().folder, self.folder)
+
+
+@dataclass
+class Done:
+    """What came of a node: `update` is for the state, the rest for its record."""
+
+    update: dict[str, Any]
+    summary: str
+    exit_code: int | None = None
+    vetoes: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    red: Sequence[str] = ()
+    output: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    holds: bool = True
+
+
+def last(state: ImplementationState) -> str | None:
+    """The node that was done last."""
+    history = state.get("history") or []
+    return history[-1]["node"] if history else None
+
+
+def save(here: Context, run: WorkspaceContext, description: str, **meta: str) -> take.Taken:
+    """A checkpoint of the worktree between two nodes."""
+    origin = here.origin(
+        trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
+    )
+    return take.take(here.repository, here.settings, origin)
+
+
+def begin(site: Site, state: ImplementationState, node: str, command: str | None) -> Begun:
+    """Begin a node: the checkpoint before it, and its event. One that was killed finds its worktree as it was then."""
+    n = len(state.get("history") or []) + 1
+    run, kept = site.run(), site.evidence()
+    events = kept.events()
+    earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
+    if earlier is not None:
+        children.sweep(state["mark"])
+        take_back(site.context, run, kept, earlier["checkpoint"])
+    here = workspace.inner(site.context, run)
+    before = save(here, run, f"tdd {site.id}: before {node}", node=node, phase="before")
+    folder = step = None
+    kind = STEPS.get(node)
+    if kind is not None:
+        step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
+        folder = kept.step_folder(step, kind)
+    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id)
+    if step is not None:
+        kept.event(
+            "step-begun",
+            n=step,
+            kind=kind,
+            attempt=1,
+            command=command,
+            checkpoint=before.checkpoint.id,
+            stdout=f"{folder}/stdout",
+            stderr=None,
+        )
+    tree = before.state.visible_tree
+    return Begun(site, state, n, node, run, here, before.checkpoint.id, tree, folder, step, now(), time.monotonic())
+
+
+def end(begun: Begun, done: Done, next_: str) -> Record:
+    """End a node: the checkpoint after it, its events, its record."""
+    site, run = begun.site, begun.run
+    kept = site.evidence()
+    here = workspace.inner(site.context, run)
+    after = save(here, run, f"tdd {site.id}: {begun.node}: {done.summary}", node=begun.node, phase="after")
+    changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
+    seconds = round(time.monotonic() - begun.clock, 3)
+    if begun.step is not None:
+        kept.event(
+            "step-ended",
+            n=begun.step,
+            outcome=OK if done.holds else FAILED_STEP,
+            exit_code=done.exit_code,
+            seconds=seconds,
+            checkpoint=after.checkpoint.id,
+            changed=len(changed),
+            detail=f"{begun.node}: {done.summary}",
+            stdout=f"{begun.folder}/stdout",
+            stderr=None,
+        )
+    return Record(
+        n=begun.n,
+        node=begun.node,
+        began_at=begun.began_at,
+        ended_at=now(),
+        seconds=seconds,
+        summary=done.summary,
+        exit_code=done.exit_code,
+        next=next_,
+        vetoes=list(done.vetoes),
+        changed=[os.fsdecode(path) for path in sorted(changed)],
+        files=dict(done.files),
+        red=list(done.red),
+        output=done.output,
+        checkpoint_before=begun.checkpoint,
+        checkpoint_after=after.checkpoint.id,
+        tokens_in=done.tokens_in,
+        tokens_out=done.tokens_out,
+    )
+
+
+def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:
+    """The record of a node that leaves the worktree alone."""
+    record = Record(
+        n=len(state.get("history") or []) + 1,
+        node=node,
+        began_at=now(),
+        ended_at=now(),
+        seconds=round(time.monotonic() - began, 3),
+        summary=summary,
+        exit_code=None,
+        next=next_,
+        vetoes=[],
+        changed=[],
+        files={},
+        red=[],
+        output=None,
+        checkpoint_before=None,
+        checkpoint_after=None,
+        tokens_in=None,
+        tokens_out=None,
+    )
+    record.update(more)  # type: ignore[typeddict-item]  # the keys are those of Record
+    return record
+
+
+def now() -> str:
+    """ISO 8601, UTC."""
+    return moment.stamp(datetime.now(UTC))

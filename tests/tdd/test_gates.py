@@ -1,0 +1,497 @@
+"""The two gates: what makes them hold, and every way of cheating that they veto."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from git_agentos.run.kernel import children
+from git_agentos.tdd.arbiter import freeze, gates
+from git_agentos.tdd.arbiter.gates import Verdict
+from git_agentos.tdd.arbiter.ground import Ground
+from tests.guard.test_sandbox import needs_bubblewrap
+from tests.support.repo import Repo
+from tests.tdd.lean import lean
+from tests.tdd.place import ground_of
+
+STUB = "def total(prices):\n    raise NotImplementedError\n"
+CODE = "def total(prices):\n    return sum(prices)\n"
+OLD = "from shop.names import upper\n\ndef test_upper():\n    assert upper('a') == 'A'\n"
+NEW = """\
+import pytest
+
+from shop.basket import total
+
+
+@pytest.mark.parametrize("prices, wanted", [([], 0), ([1, 2], 3)])
+def test_total(prices, wanted):
+    assert total(prices) == wanted
+"""
+RED = ("tests/test_basket.py::test_total[prices0-0]", "tests/test_basket.py::test_total[prices1-3]")
+
+
+@pytest.fixture(autouse=True)
+def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "GRACE", 0.3)
+
+
+class Shop:
+    """A small project, and what the gates say of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = Repo.init(folder / "a 'shop\" of $its")
+        self.python = lean(folder / "venv")
+        self.repo.config("agentos.tdd.python", str(self.python))
+        self.repo.write("shop/__init__.py", "")
+        self.repo.write("shop/names.py", "def upper(name):\n    return name.upper()\n")
+        self.repo.write("tests/test_names.py", OLD)
+        self.repo.write("tests/data.txt", "data\n")
+        self.repo.write("pyproject.toml", "[project]\nname = 'shop'\n[tool.pytest.ini_options]\naddopts = '-ra'\n")
+        self.base = self.repo.commit("base")
+        self.was: Verdict | None = None
+
+    @cached_property
+    def ground(self) -> Ground:
+        return ground_of(self.repo)
+
+    def scaffold(self, test: str = NEW, stub: str = STUB) -> Shop:
+        self.repo.write("tests/test_basket.py", test)
+        self.repo.write("shop/basket.py", stub)
+        return self
+
+    def red(self, *tests: str) -> Verdict:
+        self.was = gates.red(self.ground, self.base, tests)
+        return self.was
+
+    def green(self, *tests: str) -> Verdict:
+        """As it is called after `red`."""
+        was = self.was or self.red()
+        assert was.holds, was.feedback
+        return gates.green(self.ground, was.red, was.frozen, was.plugins, tests, skipped=was.skipped)
+
+    def ready(self) -> Shop:
+        """As if the gate had just been red: the tests are there, and nothing of the code."""
+        ground = self.scaffold().ground
+        assert ground.interpreter is not None
+        frozen = freeze.freeze(ground.here.location.root, ground.interpreter.places)
+        self.was = Verdict(gates.RED, True, 1, (), False, RED, frozen, _plugins(), "", None)
+        return self
+
+    def implemented(self) -> Shop:
+        """Red, and then with its code."""
+        self.ready().repo.write("shop/basket.py", CODE)
+        return self
+
+
+@cache
+def _plugins() -> tuple[str, ...]:
+    """Those of a run in which nobody has done anything."""
+    with TemporaryDirectory() as folder:
+        return Shop(Path(folder)).scaffold().red().plugins
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def vetoed(verdict: Verdict, *words: str) -> None:
+    """It does not hold, and each veto has one of the words, in order."""
+    assert not verdict.holds
+    assert len(verdict.vetoes) == len(words), verdict.vetoes
+    for veto, word in zip(verdict.vetoes, words, strict=True):
+        assert word in veto
+        assert veto in verdict.feedback
+
+
+# -- as it should be ---------------------------------------------------------------------------------------------------
+
+
+def test_red_and_then_green(shop: Shop) -> None:
+    red = shop.scaffold().red()
+    assert (red.holds, red.exit_code, red.vetoes, red.red, red.feedback) == (True, 1, (), RED, "")
+    assert set(freeze.paths(red.frozen)) == {
+        "pyproject.toml", "tests/data.txt", "tests/test_basket.py", "tests/test_names.py",
+    }  # fmt: skip
+    shop.repo.write("shop/basket.py", CODE)
+    green = shop.green()
+    assert (green.holds, green.exit_code, green.vetoes, green.red) == (True, 0, (), RED)
+    assert green.canary is not None
+    assert green.canary.exit_code == 1
+
+
+def test_the_rest_of_pyproject_may_change(shop: Shop) -> None:
+    shop.implemented().repo.append("pyproject.toml", "[project.scripts]\nshop = 'shop.basket:total'\n")
+    assert shop.green().holds
+
+
+def test_adding_to_a_test_file_and_a_conftest_with_fixtures_is_no_veto(shop: Shop) -> None:
+    shop.scaffold().repo.append("tests/test_names.py", "\ndef test_more(one):\n    assert upper(one, 2) == 'A'\n")
+    shop.repo.write(
+        "tests/conftest.py",
+        "import pytest\n\ndef pytest_configure(config):\n    config.addinivalue_line('markers', 'quick: quick')\n\n"
+        "@pytest.fixture\ndef one():\n    return 'a'\n",
+    )
+    red = shop.red()
+    assert red.holds, red.feedback
+    assert set(red.red) == {*RED, "tests/test_names.py::test_more"}
+
+
+def test_what_the_tests_write_beside_themselves_is_not_compared(shop: Shop) -> None:
+    shop.scaffold(NEW.replace("    assert", "    open('tests/out.txt', 'a').write('x')\n    assert"))
+    assert shop.red().holds
+    shop.repo.write("shop/basket.py", CODE)
+    assert shop.green().holds
+    shop.repo.write("tests/data.txt", "other data\n")
+    vetoed(shop.green(), "tests/data.txt was changed since the tests were red")
+
+
+# -- red -------------------------------------------------------------------------------------------------------------
+
+
+def test_tests_that_pass_at_once(shop: Shop) -> None:
+    verdict = shop.scaffold(stub=CODE).red()
+    assert (verdict.holds, verdict.exit_code, verdict.red, dict(verdict.frozen)) == (False, 0, (), {})
+    assert "prematurely" in verdict.feedback
+
+
+def test_nothing_to_collect(shop: Shop) -> None:
+    verdict = shop.red("shop")
+    assert (verdict.holds, verdict.exit_code) == (False, 5)
+
+
+def test_a_test_that_cannot_be_imported(shop: Shop) -> None:
+    verdict = shop.scaffold(NEW.replace("import total", "import total, totally")).red()
+    assert (verdict.holds, verdict.exit_code, verdict.collect_error) == (False, 2, True)
+    assert "tests/test_basket.py: " in verdict.feedback
+    assert "totally" in verdict.feedback
+
+
+def test_pytest_ended_by_the_test_is_no_collection_error(shop: Shop) -> None:
+    verdict = shop.scaffold("import pytest\n" + NEW.replace("    assert", "    pytest.exit('no', 2)\n    assert")).red()
+    assert (verdict.holds, verdict.exit_code, verdict.collect_error) == (False, 2, False)
+
+
+BROKEN = NEW.replace("\n\n@", "\n\n@pytest.fixture\ndef broken():\n    total(1)\n\n\n@").replace(
+    "prices, wanted):", "prices, wanted, broken):"
+)
+
+
+@pytest.mark.parametrize(
+    "test, words",
+    [
+        pytest.param(BROKEN, ["in a fixture", "in a fixture", "no new test failed"], id="a fixture fails"),
+        pytest.param(
+            NEW.replace("    assert", "    import os; os._exit(1)\n    assert"), ["no report"], id="it leaves"
+        ),
+        pytest.param(NEW.replace("total(prices) == wanted", "True"), ["always true"], id="assert True"),
+        pytest.param(
+            "from shop.basket import total\n\ndef test_total():\n    pass\n", ["an empty body"], id="an empty body"
+        ),
+        pytest.param("def test_total():\n    assert 1 == 2\n", ["can never pass"], id="a constant that is false"),
+        pytest.param("import random\ndef test_it():\n    assert random.random() < 0\n", ["call the code"], id="luck"),
+    ],
+)  # fmt: skip
+def test_red_for_the_wrong_reason(shop: Shop, test: str, words: list[str]) -> None:
+    vetoed(shop.scaffold(test).red(), *words)
+
+
+def test_an_existing_test_that_fails_is_not_red(shop: Shop) -> None:
+    shop.repo.write("shop/names.py", "def upper(name):\n    return name\n")
+    vetoed(shop.scaffold().red(), "tests/test_names.py::test_upper fails, and is not one of the new tests")
+
+
+@pytest.mark.parametrize(
+    "path, text, words",
+    [
+        ("tests/test_names.py", OLD.replace("'A'", "'B'"), ["test_names.py:3: the test test_upper was changed"]),
+        ("tests/test_names.py", OLD.replace("test_upper", "test_lower"), ["the test test_upper was removed"]),
+        ("tests/test_names.py", None, ["tests/test_names.py, which has tests, was removed"]),
+        ("tests/test_names.py", "import pytest\npytestmark = pytest.mark.skip\n" + OLD, ["now says `skip`"]),
+        ("tests/test_names.py", OLD + "\ntest_upper = None\n", ["was changed"]),
+        ("tests/test_names.py", OLD + "\ndel test_upper\n", ["was removed"]),
+        ("conftest.py", "collect_ignore = ['tests/test_names.py']\n", ["it says `collect_ignore`"]),
+        ("conftest.py", "def pytest_sessionfinish(session):\n    session.exitstatus = 1\n", ["pytest_sessionfinish"]),
+        ("conftest.py", "import os\nos._exit(1)\n", ["it calls os._exit"]),
+        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-k basket'\n", ["configuration was changed"]),
+        ("pytest.ini", "", ["configuration was changed: pytest.ini"]),
+        ("sitecustomize.py", "", ["comes before everything"]),
+        ("src/_pytest/__init__.py", "", ["comes before everything"]),
+    ],
+)  # fmt: skip
+def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
+    shop: Shop, path: str, text: str | None, words: list[str]
+) -> None:
+    shop.scaffold()
+    if text is None:
+        shop.repo.remove(path)
+    else:
+        shop.repo.write(path, text)
+    verdict = shop.red()
+    vetoed(verdict, *words)
+    assert (verdict.exit_code, verdict.tested) == (None, None)
+
+
+def test_a_test_that_changes_itself_while_it_runs(shop: Shop) -> None:
+    vetoed(
+        shop.scaffold(NEW + "\n\ndef teardown_module():\n    open(__file__, 'a').write('# more\\n')\n").red(),
+        "tests/test_basket.py was changed, while the tests ran",
+    )
+
+
+# -- green: one cheat each ---------------------------------------------------------------------------------------------
+
+
+def write(path: str, text: str) -> Callable[[Shop], None]:
+    return lambda shop: shop.repo.write(path, text)
+
+
+def append(path: str, text: str) -> Callable[[Shop], None]:
+    return lambda shop: shop.repo.append(path, text)
+
+
+def link_instead(shop: Shop) -> None:
+    shop.repo.write("shop/easy.py", "def test_total():\n    pass\n")
+    shop.repo.link("tests/test_basket.py", "../shop/easy.py")
+
+
+def into_the_environment(shop: Shop) -> None:
+    """Outside of the worktree: a file that every Python of the environment runs."""
+    (folder,) = shop.python.parents[1].glob("lib/python3*/site-packages")
+    (folder / "easy.pth").write_text("import sys\n")
+
+
+@pytest.mark.parametrize(
+    "cheat, words",
+    [
+        pytest.param(write("tests/test_basket.py", "def test_total():\n    pass\n"), ["was changed"], id="edits tests"),
+        pytest.param(lambda shop: shop.repo.remove("tests/test_basket.py"), ["was removed"], id="deletes the test"),
+        pytest.param(link_instead, ["shop/easy.py is new", "was changed"], id="puts a link there"),
+        pytest.param(
+            write("tests/conftest.py", "def pytest_collection_modifyitems(items):\n    items.clear()\n"),
+            ["tests/conftest.py is new"], id="skips them in a conftest",
+        ),
+        pytest.param(
+            write("conftest.py", "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"),
+            ["conftest.py is new"], id="forces exit 0 in a conftest",
+        ),
+        pytest.param(
+            append("pyproject.toml", "testpaths = ['shop']\n"), ["pytest's part of pyproject.toml was changed"],
+            id="configures them away",
+        ),
+        pytest.param(write("pytest.ini", "[pytest]\n"), ["pytest.ini is new"], id="a new configuration"),
+        pytest.param(write("tests/data.txt", "other\n"), ["tests/data.txt was changed"], id="edits what tests read"),
+        pytest.param(write("sitecustomize.py", "import os\n"), ["sitecustomize.py is new"], id="runs before all"),
+        pytest.param(write("pytest.py", "raise SystemExit(0)\n"), ["pytest.py is new"], id="is pytest itself"),
+        pytest.param(
+            write("easy.egg-info/entry_points.txt", "[pytest11]\neasy = shop.easy\n"),
+            ["pytest's part of easy.egg-info/entry_points.txt is new"], id="makes itself a plugin",
+        ),
+        pytest.param(into_the_environment, ["the interpreter's startup files"], id="writes into the environment"),
+    ],
+)  # fmt: skip
+def test_what_was_frozen_has_changed(shop: Shop, cheat: Callable[[Shop], None], words: list[str]) -> None:
+    cheat(shop.implemented())
+    verdict = shop.green()
+    vetoed(verdict, *words)
+    assert (verdict.exit_code, verdict.tested) == (None, None)
+
+
+SKIPS = "import pytest\npytest.skip('not here', allow_module_level=True)\n"
+LEAVES = "import os\nos._exit(0)\n"
+LEAVES_LATER = "import os\n\ndef total(prices):\n    os._exit(0)\n"
+FORGES = """\
+import os, sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+def total(prices):
+    for word in sys.argv:
+        if word.startswith("--junitxml="):
+            path = Path(word.partition("=")[2])
+            path.write_text("<testsuites><testsuite tests='2'>" + "".join(
+                "<testcase classname='tests.test_basket' name='test_total[%s]'/>" % each
+                for each in ("prices0-0", "prices1-3")) + "</testsuite></testsuites>")
+    print("===== 3 passed in 0.01s =====", flush=True)
+    os._exit(0)
+"""
+FORCES = """\
+import gc
+
+def total(prices):
+    for each in gc.get_objects():
+        if type(each).__name__ == "Session" and hasattr(each, "testsfailed"):
+            type(each).testsfailed = property(lambda self: 0, lambda self, value: None)
+    raise ValueError
+"""
+PATCHES = """\
+import _pytest.runner
+import _pytest.reports
+
+_real = _pytest.reports.TestReport.from_item_and_call.__func__
+
+def _kind(cls, item, call):
+    call.excinfo = None
+    return _real(cls, item, call)
+
+_pytest.reports.TestReport.from_item_and_call = classmethod(_kind)
+
+def total(prices):
+    raise ValueError
+"""
+PLUGS = """\
+import gc
+
+class Easy:
+    def pytest_sessionfinish(self, session):
+        session.exitstatus = 0
+
+def total(prices):
+    for each in gc.get_objects():
+        if type(each).__name__ == "PytestPluginManager" and not each.has_plugin("easy"):
+            each.register(Easy(), "easy")
+    raise ValueError
+"""
+XFAILS = "import pytest\n\ndef total(prices):\n    pytest.xfail('later')\n"
+EQUAL = "class Same:\n    __eq__ = lambda self, other: True\n\ndef total(prices):\n    return Same()\n"
+PRINTS = "def total(prices):\n    print('===== 3 passed in 0.01s =====')\n    return 4\n"
+
+
+@pytest.mark.parametrize(
+    "code, code_is, words",
+    [
+        pytest.param(SKIPS, 0, ["did not run", "did not run", "skipped"], id="skips them by a module"),
+        pytest.param(XFAILS, 0, ["is xfailed now", "is xfailed now"], id="has them fail as expected"),
+        pytest.param(LEAVES, 0, ["no report"], id="os._exit(0) when imported"),
+        pytest.param(LEAVES_LATER, 0, ["no report"], id="os._exit(0) when called"),
+        pytest.param(FORGES, 0, ["no report"], id="forges report and summary"),
+        pytest.param(PATCHES, 0, ["the exit code cannot be believed"], id="patches pytest"),
+        pytest.param(
+            PLUGS, 0,
+            ["is failed now", "is failed now", "the plugin 'easy' was not there"], id="registers a plugin",
+        ),
+        pytest.param(PRINTS, 1, [], id="prints a summary"),
+    ],
+)  # fmt: skip
+def test_code_that_would_rather_not_be_tested(shop: Shop, code: str, code_is: int, words: list[str]) -> None:
+    shop.ready().repo.write("shop/basket.py", code)
+    verdict = shop.green()
+    assert verdict.exit_code == code_is
+    vetoed(verdict, *words)
+
+
+def test_the_number_of_failures_is_patched_away(shop: Shop) -> None:
+    shop.ready().repo.write("shop/basket.py", FORCES)
+    assert not shop.green().holds
+
+
+def test_code_written_outside_of_the_worktree_is_not_tested(shop: Shop, tmp_path: Path) -> None:
+    shop.scaffold()
+    shop.repo.git("add", "-A")
+    shop.repo.git("commit", "-q", "-m", "tests")
+    other = tmp_path / "the other"
+    shop.repo.git("worktree", "add", "-q", "-b", "other", str(other))
+    (folder,) = shop.python.parents[1].glob("lib/python3*/site-packages")
+    (folder / "shop.pth").write_text(f"{shop.repo.path}\n")  # as pip would install it editable
+    elsewhere = ground_of(Repo(other))
+    red = gates.red(elsewhere, shop.base, ())
+    assert red.holds, red.feedback
+    shop.repo.write("shop/basket.py", CODE)
+    verdict = gates.green(elsewhere, red.red, red.frozen, red.plugins, ())
+    assert (verdict.holds, verdict.exit_code) == (False, 1)
+
+
+def test_code_of_another_checkout_that_is_imported_all_the_same(shop: Shop, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shop.ready().repo.git("worktree", "add", "-q", "-b", "other", str(other))
+    shop.repo.write("shop/basket.py", f"import sys\nsys.path.insert(0, {str(other)!r})\nfrom sums import total\n")
+    Repo(other).write("sums.py", CODE)
+    vetoed(shop.green(), "sums.py was imported, which is not in this worktree")
+
+
+def test_code_that_changes_the_tests_while_they_run(shop: Shop) -> None:
+    easy = "from pathlib import Path\n\nPath('tests/test_names.py').write_text('')\n"
+    shop.ready().repo.write("shop/basket.py", easy + CODE)
+    vetoed(shop.green(), "tests/test_names.py was changed, while the tests ran")
+
+
+@needs_bubblewrap
+def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path) -> None:
+    was = shop.ready().was
+    assert was is not None
+    shop.repo.config("agentos.tdd.python", sys.executable)
+    ground = ground_of(shop.repo, sandbox=True, interpreter=None)
+    shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
+    verdict = gates.green(ground, was.red, was.frozen, was.plugins, ())
+    assert (verdict.holds, verdict.exit_code, (home / "outside").exists()) == (False, 2, False)
+
+
+def test_another_test_that_breaks_or_is_skipped_now(shop: Shop) -> None:
+    shop.implemented().repo.write("shop/names.py", "def upper(name):\n    return name\n")
+    verdict = shop.green()
+    assert (verdict.holds, verdict.exit_code) == (False, 1)
+    assert "tests/test_names.py::test_upper" in verdict.feedback
+    shop.repo.write("shop/names.py", "import pytest\n\ndef upper(name):\n    pytest.skip('later')\n")
+    vetoed(shop.green(), "tests/test_names.py::test_upper is skipped, and was not when the tests were red")
+
+
+def test_tests_that_were_red_and_are_not_run(shop: Shop) -> None:
+    vetoed(shop.implemented().green("tests/test_names.py"), "did not run", "did not run")
+
+
+def test_a_timeout_and_a_signal_are_no_vetoes(shop: Shop) -> None:
+    was = shop.ready().was
+    assert was is not None
+    shop.repo.write("shop/basket.py", "import time\n\ndef total(prices):\n    time.sleep(60)\n")
+    verdict = gates.green(ground_of(shop.repo, timeout=1.0), was.red, was.frozen, was.plugins, ())
+    assert (verdict.holds, verdict.exit_code, verdict.vetoes) == (False, -1, ())
+    shop.repo.write("shop/basket.py", "import os\n\ndef total(prices):\n    os.kill(os.getpid(), 9)\n")
+    verdict = shop.green()
+    assert (verdict.holds, verdict.exit_code, verdict.vetoes) == (False, 137, ())
+
+
+def test_code_that_cannot_be_imported(shop: Shop) -> None:
+    shop.implemented().repo.write("shop/basket.py", "import nothing_of_that_name\n")
+    verdict = shop.green()
+    assert (verdict.holds, verdict.exit_code, verdict.collect_error) == (False, 2, True)
+    assert "nothing_of_that_name" in verdict.feedback
+
+
+def test_an_interrupted_gate_says_so_and_has_no_veto(shop: Shop) -> None:
+    shop.scaffold()
+    verdict = gates.red(ground_of(shop.repo), shop.base, (), stop=lambda: True)
+    assert verdict.tested is not None
+    assert (verdict.holds, verdict.vetoes, verdict.tested.interrupted) == (False, (), True)
+
+
+def test_a_compiled_test_in_the_cache_is_not_run_for_the_frozen_one(shop: Shop) -> None:
+    """pytest would take `__pycache__` for the test, where time and size of the source are noted in it."""
+    shop.ready()
+    source = Path(os.fsdecode(shop.repo.at("tests/test_basket.py")))
+    easy = compile("def test_total(): pass\n", str(source), "exec")
+    about = source.stat()
+    head = importlib.util.MAGIC_NUMBER + struct.pack("<LLL", 0, int(about.st_mtime) & 0xFFFFFFFF, about.st_size)
+    tag = f"{sys.implementation.cache_tag}-pytest-{pytest.__version__}"
+    shop.repo.write(f"tests/__pycache__/test_basket.{tag}.pyc", head + marshal.dumps(easy))
+    verdict = shop.green()
+    assert (verdict.holds, verdict.exit_code) == (False, 1)
+
+
+def test_a_veto_never_makes_a_yes_of_a_no(shop: Shop) -> None:
+    red = shop.scaffold().red()
+    assert red.holds
+    for exit_code in (1, 2, 3, 4, 5, -1, 137):
+        tested = red.tested
+        assert tested is not None
+        judged = gates._judged("green", replace(tested, exit_code=exit_code), [], 0)
+        assert not judged.holds

@@ -1,0 +1,134 @@
+"""A workflow that is killed in any node, and resumed, ends as one that was not; no finished node is done again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from git_agentos.tdd import service
+from tests.support.exhaustive import EXHAUSTIVE
+from tests.support.repo import Repo
+from tests.support.state import assert_same
+from tests.tdd.field import (
+    CODE,
+    TESTS,
+    WRONG,
+    Person,
+    context_of,
+    environment,
+    project,
+    resume,
+    script,
+    start,
+    users_state,
+    way,
+)
+
+ROOT = Path(__file__).parents[2]
+# One retry of the code is part of it.
+WAY = ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5", "N6", "N7", "N8"]
+ENDED = [f"ended N{n}" for n in range(9)]
+BEGINS = [f"begins N{n}" for n in range(1, 6)]
+
+
+def run(repo: Repo, verb: str, agent: str, *strike: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tests.tdd.worker", str(repo.path), verb, agent, *strike]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    wrong = {"write": {"calc/more.py": WRONG, "calc/left_over.py": "x = 1\n"}}
+    good = {"write": {"calc/more.py": CODE}, "delete": ["calc/left_over.py"]}
+    return script(tmp_path, implement=[wrong, good])
+
+
+@pytest.mark.parametrize(
+    ("strike", "database"),
+    [(strike, "sqlite") for strike in [*ENDED, *(BEGINS if EXHAUSTIVE else BEGINS[2:4])]]
+    + [(strike, "postgres") for strike in ([*ENDED, *BEGINS] if EXHAUSTIVE else ["ended N2", "ended N6", "ended N7"])],
+    indirect=["database"],
+)
+def test_killed_and_resumed(repo: Repo, agent: str, strike: str) -> None:
+    code = project(repo)
+    before = users_state(code)
+    base = code.oid()
+    killed = run(code, "start", agent, *strike.split())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (found,) = service.list_(context_of(code), environment())
+    done = way(found)
+    assert done == WAY[: len(done)]
+    if strike not in ("ended N7", "ended N8"):
+        assert code.oid("main") == base
+        assert_same(before, users_state(code), "the user's checkout", strict=True)
+    # Whoever resumes it hears of what was not done yet, and of nothing else.
+    person = Person(["approve"])
+    ended = resume(code, found.id, person)
+    assert (ended.state, way(ended)) == ("merged", WAY)
+    assert ended.history[: len(done)] == found.history
+    assert [each for each in person.heard if each.startswith("ended")] == [f"ended {each}" for each in WAY[len(done) :]]
+    assert code.text("diff", "--name-only", base, "main").split() == ["calc/more.py", "tests/test_more.py"]
+    assert code.git("show", "main:calc/more.py").decode() == CODE
+    assert code.git("show", "main:tests/test_more.py").decode() == TESTS
+    assert code.text("rev-list", "--count", f"{base}..main") == "2"
+    assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
+    assert code.text("worktree", "list").count("\n") == 0
+    assert code.read("calc/base.py").decode().endswith("# staged by the user\n# and not staged\n")
+
+
+def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
+    """A model that is at work when the signal comes is ended, and asked again later."""
+    code = project(repo)
+    marker = tmp_path / "slow"
+    marker.write_text("")
+    slow = {"run": f"if [ -e '{marker}' ]; then rm '{marker}'; kill -INT $(cat '{tmp_path}/pid'); sleep 99; fi"}
+    agent = script(tmp_path, scaffold=[{**slow, "write": {"tests/test_more.py": TESTS, "calc/more.py": WRONG}}])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    (tmp_path / "pid").write_text(str(process.pid))
+    out, _ = process.communicate(timeout=120)
+    assert (process.returncode, out) == (0, "interrupted\n")
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, way(found)) == ("interrupted", ["N0"])
+    ended = resume(code, found.id, Person(["approve"]))
+    assert ended.state == "waiting" or ended.state == "merged"
+
+
+def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
+    """The second is refused while the first is at work."""
+    code = project(repo)
+    gate = tmp_path / "gate"
+    agent = script(
+        tmp_path,
+        scaffold=[
+            {
+                "run": f"touch '{gate}'; while [ -e '{gate}' ]; do sleep 0.05; done",
+                "write": {"tests/test_more.py": TESTS, "calc/more.py": WRONG.replace("number\n", "None\n")},
+            }
+        ],
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not gate.exists():
+        assert process.poll() is None
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, found.node) == ("running", "N1_scaffold_tests")
+    with pytest.raises(Exception, match="at work"):
+        resume(code, found.id)
+    with pytest.raises(Exception, match="unfinished workflow"):
+        start(code, agent)
+    gate.unlink()
+    out, _ = process.communicate(timeout=120)
+    assert (process.returncode, out) == (0, "merged\n")

@@ -1,0 +1,326 @@
+"""An AST look at tests: what is a test, which are new, what was done to those that were there, and which are none."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from git_agentos.tdd.arbiter import hollow, look
+from tests.support.env import PROJECT_ROOT
+
+
+def names(source: str, *patterns: str) -> list[str]:
+    return sorted(look.functions(ast.parse(source), patterns))
+
+
+def test_tests_are_named_as_pytest_names_them() -> None:
+    source = """
+def test_a(): pass
+async def test_b(): pass
+def helper(): pass
+class TestX:
+    def test_c(self): pass
+    class TestY:
+        def test_d(self): pass
+if True:
+    def test_e(): pass
+try:
+    pass
+except ValueError:
+    def test_f(): pass
+test_g = test_a
+def test_h(): pass
+del test_h
+def check_i(): pass
+"""
+    found = ["TestX.TestY.test_d", "TestX.test_c", "test_a", "test_b", "test_e", "test_f", "test_g"]
+    assert names(source) == found
+    assert names(source, "check_*") == sorted([*found, "check_i"])
+
+
+@pytest.mark.parametrize(
+    "node_id, path, name",
+    [
+        ("tests/test_a.py::test_b", "tests/test_a.py", "test_b"),
+        ("tests/test_a.py::TestX::test_b[a::b[0]]", "tests/test_a.py", "TestX.test_b"),
+        ("te::st/test_a.py::test_b[x]", "te::st/test_a.py", "test_b"),
+    ],
+)
+def test_the_function_of_a_node_id(node_id: str, path: str, name: str) -> None:
+    assert look.of_node(node_id, path) == name
+
+
+def test_a_name_is_there_too_where_a_class_that_is_there_may_inherit_it() -> None:
+    tree = ast.parse("class TestX(Base):\n    pass\ntest_made = make()\ndef test_a(): pass\n")
+    assert [look.has(tree, each) for each in ("TestX.test_b", "test_made", "test_a", "test_b", "TestY.test_b")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+BEFORE = """\
+import pytest
+
+@pytest.fixture
+def one():
+    return 1
+
+class TestX:
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_a(self, n, one):
+        assert n >= one
+
+def test_b(one):
+    assert one == 1
+"""
+
+
+@pytest.mark.parametrize(
+    "after, said",
+    [
+        (BEFORE + "\n\ndef test_c(one):\n    assert one\n", []),
+        ("# a comment\nimport os\n" + BEFORE, []),
+        (BEFORE.replace("one == 1", "one"), ["the test test_b was changed"]),
+        (BEFORE.replace("[1, 2]", "[1]"), ["the test TestX.test_a was changed"]),
+        (BEFORE.replace("class TestX", "@pytest.mark.slow\nclass TestX"), ["the test TestX.test_a was changed"]),
+        (BEFORE.replace("class TestX", "class TestY"), ["the test TestX.test_a was removed"]),
+        (BEFORE + "\ndef test_b(): pass\n", ["the test test_b was changed"]),
+        (BEFORE.replace("    return 1", "    pytest.skip('later')\n    return 1"), ["it now says `skip`"]),
+        (BEFORE + "\nTestX.__test__ = False\n", ["it now says `__test__`"]),
+        (BEFORE + "(", ["cannot be read as Python any more"]),
+        (None, ["was removed"]),
+    ],
+)
+def test_what_was_done_to_tests_that_were_there(after: str | None, said: list[str]) -> None:
+    found = look.altered("t.py", BEFORE.encode(), after.encode() if after is not None else None)
+    assert len(found) == len(said), found
+    for each, words in zip(found, said, strict=True):
+        assert words in each
+
+
+def test_a_file_without_tests_may_go() -> None:
+    assert look.altered("tests/helpers.py", b"def helper(): pass\n", None) == ()
+
+
+@pytest.mark.parametrize(
+    "before, after, said",
+    [
+        (None, "import pytest\n@pytest.fixture(autouse=True)\ndef one(): yield 1\n", []),
+        (None, "def pytest_addoption(parser): parser.addoption('--x')\n", []),
+        (None, "def pytest_configure(config): config.addinivalue_line('markers', 'x')\n", []),
+        (None, "def pytest_configure(config): config.option.x = 1\n", ["pytest_configure"]),
+        (None, "def pytest_runtest_makereport(item, call): pass\n", ["pytest_runtest_makereport"]),
+        (None, "import m\n@m.hookimpl(specname='pytest_sessionfinish')\ndef f(): pass\n", ["specname="]),
+        (None, "pytest_sessionfinish = print\n", ["pytest_sessionfinish"]),
+        (None, "pytest_plugins = ['mine']\n", ["pytest_plugins"]),
+        (None, "import pytest\npytest.importorskip('x')\n", ["`importorskip`"]),
+        (None, "import os\nos._exit(0)\n", ["os._exit"]),
+        (None, "(", ["cannot be read"]),
+        ("def pytest_sessionstart(): pass\n", "def pytest_sessionstart(): pass\nx = 1\n", []),
+        ("def pytest_sessionstart(): pass\n", "def pytest_sessionstart(): 1\n", ["pytest_sessionstart"]),
+    ],
+)  # fmt: skip
+def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, said: list[str]) -> None:
+    found = look.interferes("conftest.py", before.encode() if before is not None else None, after.encode())
+    assert len(found) == len(said), found
+    for each, words in zip(found, said, strict=True):
+        assert words in each
+
+
+# -- tests that are none ---------------------------------------------------------------------------------------------
+
+
+def why(source: str, *project: str) -> list[str]:
+    tree = ast.parse(source)
+    return list(hollow.of(tree, look.functions(tree), lambda name: name in project).values())
+
+
+EMPTY, TRUE, NEVER, NO_CALL = (
+    "has an empty body", "asserts nothing but what is always true", "can never pass", "does not call the code",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        ("pass", EMPTY),
+        ("...", EMPTY),
+        ("'''It is tested.'''\n    return None", EMPTY),
+        ("assert True", TRUE),
+        ("add(1, 2)\n    assert 1", TRUE),
+        ("assert (add(1, 2) == 4, 'a tuple')", TRUE),
+        ("assert add(1, 2) == 4 or True", TRUE),
+        ("assert not False and 1 == 1", TRUE),
+        ("assert False", NEVER),
+        ("assert 1 == 2", NEVER),
+        ("add(1, 2)\n    raise ValueError", NEVER),
+        ("add(1, 2)\n    pytest.fail('not yet')", NEVER),
+        ("x = 1\n    assert x == 2", NO_CALL),
+        ("assert math.sqrt(4) == 3", NO_CALL),
+        ("assert sorted([2, 1]) == [2, 1]", NO_CALL),
+        ("assert add", NO_CALL),
+        ("assert add is not None", NO_CALL),
+        ("assert callable(add) and hasattr(pkg, 'sub')", NO_CALL),
+        ("assert helper_of_nothing() == 1", NO_CALL),
+        ("assert math.nan in [random.random()]", NO_CALL),
+    ],
+)
+def test_tests_that_are_none(body: str, reason: str) -> None:
+    head = "import math, random, pytest, pkg\nfrom pkg import add\ndef helper_of_nothing():\n    return 2\n"
+    assert why(f"{head}def test_a():\n    {body}\n") == [reason]
+
+
+SOME = """\
+from pkg import add
+def test_a():
+    assert add(1, 2) == 3
+---
+import pkg.deep as p
+def test_a():
+    p.x.add(1)
+---
+import pkg
+def test_a():
+    assert pkg.VERSION == '1'
+---
+from . import pkg
+def test_a():
+    assert pkg.add(1)
+---
+from pkg import *
+def test_a():
+    assert add(1)
+---
+import pytest
+from pkg import add
+def test_a():
+    with pytest.raises(ValueError):
+        add()
+---
+import pytest
+from pkg import add
+def test_a():
+    pytest.raises(ValueError, add)
+---
+from pkg import add
+def test_a():
+    try:
+        add()
+    except ValueError:
+        return
+    assert False
+---
+from pkg import add
+def of(n):
+    return add(n)
+def test_a():
+    assert of(1) == 1
+---
+from pkg import X
+def test_a():
+    x = X
+    y = x
+    assert y.go() == 1
+---
+from pkg import X
+made = X()
+def test_a():
+    assert made[0] == 1
+---
+from pkg import X
+class Mine(X):
+    pass
+def test_a():
+    assert Mine().go() == 1
+---
+def test_a(client):
+    assert client.get('/') == 1
+---
+import pytest
+from pkg import X
+@pytest.fixture
+def x():
+    return X()
+def test_a(x):
+    assert x.y == 1
+---
+import pytest
+from pkg import a
+@pytest.mark.parametrize('f', [a])
+def test_a(f):
+    assert f() == 1
+---
+import subprocess
+def test_a():
+    assert subprocess.run(['pkg']).returncode == 0
+---
+from pathlib import Path
+def test_a():
+    assert Path('README').read_text() == ''
+---
+import importlib
+def test_a():
+    assert importlib.import_module('pkg').x() == 1
+---
+def test_a():
+    from pkg import add
+    assert add(1) == 1
+---
+import unittest
+from pkg import X
+class T(unittest.TestCase):
+    def setUp(self):
+        self.x = X()
+    def test_a(self):
+        self.assertEqual(self.x.go(), 1)
+---
+from pkg.testing import Base
+class TestX(Base):
+    def test_a(self):
+        assert self.run_it() == 1
+---
+from hypothesis import given, strategies as st
+from pkg import add
+@given(st.integers())
+def test_a(n):
+    assert add(n) == n
+---
+from pkg import rows
+def test_a():
+    assert [each for each in rows] == []
+"""
+
+
+@pytest.mark.parametrize("source", SOME.split("---\n"))
+def test_tests_that_are_some(source: str) -> None:
+    assert why(source) == []
+
+
+def test_a_module_of_the_projects_own_may_be_called_like_one_of_pythons() -> None:
+    source = "from calendar import days\ndef test_a():\n    assert days(2) == 29\n"
+    assert (why(source), why(source, "calendar")) == ([NO_CALL], [])
+
+
+def test_none_of_our_own_tests_is_refused() -> None:
+    refused = []
+    for folder, _, files in os.walk(PROJECT_ROOT / "tests" / "store"):
+        for name in files:
+            if name.startswith("test_") and name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as file:
+                    tree = look.parse(file.read())
+                assert tree is not None
+                refused += list(hollow.of(tree, look.functions(tree)).items())
+    assert refused == []
+
+
+@pytest.mark.law
+@given(
+    st.lists(st.sampled_from(["pass", "assert True", "x = 1", "1 + 1", "assert 1 == 1", "assert not 0"]), max_size=4),
+    st.sampled_from(["def test_a():", "async def test_a():", "class TestX:\n  def test_a(self):"]),
+)  # fmt: skip
+def test_no_test_made_of_nothing_is_one(body: list[str], head: str) -> None:
+    lines = "".join(f"\n      {each}" for each in body or ["pass"])
+    assert len(why(head + lines + "\n")) == 1
