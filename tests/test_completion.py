@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos import GitWorktreeWorkspaceService
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
@@ -26,6 +27,7 @@ SUBCOMMANDS = {
     "worktree",
     "run",
     "rollback",
+    "tdd",
     "log",
     "memory",
     "db",
@@ -95,10 +97,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("bash", "bash-completion/completions/git-agentos"),
         ("bash", "bash-completion/completions/git-agentos-restore"),
         ("bash", "bash-completion/completions/git-agentos-rollback"),
+        ("bash", "bash-completion/completions/git-agentos-tdd"),
         ("bash", "bash-completion/completions/git-agentos-worktree"),
         ("fish", "fish/vendor_completions.d/git-agentos.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-restore.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-rollback.fish"),
+        ("fish", "fish/vendor_completions.d/git-agentos-tdd.fish"),
         ("fish", "fish/vendor_completions.d/git-agentos-worktree.fish"),
         ("zsh", "zsh/site-functions/_git-agentos"),
     ):
@@ -209,6 +213,20 @@ def test_ids_of_runs(ask: Ask, repo: Repo, tmp_path: Path) -> None:
         assert ask(line) == {"fix-1", "fix-2"}, line
     assert ask("git-agentos-rollback ") == {"fix-1", "fix-2"}
     assert "fix-1" not in ask("git-agentos run start --agent ")
+
+
+@pytest.mark.slow
+def test_workflows(ask: Ask, repo: Repo, tmp_path: Path) -> None:
+    """Below `tdd` an id is a workflow's, which is a run that `tdd` drives; and `gate` has commands of its own."""
+    for run_id, tool in (("87-3fa9c1", "tdd"), ("88-000000", "tdd"), ("fix-1", "another")):
+        GitWorktreeWorkspaceService(repo.path, tool=tool).prepare_pre_run(run_id=run_id)
+    for name in (".git", ".agentos"):
+        os.rename(repo.path / name, tmp_path / name)  # where the shell stands
+    for line in ("git-agentos tdd show ", "git-agentos-tdd approve "):
+        assert ask(line) == {"87-3fa9c1", "88-000000"}, line
+    assert ask("git-agentos tdd resume 88") == {"88-000000"}
+    assert ask("git-agentos tdd gate ") == {"red", "green"}
+    assert ask("git-agentos-tdd run --lld=x --yes") == {"--yes-data-policy"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

@@ -19,7 +19,7 @@ from git_agentos.errors import UsageError
 
 # In the order in which help lists them: name of the command and of its module are one.
 COMMANDS = (
-    "checkpoint", "restore", "undo", "recover", "pick", "worktree", "run", "rollback", "log", "memory", "guard",
+    "checkpoint", "restore", "undo", "recover", "pick", "worktree", "run", "rollback", "tdd", "log", "memory", "guard",
     "approvals", "hooks", "hook", "db", "status", "doctor", "completion",
 )  # fmt: skip
 

@@ -41,17 +41,19 @@ def kind_of(option: tree.Option) -> str:
     """What an option's value is: `trigger`, `agent`, `path`, or `text` for what nobody can guess."""
     if "--trigger" in option.names:
         return "trigger"
-    if option.names[0] in ("--agent", "--as", "--source") and option.metavar != "COMMAND":
+    if option.names[0] in ("--agent", "--as", "--source") and option.metavar not in ("COMMAND", "MODEL"):
         return "agent"
     return "path" if option.metavar == "PATH" else "text"
 
 
 def kinds_of(command_: tree.Command) -> list[str]:
     """What a command's arguments are: an `ID` is a checkpoint's, but below `worktree`, where it is a worktree's, and a
-    new one after `create`."""
+    new one after `create`, and below `tdd`, where it is a workflow's."""
     arguments = command_.arguments
     if command_.path[:1] == ("worktree",):
         return ["worktree"] if arguments and command_.path[-1] != "create" else []
+    if command_.path[:1] == ("tdd",):
+        return ["workflow"] if any(each.metavar == "ID" for each in arguments) else []
     known = {"ID": "id", "ID2": "id", "ID:PATH": "id", "PATH": "path", "COMMIT": "commit", "SHELL": "shell"}
     known |= {"SOURCE": "worktree", "AGENT": "agent", "RUN": "run"}
     return list(dict.fromkeys(known[each.metavar] for each in arguments if each.metavar in known))
@@ -75,9 +77,12 @@ def _triggers() -> str:
     return " ".join(TRIGGERS)
 
 
+_OWN = ("checkpoint", "restore", "rollback", "tdd", "worktree")  # those with an executable of their own
+_PROGRAMS = " ".join(("git-agentos", *(f"git-agentos-{name}" for name in _OWN)))
 _IDS = "git-agentos checkpoint list -q -n 50 2>/dev/null; echo latest"
 _WORKTREES = "git-agentos worktree list -q 2>/dev/null"
 _RUNS = "git-agentos run list -q 2>/dev/null"
+_WORKFLOWS = "git-agentos tdd list -q 2>/dev/null"
 _AGENTS = "git for-each-ref --format='%(refname:lstrip=3)' refs/agentos/timelines/ 2>/dev/null"
 _COMMITS = "git for-each-ref --format='%(refname:short)' refs/heads refs/remotes refs/tags 2>/dev/null"
 
@@ -157,6 +162,13 @@ _git_agentos_rollback ()
 	__gitcomp_nl "$(__git_agentos_offer)"
 }
 
+_git_agentos_tdd ()
+{
+	local __git_agentos_path=tdd __git_agentos_kind
+	__git_agentos_walk 2
+	__gitcomp_nl "$(__git_agentos_offer)"
+}
+
 _git_agentos_worktree ()
 {
 	local __git_agentos_path=worktree __git_agentos_kind
@@ -181,7 +193,7 @@ __git_agentos_main ()
 }
 
 complete -o bashdefault -o default -F __git_agentos_main \
-	git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-rollback git-agentos-worktree
+	@PROGRAMS@
 """
 
 
@@ -203,6 +215,7 @@ def _bash() -> str:
                 "id": [_IDS],
                 "worktree": [_WORKTREES],
                 "run": [_RUNS],
+                "workflow": [_WORKFLOWS],
                 "agent": [_AGENTS],
                 "commit": [_COMMITS],
                 "shell": ["printf '%s\\n' bash zsh fish"],
@@ -212,7 +225,7 @@ def _bash() -> str:
     return _fill(_BASH, WALK=walk, OPTIONS=options, WORDS=words)
 
 
-_ZSH = r"""#compdef git-agentos git-agentos-checkpoint git-agentos-restore git-agentos-rollback git-agentos-worktree
+_ZSH = r"""#compdef @PROGRAMS@
 # zsh completion for git-agentos; made by 'git agentos completion zsh'
 #
 # The name of this function makes 'git agentos' work with zsh's own completion of git, too.
@@ -244,6 +257,13 @@ __git_agentos_runs ()
 	local -a runs
 	runs=(${(f)"$(@RUNS@)"})
 	compadd -a runs
+}
+
+__git_agentos_workflows ()
+{
+	local -a workflows
+	workflows=(${(f)"$(@WORKFLOWS@)"})
+	compadd -a workflows
 }
 
 __git_agentos_agents ()
@@ -302,6 +322,7 @@ def _zsh() -> str:
         "id": "__git_agentos_ids",
         "worktree": "__git_agentos_worktrees",
         "run": "__git_agentos_runs",
+        "workflow": "__git_agentos_workflows",
         "agent": "__git_agentos_agents",
         "commit": "__git_agentos_commits",
         "path": "_files",
@@ -367,6 +388,10 @@ function __git_agentos_runs
     @RUNS@
 end
 
+function __git_agentos_workflows
+    @WORKFLOWS@
+end
+
 function __git_agentos_agents
     @AGENTS@
 end
@@ -398,7 +423,7 @@ def _fish() -> str:
             cases = " ".join(f"'{path},{name}'" for name in option.names)
             walk.append(f"            case {cases}\n                set skip 1")
         lines += _fish_lines("git-agentos", each)
-        if each.path[:1] in (("checkpoint",), ("restore",), ("rollback",), ("worktree",)):
+        if each.path[:1] and each.path[0] in _OWN:
             lines += _fish_lines(f"git-agentos-{each.path[0]}", each)
     return _fill(_FISH, WALK=walk, WORDS=lines)
 
@@ -412,6 +437,7 @@ def _fish_lines(program: str, at: tree.Command) -> list[str]:
         "id": "(__git_agentos_ids)",
         "worktree": "(__git_agentos_worktrees)",
         "run": "(__git_agentos_runs)",
+        "workflow": "(__git_agentos_workflows)",
         "agent": "(__git_agentos_agents)",
         "commit": "(__git_agentos_commits)",
         "shell": "bash zsh fish",
@@ -441,8 +467,10 @@ def _fill(template: str, **parts: list[str]) -> str:
     for name, lines in parts.items():
         template = template.replace(f"@{name}@", "\n".join(lines))
     for name, text in (
+        ("PROGRAMS", _PROGRAMS),
         ("WORKTREES", _WORKTREES),
         ("RUNS", _RUNS),
+        ("WORKFLOWS", _WORKFLOWS),
         ("AGENTS", _AGENTS),
         ("COMMITS", _COMMITS),
         ("TRIGGERS", _triggers()),

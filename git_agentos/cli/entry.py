@@ -54,6 +54,12 @@ def rollback() -> NoReturn:
     _leave(run(_under("rollback", sys.argv[1:])))
 
 
+def tdd() -> NoReturn:
+    """`git-agentos-tdd`."""
+    _start()
+    _leave(run(_under("tdd", sys.argv[1:])))
+
+
 def worktree() -> NoReturn:
     """`git-agentos-worktree`."""
     _start()

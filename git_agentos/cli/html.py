@@ -1,4 +1,4 @@
-"""A review as one HTML page: no script, no network, no font but the reader's own; for a phone as for a screen, by day
+"""What our HTML pages share: no script, no network, no font but the reader's own; for a phone as for a screen, by day
 and by night.
 
 Everything that is not ours is made visible first, as for a terminal (`quote`: controls, marks that turn the direction
@@ -12,21 +12,14 @@ import contextlib
 import html
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote, text
-from git_agentos.cli.text_log import duration, plain
+from git_agentos.cli.text_log import duration
 from git_agentos.errors import StorageError
 
-if TYPE_CHECKING:
-    from git_agentos.history import Event
-    from git_agentos.log import Entry
-    from git_agentos.review import Decision, Patterns, Review
-
 _MOST_FILES = 12
-_WIDTH, _HEIGHT = 1000, 64
-_LANES = ("commit", "checkpoint", "restore", "entry")
 
 _PAGE = """\
 <!doctype html>
@@ -46,8 +39,8 @@ _PAGE = """\
 </head>
 <body>
 <header>
-<p class="eyebrow">Review of an agent's work</p>
-<h1><bdi>{agent}</bdi></h1>
+<p class="eyebrow">{eyebrow}</p>
+<h1><bdi>{heading}</bdi></h1>
 <p class="span">{span}</p>
 <ul class="counts">{counts}</ul>
 {strip}
@@ -133,42 +126,59 @@ footer{color:var(--soft);font-size:.85rem;padding:1.5rem 1rem 2.5rem}
 @media print{nav{display:none}body{background:#fff}.card,.rows,figure{break-inside:avoid}}"""
 
 
-def review(found: Review) -> str:
-    """The page."""
-    counts = found.counts
-    seen = found.patterns
-    stands_out = len(seen.repeated_errors) + len(seen.churn) + len(seen.restores) + len(seen.silences)
-    sections = (
-        ("errors", "Errors", len(found.errors), _errors(found.errors)),
-        ("decisions", "Decisions", len(found.decisions), _decisions(found.decisions)),
-        ("patterns", "What stands out", stands_out, _patterns(seen)),
-        ("timeline", "Timeline", len(found.events), _stream(found.events)),
-    )
-    tiles = (
-        ("commits", "commit", ""),
-        ("checkpoints", "checkpoint", ""),
-        ("restores", "restore", ""),
-        ("entries", "log entry", ""),
-        ("decisions", "decision", ""),
-        ("errors", "error", " class=hot" if counts["errors"] else ""),
-    )
+@dataclass(frozen=True)
+class Section:
+    """A part of a page; `number` is how many things it has, None where nobody counts them. `body` is HTML."""
+
+    id: str
+    title: str
+    number: int | None
+    body: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the numbers at the top; `hot` where it is bad news."""
+
+    number: str
+    label: str
+    hot: bool = False
+
+
+def page(
+    *,
+    title: str,
+    eyebrow: str,
+    heading: str,
+    when: str,
+    tiles: Iterable[Tile],
+    sections: Sequence[Section],
+    strip: str = "",
+    style: str = "",
+) -> str:
+    """The page. `title`, `eyebrow` and `heading` are text, the others HTML."""
     return _PAGE.format(
-        title=f"Review of {_line(found.agent)}",
-        style=_STYLE,
-        agent=_line(found.agent),
-        span=_span(found.begin, found.end),
+        title=line(title),
+        style=_STYLE + style,
+        eyebrow=line(eyebrow),
+        heading=line(heading),
+        span=when,
         counts="".join(
-            f"<li{extra}><b>{counts[key]}</b>{noun if counts[key] == 1 else _plural(noun)}</li>"
-            for key, noun, extra in tiles
+            f"<li{' class=hot' if each.hot else ''}><b>{each.number}</b>{each.label}</li>" for each in tiles
         ),
-        strip=_strip(found.events),
-        nav="".join(f'<a href="#{id_}">{title} ({number})</a>' for id_, title, number, _ in sections),
+        strip=strip,
+        nav="".join(f'<a href="#{each.id}">{each.title}{_number(each, " ({})")}</a>' for each in sections),
         sections="\n".join(
-            f'<section id="{id_}"><h2>{title} <small>{number}</small></h2>\n{body}\n</section>'
-            for id_, title, number, body in sections
+            f'<section id="{each.id}"><h2>{each.title}{_number(each, " <small>{}</small>")}</h2>\n'
+            f"{each.body}\n</section>"
+            for each in sections
         ),
-        made=_moment(datetime.now(UTC).isoformat(timespec="seconds")),
+        made=moment(datetime.now(UTC).isoformat(timespec="seconds")),
     )
+
+
+def _number(section: Section, form: str) -> str:
+    return form.format(section.number) if section.number is not None else ""
 
 
 def write(path: str, page: str) -> str:
@@ -197,224 +207,59 @@ def write(path: str, page: str) -> str:
 # -- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def _line(value: str) -> str:
+def line(value: str) -> str:
     """Text on one line."""
     return html.escape(quote.line(value))
 
 
-def _block(value: str) -> str:
+def block(value: str) -> str:
     """Text of any number of lines, turned by no mark in it."""
     return f"<bdi>{html.escape(quote.block(value))}</bdi>"
 
 
-def _path(name: str) -> str:
+def path(name: str) -> str:
     return f"<code><bdi>{html.escape(quote.path(name))}</bdi></code>"
 
 
-def _plural(noun: str) -> str:
-    return noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+def short(identifier: str | None) -> str:
+    return f"<code>{line(text.short(identifier))}</code>"
 
 
-def _short(identifier: str | None) -> str:
-    return f"<code>{_line(text.short(identifier))}</code>"
-
-
-def _parse(time: str) -> datetime | None:
+def parse(time: str) -> datetime | None:
     try:
         return datetime.fromisoformat(time).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def _moment(time: str) -> str:
+def moment(time: str) -> str:
     """A moment as `2026-11-22 14:05`."""
-    found = _parse(time)
-    return f"{found:%Y-%m-%d %H:%M}" if found is not None else _line(time)
+    found = parse(time)
+    return f"{found:%Y-%m-%d %H:%M}" if found is not None else line(time)
 
 
-def _stamp(time: str) -> str:
-    return f'<time datetime="{_line(time)}">{_moment(time)}</time>'
+def stamp(time: str) -> str:
+    return f'<time datetime="{line(time)}">{moment(time)}</time>'
 
 
-def _span(begin: str | None, end: str | None) -> str:
+def span(begin: str | None, end: str | None) -> str:
     if begin is None or end is None:
         return "Nothing has happened yet."
-    first, last = _parse(begin), _parse(end)
+    first, last = parse(begin), parse(end)
     if first is None or last is None:
-        return f"{_stamp(begin)} to {_stamp(end)}"
+        return f"{stamp(begin)} to {stamp(end)}"
     seconds = int((last - first).total_seconds())
-    return f"{_stamp(begin)} to {_stamp(end)} ({duration(seconds)})" if seconds else _stamp(begin)
+    return f"{stamp(begin)} to {stamp(end)} ({duration(seconds)})" if seconds else stamp(begin)
 
 
-def _strip(events: Sequence[Event]) -> str:
-    """Everything along one line of time, a lane for each kind."""
-    times = [(found.timestamp(), event) for event in events if (found := _parse(event.time)) is not None]
-    if len(times) < 2:
-        return ""
-    first, last = min(each[0] for each in times), max(each[0] for each in times)
-    span = (last - first) or 1.0
-    step = _HEIGHT / len(_LANES)
-    marks = []
-    drawn: set[tuple[int, str, str]] = set()
-    for seconds, event in times:
-        x = round(6 + (seconds - first) / span * (_WIDTH - 12))
-        name = _kind_class(event)
-        if (x, event.kind, name) in drawn:
-            continue  # a thousand on one spot are one
-        drawn.add((x, event.kind, name))
-        y = round(step * (_LANES.index(event.kind) + 0.5), 1)
-        marks.append(f'<line x1="{x}" x2="{x}" y1="{y - step * 0.36:.1f}" y2="{y + step * 0.36:.1f}" class="{name}"/>')
-    lanes = "".join(
-        f'<line x1="0" x2="{_WIDTH}" y1="{step * (n + 0.5):.1f}" y2="{step * (n + 0.5):.1f}" class="lane"/>'
-        for n in range(len(_LANES))
-    )
-    legend = "".join(
-        f'<li><i style="background:var(--{name})"></i>{label}</li>'
-        for name, label in (
-            ("commit", "commits"),
-            ("checkpoint", "checkpoints"),
-            ("restore", "restores"),
-            ("entry", "log entries"),
-            ("decision", "decisions"),
-            ("error", "errors"),
-        )
-    )
-    return (
-        f'<figure><ul class="legend">{legend}</ul>'
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="When it happened">'
-        f"{lanes}{''.join(marks)}</svg>"
-        f"<figcaption><span>{_moment(events[-1].time)}</span><span>{_moment(events[0].time)}</span></figcaption></figure>"
-    )
-
-
-def _kind_class(event: Event) -> str:
-    special = event.kind == "entry" and event.type in ("error", "decision", "nudge")
-    return f"{event.kind} is-{event.type}" if special else event.kind
-
-
-def _facts(rows: Iterable[tuple[str, str]]) -> str:
+def facts(rows: Iterable[tuple[str, str]]) -> str:
     """Names (ours or escaped) and values (escaped)."""
     shown = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows if value)
     return f"<dl>{shown}</dl>" if shown else ""
 
 
-def _errors(errors: Sequence[Entry]) -> str:
-    if not errors:
-        return '<p class="empty">No errors were logged.</p>'
-    cards = []
-    for entry in reversed(errors):
-        facts = _facts(
-            [
-                *((_line(str(key)), _block(plain(value))) for key, value in entry.details.items()),
-                ("files", _files(entry.files_changed)),
-                *_marks(entry),
-            ]
-        )
-        cards.append(
-            f'<article class="card error"><p class="what">{_block(entry.summary)}</p>'
-            f'<p class="meta">{_stamp(entry.timestamp)} by {_line(entry.agent_id)}</p>{facts}</article>'
-        )
-    return "\n".join(cards)
-
-
-def _decisions(decisions: Sequence[Decision]) -> str:
-    if not decisions:
-        return '<p class="empty">No decisions were logged.</p>'
-    cards = []
-    for each in reversed(decisions):
-        others = "".join(f"<li>{_block(other)}</li>" for other in each.alternatives)
-        facts = _facts(
-            [
-                ("because", _block(each.rationale) if each.rationale else ""),
-                ("instead of", f"<ul>{others}</ul>" if others else ""),
-                *((_line(str(key)), _block(plain(value))) for key, value in each.details.items()),
-                ("files", _files(each.files_changed)),
-                *_marks(each),
-            ]
-        )
-        cards.append(
-            f'<article class="card decision"><p class="what">{_block(each.summary)}</p>'
-            f'<p class="meta">{_stamp(each.timestamp)} by {_line(each.agent_id)}</p>{facts}</article>'
-        )
-    return "\n".join(cards)
-
-
-def _marks(one: Entry | Decision) -> list[tuple[str, str]]:
-    return [
-        ("commit", _short(one.commit) if one.commit else ""),
-        ("checkpoint", _short(one.checkpoint_id) if one.checkpoint_id else ""),
-        ("task", _line(one.task_id) if one.task_id else ""),
-    ]
-
-
-def _files(paths: Sequence[str]) -> str:
+def files(paths: Sequence[str]) -> str:
     if not paths:
         return ""
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
-    return ", ".join(_path(path) for path in paths[:_MOST_FILES]) + more
-
-
-def _patterns(seen: Patterns) -> str:
-    groups = (
-        (
-            "Errors that came again",
-            [(_block(each.summary), f"{each.count}\N{MULTIPLICATION SIGN}") for each in seen.repeated_errors],
-        ),
-        (
-            "Files touched again and again",
-            [(_path(each.path), f"{each.touches}\N{MULTIPLICATION SIGN}") for each in seen.churn],
-        ),
-        (
-            "Restores",
-            [
-                (f"{_short(each.checkpoint_id)} restored; before it: {_short(each.saved)}", _stamp(each.time))
-                for each in seen.restores
-            ],
-        ),
-        (
-            "Long silences",
-            [(f"{_stamp(each.begin)} to {_stamp(each.end)}", duration(each.seconds)) for each in seen.silences],
-        ),
-    )
-    shown = [
-        f'<h3>{title}</h3><ul class="rows">'
-        + "".join(f"<li><span>{what}</span><b>{how}</b></li>" for what, how in rows)
-        + "</ul>"
-        for title, rows in groups
-        if rows
-    ]
-    return "\n".join(shown) or '<p class="empty">Nothing stands out.</p>'
-
-
-def _stream(events: Sequence[Event]) -> str:
-    if not events:
-        return '<p class="empty">Nothing has happened yet.</p>'
-    parts = []
-    day = None
-    for event in events:
-        found = _parse(event.time)
-        today = f"{found:%A, %d %B %Y}" if found is not None else _line(event.time)
-        if today != day:
-            parts.append(f'{"</ol>" if day is not None else ""}<h3 class="day">{today}</h3><ol class="stream">')
-            day = today
-        parts.append(_event(event, found))
-    return "\n".join([*parts, "</ol>"])
-
-
-def _event(event: Event, found: datetime | None) -> str:
-    clock = f"{found:%H:%M}" if found is not None else ""
-    name = _line((event.type if event.kind == "entry" else event.kind) or event.kind)
-    identifier = f" {_short(event.id)}" if event.kind in ("commit", "checkpoint") else ""
-    summary = _block(event.summary.split("\n", 1)[0]) if event.summary else ""
-    if event.kind == "checkpoint" and event.type:
-        summary = f'{summary} <span class="meta">({_line(event.type.replace("_", " "))})</span>'
-    files = ""
-    if event.files:
-        rows = "".join(f"<li>{_path(path)}</li>" for path in event.files[: _MOST_FILES * 4])
-        left = len(event.files) - _MOST_FILES * 4
-        rows += f"<li>and {left} more</li>" if left > 0 else ""
-        files = f"<details><summary>{text.count(len(event.files), 'file')}</summary><ul>{rows}</ul></details>"
-    return (
-        f'<li class="{_kind_class(event)}"><time datetime="{_line(event.time)}">{clock}</time>'
-        f'<span class="tag">{name}</span>{summary}{identifier}{files}</li>'
-    )
+    return ", ".join(path(each) for each in paths[:_MOST_FILES]) + more

@@ -57,7 +57,8 @@ def review(
     path = None
     if html is not None:
         from git_agentos.cli import html as page
+        from git_agentos.cli import html_review
 
-        path = page.write(os.path.join(run.directory, html), page.review(found))
+        path = page.write(os.path.join(run.directory, html), html_review.review(found))
     fields = {**vars(found), "html": path}
     run.output.show("log-review", fields, lambda style: text_log.review(found, style, path))

@@ -159,6 +159,31 @@ class Output:
         """How what goes to stderr is to be worded."""
         return _style(self.stderr)
 
+    def can_ask(self) -> bool:
+        """Whether a person can be asked: stdin and stderr are a terminal, and neither a document nor ids alone are
+        wanted."""
+        return not self.json and not self.quiet and _is_terminal(sys.stdin) and _is_terminal(self.stderr)
+
+    def ask(self, question: str) -> str | None:
+        """What a person types, without the end of its line; None where there is no more. What was typed before it was
+        asked is no answer: it was not meant for this question, and may not even have been typed by a person."""
+        if sys.stdin is None:
+            return None
+        try:
+            import termios
+
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        except (ImportError, OSError, ValueError):
+            pass  # no terminal, or none of that kind
+        self._talk(question)
+        line = b""
+        try:
+            line = sys.stdin.buffer.readline()
+        finally:
+            if not line.endswith(b"\n"):
+                self._talk("\n")
+        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape") if line else None
+
     def is_read(self) -> bool:
         """Whether anybody still reads stdout, as far as can be told: the other end of a pipe may be gone."""
         if self.stdout is None:
@@ -198,6 +223,10 @@ class Output:
             _put(self.stderr, text)
         except OSError:
             self.stderr = None  # nobody can be told
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def _put(stream: TextIO, data: str | bytes) -> None:

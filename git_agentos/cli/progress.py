@@ -1,8 +1,8 @@
-"""How a run goes, told while it goes.
+"""How something that takes long goes, told while it goes.
 
-On a terminal, each step that has ended stays as a line, and below them one line is written over again and again: the
-step at hand, how long it has taken, and what its command said last. It is redrawn by a thread, since an agent may say
-nothing for minutes. Elsewhere (a log, a pipe) it is plain lines, with everything that the commands say.
+On a terminal, each part that has ended stays as a line, and below them one line is written over again and again: the
+part at hand, how long it has taken, and what was said last. It is redrawn by a thread, since an agent may say nothing
+for minutes. Elsewhere (a log, a pipe) it is plain lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 import unicodedata
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from git_agentos.cli import quote, text_run
 from git_agentos.cli.output import Output
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _REDRAW = 0.5
 
 
-class Progress:
-    """A `kernel.Watcher` that tells `output`; used as a context manager, so that its thread ends with the run."""
+class Live:
+    """The lines; used as a context manager, so that its thread ends with what is told."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -35,7 +35,7 @@ class Progress:
         self._began = 0.0
         self._last = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._columns is not None and not self._output.json and not self._output.quiet:
             self._thread = threading.Thread(target=self._redraw, daemon=True)
             self._thread.start()
@@ -49,34 +49,39 @@ class Progress:
             self._thread.join()
         self._output.settle()
 
-    def prepared(self, run: Run) -> None:
-        self._say(text_run.begun(run))
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there is a line that is written over."""
+        return self._columns is not None
 
-    def step_begins(self, run: Run, step: Step) -> None:
-        if self._columns is None:
-            self._say(text_run.step_begins(run, step))
-            return
+    def say(self, line: str) -> None:
+        """A line that stays."""
         with self._lock:
-            # Until it says something, what is seen is the command.
-            self._head, self._last = text_run.which(run, step), quote.line(step.command or "")
+            self._output.progress(line)
+
+    def begin(self, head: str, last: str) -> None:
+        """A part begins: `head` names it, `last` is seen until something is said."""
+        with self._lock:
+            self._head, self._last = head, last
             self._began = time.monotonic()
             self._draw()
 
-    def output(self, line: bytes) -> None:
-        shown = quote.contents(line.rstrip(b"\r\n"))
-        if self._columns is None:
-            self._say(f"  | {shown}")
-        elif shown.strip():
-            self._last = shown.expandtabs(4)  # drawn by the thread: a flood of lines must not slow the command down
+    def heard(self, shown: str) -> None:
+        """A line was said: drawn by the thread, since a flood of lines must not slow down whoever says them."""
+        if shown.strip():
+            self._last = shown.expandtabs(4)
 
-    def step_ended(self, run: Run, step: Step) -> None:
+    def end(self, line: str) -> None:
+        """The part has ended, and this is what stays of it."""
         with self._lock:
             self._head = None
-        self._say(text_run.step_ended(run, step, self._output.style()))
+        self.say(line)
 
-    def _say(self, line: str) -> None:
+    def rest(self) -> None:
+        """Draw nothing for now: somebody else is going to write here."""
         with self._lock:
-            self._output.progress(line)
+            self._head = None
+            self._output.settle()
 
     def _redraw(self) -> None:
         while not self._ended.wait(_REDRAW):
@@ -88,6 +93,29 @@ class Progress:
             return
         line = f"{self._head}  {text_run.elapsed(time.monotonic() - self._began)}  {self._last}".rstrip()
         self._output.progress(cut(line, self._columns - 1), passing=True)
+
+
+class Progress(Live):
+    """A `kernel.Watcher`: how a run goes. Where nothing is written over, everything is told that the commands say."""
+
+    def prepared(self, run: Run) -> None:
+        self.say(text_run.begun(run))
+
+    def step_begins(self, run: Run, step: Step) -> None:
+        if self.is_drawn:
+            self.begin(text_run.which(run, step), quote.line(step.command or ""))
+        else:
+            self.say(text_run.step_begins(run, step))
+
+    def output(self, line: bytes) -> None:
+        shown = quote.contents(line.rstrip(b"\r\n"))
+        if self.is_drawn:
+            self.heard(shown)
+        else:
+            self.say(f"  | {shown}")
+
+    def step_ended(self, run: Run, step: Step) -> None:
+        self.end(text_run.step_ended(run, step, self._output.style()))
 
 
 def cut(line: str, columns: int) -> str:

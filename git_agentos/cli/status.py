@@ -20,8 +20,11 @@ def status(run: Invocation) -> None:
     workspace = run.workspace()
     now = workspace.status()
     runs: list[str] = []
+    workflows: list[str] = []
     if has_runs(workspace):
         from git_agentos.run import doctor
 
         runs = doctor.interrupted(workspace.context)
-    run.output.show("status", {**vars(now), "interrupted_runs": runs}, lambda style: text.status(now, style, runs))
+        workflows = doctor.open_(workspace.context)
+    fields = {**vars(now), "interrupted_runs": runs, "open_workflows": workflows}
+    run.output.show("status", fields, lambda style: text.status(now, style, runs, workflows))

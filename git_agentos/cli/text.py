@@ -8,7 +8,7 @@ is not ours goes through `quote`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -198,8 +198,8 @@ def picked(done: Pick) -> Text:
     )
 
 
-def status(now: Status, style: Style, runs: Sequence[str] = ()) -> Text:
-    """`status`; `runs` are those that were interrupted."""
+def status(now: Status, style: Style, runs: Sequence[str] = (), workflows: Sequence[str] = ()) -> Text:
+    """`status`; `runs` are those that were interrupted, `workflows` those that have not ended."""
     branch = f"on branch '{quote.line(now.branch)}'" if now.branch else "HEAD detached"
     at = f" at commit {short(now.commit)}" if now.commit else ", no commit yet"
     lines = [f"Agent '{quote.line(now.agent)}', {branch}{at}", f"Worktree: {quote.path(now.worktree_path)}"]
@@ -236,6 +236,9 @@ def status(now: Status, style: Style, runs: Sequence[str] = ()) -> Text:
         hints.append(
             f"'git agentos run resume {runs[0]}' goes on with it, 'git agentos rollback {runs[0]}' takes it back"
         )
+    if workflows:
+        lines.append(f"Not ended: {count(len(workflows), 'workflow')}: {', '.join(workflows)}")
+        hints.append(f"'git agentos tdd status {workflows[0]}' says what it waits for")
     return Text(_lines(lines), hints=tuple(hints))
 
 
@@ -355,22 +358,28 @@ def _skipped(skipped: Sequence[Skipped], what: str, rest: str) -> tuple[str, ...
     return tuple(told)
 
 
+_PATCH_COLOURS = {"del": "red", "add": "green", "hunk": "cyan", "head": "bold"}
+
+
 def _paint_patch(lines: Sequence[str], style: Style) -> list[str]:
-    """git's colours; what a line is follows from the counts in its hunk's header, not from how it begins."""
-    painted = []
+    """git's colours."""
+    return [style.paint(_PATCH_COLOURS[kind], line) if kind else line for kind, line in patch_lines(lines)]
+
+
+def patch_lines(lines: Iterable[str]) -> Iterator[tuple[str | None, str]]:
+    """The lines of a patch with what each is: `add`, `del`, `hunk`, `head`, or None. That follows from the counts in
+    its hunk's header, not from how it begins."""
     old = new = 0
     for line in lines:
         if old > 0 or new > 0:
             old -= line[:1] in ("-", " ", "")
             new -= line[:1] in ("+", " ", "")
-            colour = {"-": "red", "+": "green"}.get(line[:1])
+            yield {"-": "del", "+": "add"}.get(line[:1]), line
         elif line.startswith("@@ "):
             old, new = _hunk(line)
-            colour = "cyan"
+            yield "hunk", line
         else:
-            colour = "bold" if line and not line.startswith("\\") else None
-        painted.append(style.paint(colour, line) if colour else line)
-    return painted
+            yield ("head" if line and not line.startswith("\\") else None), line
 
 
 def _hunk(header: str) -> tuple[int, int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {
     "running": "cyan", "interrupted": "yellow", "passed": "green", "failed": "red", "cancelled": "yellow",
-    "accepted": "green",
+    "accepted": "green", "open": "cyan",
 }  # fmt: skip
 _OUTCOMES = {"ok": "green", "failed": "red", "timed-out": "red", "no-changes": "yellow", "protected-branch": "red"}
 _SAYS = {"timed-out": "out of time", "no-changes": "no changes", "protected-branch": "touched a protected branch"}
@@ -160,7 +160,7 @@ def _told(done: Merge) -> tuple[str, ...]:
 
 
 def _state(run: Run) -> str:
-    said = {"running": "is at work", "interrupted": "was interrupted", "cancelled": "is cancelled"}
+    said = {"running": "is at work", "interrupted": "was interrupted", "cancelled": "is cancelled", "open": "is open"}
     state = said.get(run.state, run.state if run.state != "accepted" else "is accepted")
     return _because(run, state)
 
@@ -268,6 +268,7 @@ def details(run: Run, style: Style) -> Text:
         ("Accepted", f"{into} as {short(run.merge_commit)}" if into and run.merge_commit else into),
         ("Task", quote.line(run.task_id) if run.task_id else None),
         ("Agent", quote.line(where.agent_id) if where else None),
+        ("Driven by", quote.line(run.tool) if run.is_driven and run.tool else None),
         ("Base", f"{quote.line(where.base_ref)} at {short(where.base_sha)}" if where else None),
         ("Branch", quote.line(where.branch_name) if where else None),
         ("Worktree", quote.path(where.worktree_path) if where else None),
@@ -294,6 +295,8 @@ def details(run: Run, style: Style) -> Text:
     if run.state == "interrupted" and not _is_settled(run):
         back = f"'git agentos rollback {run.run_id}' takes it back to where it began"
         hints = (f"'git agentos run resume {run.run_id}' goes on with it", back)
+    elif run.state == "open" and run.tool == "tdd":
+        hints = (f"'git agentos tdd show {run.run_id}' tells what it waits for",)
     elif run.state == "passed" and _is_validated(run):
         hints = (f"'git agentos run accept {run.run_id}' merges it",)
     return Text(_lines(lines), f"{run.run_id}\n", warnings=_problems(run), hints=hints)

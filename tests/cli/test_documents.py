@@ -57,6 +57,7 @@ ELSEWHERE = [
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
     *"run run-list run-logs run-diff run-verify rollback".split(),
+    *"tdd tdd-list tdd-gate tdd-graph".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
 
@@ -305,14 +306,14 @@ def test_the_result_classes_are_the_reference() -> None:
         ("Skipped", "skipped path"),
     ):
         assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
-    # What waits to be done about runs is known above the workspace.
-    assert [*(each.name for each in dataclasses.fields(workspace.Status)), "interrupted_runs"] == list(
-        schema_of("status")
-    )
+    # What waits to be done about runs and workflows is known above the workspace.
+    above = ["interrupted_runs", "open_workflows"]
+    assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
     from git_agentos.run import workspace as run_workspace
     from git_agentos.run.record import events, evidence
     from git_agentos.run.rollback import rollback
+    from git_agentos.tdd import state as tdd
     from git_agentos.worktree import survey
 
     for cls, section in (
@@ -331,8 +332,10 @@ def test_the_result_classes_are_the_reference() -> None:
         (run_workspace.WorkspaceContext, "workspace context"),
         (evidence.Verification, "run-verify"),
         (rollback.Rollback, "rollback"),
+        (tdd.Workflow, "tdd"),
     ):
         assert [each.name for each in dataclasses.fields(cls)] == list(schema_of(section)), section
+    assert list(tdd.Record.__annotations__) == list(schema_of("tdd node"))
 
 
 def test_the_dump_is_ascii_on_one_line_and_lossless() -> None:

@@ -53,11 +53,43 @@ def test_where_there_was_no_run_nothing_of_runs_is_loaded(repo: Repo) -> None:
         assert not {name for name in loaded if name.startswith("git_agentos.run")}, words
 
 
+OF_TDD = (
+    "langgraph",
+    "langchain",
+    "langchain_core",
+    "langsmith",
+    "psycopg",
+    "bpe_openai",
+    "detect_secrets",
+    "tiktoken",
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",), ("tdd", "--help"), ("tdd", "run", "--help"), ("tdd", "gate", "red", "--help"), ("status",),
+        ("doctor",), ("checkpoint",), ("worktree", "list"), ("log", "list"), ("run", "list"), ("completion", "bash"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_only_tdd_at_work_loads_langgraph(repo: Repo, words: tuple[str, ...]) -> None:
+    assert {name.partition(".")[0] for name in loaded_by(command("-C", str(repo.path), *words))}.isdisjoint(OF_TDD)
+
+
+def test_what_tools_import_of_tdd_loads_no_langgraph() -> None:
+    """Nor does anything of the package but what says so."""
+    public = "import git_agentos, git_agentos.tdd as tdd\nfor name in tdd.__all__: getattr(tdd, name)"
+    modules = "import git_agentos.tdd.service, git_agentos.tdd.saver, git_agentos.tdd.nodes"
+    for code in (public, modules):
+        assert {name.partition(".")[0] for name in loaded_by(code)}.isdisjoint(OF_TDD), code
+
+
 def test_help_needs_no_libgit2() -> None:
     assert "pygit2" not in loaded_by(command("restore", "--help"))
 
 
-@pytest.mark.parametrize("executable", ["main", "checkpoint", "restore", "rollback"])
+@pytest.mark.parametrize("executable", ["main", "checkpoint", "restore", "rollback", "tdd"])
 def test_the_executables(executable: str, repo: Repo) -> None:
     start = f"import sys; sys.argv[0] = 'x'; from git_agentos.cli.entry import {executable}; {executable}()"
     done = subprocess.run([sys.executable, "-c", start, "--help"], capture_output=True, text=True, check=True)
