@@ -46,7 +46,7 @@ bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS
 
 soak: $(VENV)/.test ## 10,000 cases of the round-trip law, and a kill and a fault at every step
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
-	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/crash tests/errors tests/states tests/guard/test_coverage.py tests/guard/test_harmless.py tests/guard/test_nothing_lost.py tests/run $(PYTEST_ARGS)
+	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal tests/crash tests/errors tests/states tests/guard/test_coverage.py tests/guard/test_harmless.py tests/guard/test_nothing_lost.py tests/run tests/tdd $(PYTEST_ARGS)
 
 guard-coverage: $(VENV)/.test ## try every destructive command against every layer; writes docs/guard-coverage.md
 	@rm -rf $(VENV)/guard-coverage && mkdir $(VENV)/guard-coverage

@@ -4,6 +4,7 @@ Real installs take seconds and are marked `slow`; pip works as it is set up for 
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ EXECUTABLES = (
     "git-agentos-checkpoint",
     "git-agentos-restore",
     "git-agentos-rollback",
+    "git-agentos-tdd",
     "git-agentos-worktree",
 )
 SOURCES = ("LICENSE", "README.md", "git_agentos", "hooks", "install.sh", "man", "pyproject.toml")
@@ -194,14 +196,20 @@ def test_somebody_elses_command_is_left_alone(tmp_path: Path) -> None:
     assert tree(person.home) == [".local", ".local/bin", ".local/bin/git-agentos"]
 
 
-def broken_copy(folder: Path) -> Path:
-    """The sources, with a pyproject.toml that pip refuses."""
+def copy(folder: Path) -> Path:
+    """The sources."""
     folder.mkdir()
     for name in SOURCES:
         if (PROJECT / name).is_dir():
             shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(PROJECT / name, folder / name)
+    return folder
+
+
+def broken_copy(folder: Path) -> Path:
+    """The sources, with a pyproject.toml that pip refuses."""
+    copy(folder)
     (folder / "pyproject.toml").write_text("this is not TOML")
     return folder
 
@@ -214,6 +222,30 @@ def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert result.returncode == 1, wrong(result)
     assert "the install failed; nothing was left behind" in result.stderr
     assert tree(person.home) == [".local"]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_had_for_tdd_leaves_the_rest(tmp_path: Path) -> None:
+    source = copy(tmp_path / "source")
+    wanted = (source / "pyproject.toml").read_text()
+    assert wanted.count('\n    "langgraph>=') > 1
+    (source / "pyproject.toml").write_text(re.sub(r'"langgraph>=[0-9.]+"', '"langgraph>=9999"', wanted))
+    person = newcomer(tmp_path)
+    result = person.install(source=source)
+    assert result.returncode == 0, wrong(result)
+    assert "git agentos tdd cannot be used here" in result.stdout
+    assert "Shell text cannot be judged" not in result.stdout
+    command = person.home / ".local/bin/git-agentos"
+    assert person.run(command, "guard", "check", "--shell", "git status").returncode == 0
+    refused = person.run(command, "tdd", "graph")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), wrong(refused)
+    advised = result.stdout.partition("git agentos tdd cannot be used here")[2].split("\n")[1]
+    named = {
+        line.split('"')[1].partition(">")[0]
+        for line in wanted.partition("\ntdd = [")[2].split("]")[0].split("\n")
+        if '"' in line
+    }
+    assert set(advised.partition(" pip install ")[2].split()) == named
 
 
 # ------------------------------------------------------------------------------------ a life in the default place
@@ -231,11 +263,13 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     first = person.install()
     assert first.returncode == 0, wrong(first)
     assert "Installed git-agentos" in first.stdout
-    assert "/git-agentos (-checkpoint, -restore, -rollback, -worktree)\n" in first.stdout
+    assert "/git-agentos (-checkpoint, -restore, -rollback, -tdd, -worktree)\n" in first.stdout
     assert "~/.local/bin is not on your PATH" in first.stdout
     assert "echo 'export PATH=\"$HOME/.local/bin:$PATH\"' >> ~/.bashrc" in first.stdout
     installed = tree(person.home)
     assert not (person.home / ".cache").exists()
+    drawn = person.run(command, "tdd", "graph")
+    assert (drawn.returncode, "N7" in drawn.stdout) == (0, True), wrong(drawn)
 
     guarded = guarded_worktree(person, tmp_path, command)
 
