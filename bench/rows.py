@@ -16,6 +16,7 @@ import measure
 import peers
 import rows_guard
 import rows_run
+import rows_tdd
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
 from repositories import Arena, BenchError, Changes, GitDirectory, choose_changes, content, store_size, tree_paths
@@ -620,6 +621,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "worktree": worktree,
     "guard": rows_guard.guard,
     "rollback": rows_run.rollback,
+    "tdd": rows_tdd.tdd,
 }
 
 
