@@ -11,6 +11,7 @@ from git_agentos.cli.common import Invocation, command
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
 if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
     from git_agentos.cli.progress_tdd import Walk
     from git_agentos.tdd.state import Workflow
 
@@ -109,13 +110,13 @@ def resume(
     """Go on with a workflow that was interrupted, at the node that it was in.
 
     No node that was finished is done again. One that waits for a decision asks for it; --retry is such a decision, and
-    takes a terminal or agentos.approvalKey.
+    not an agent's.
     """
     from git_agentos.tdd import service
 
-    context = run.workspace().context
     if retry:
-        permission.require(run, context.location, "another round")
+        permission.ask(run, "tdd", "resume", "--retry", workflow)
+    context = run.workspace().context
     with _walk(run) as watcher:
         ended = service.resume(context, workflow, os.environ, watcher, retry=retry)
     _end(run, ended)
@@ -128,24 +129,24 @@ def approve(run: Invocation, workflow: WorkflowId) -> None:
     Not for agents: it takes a terminal, or agentos.approvalKey. Where it conflicts with the branch, nothing is merged,
     it waits again, and the exit code is 4.
     """
-    _decide(run, workflow, "approve", "approving")
+    context = run.workspace().context
+    permission.require(run, context.location, "approving a workflow")
+    _decide(run, context, workflow, "approve")
 
 
 @command
 def abort(run: Invocation, workflow: WorkflowId) -> None:
     """End a workflow without merging it.
 
-    Its worktree and branch are removed, after a checkpoint of everything. Not for agents: it takes a terminal, or
-    agentos.approvalKey.
+    Its worktree and branch are removed, after a checkpoint of everything. Not for agents.
     """
-    _decide(run, workflow, "abort", "aborting")
+    permission.ask(run, "tdd", "abort", workflow)
+    _decide(run, run.workspace().context, workflow, "abort")
 
 
-def _decide(run: Invocation, workflow: str, word: str, doing: str) -> None:
+def _decide(run: Invocation, context: "Context", workflow: str, word: str) -> None:
     from git_agentos.tdd import service
 
-    context = run.workspace().context
-    permission.require(run, context.location, f"{doing} a workflow")
     with _walk(run, asks=False) as watcher:
         ended = service.decide(context, workflow, word, os.environ, watcher)
     _end(run, ended, wanted=word)

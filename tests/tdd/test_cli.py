@@ -171,15 +171,14 @@ def test_what_is_not_green_cannot_be_approved(ask: Ask, say: Say, useless: str) 
     assert ask("abort", "87")["state"] == "aborted"
 
 
-def test_deciding_takes_a_terminal_or_the_key_and_is_no_agents(
+def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
     ask: Ask, here: Repo, useless: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = ask(*RUN, "--agent", useless, code=3)
     decisions = (("approve", "87"), ("abort", "87"), ("resume", "87", "--retry"))
-    for words in decisions:
-        refused = run(here.path, "--json", "tdd", *words)
-        assert (refused.code, refused.json["error"]["kind"]) == (3, "policy"), words
-        assert "agentos.approvalKey" in refused.json["error"]["hint"], words
+    refused = run(here.path, "--json", "tdd", "approve", "87")
+    assert (refused.code, refused.json["error"]["kind"]) == (3, "policy")
+    assert "agentos.approvalKey" in refused.json["error"]["hint"]
     (tmp_path / "key").write_text("any text")
     here.config("agentos.approvalKey", str(tmp_path / "key"))
     for name, folder in (("AGENTOS_AGENT_ID", here.path), ("PWD", Path(waiting["worktree_path"]))):
@@ -189,6 +188,9 @@ def test_deciding_takes_a_terminal_or_the_key_and_is_no_agents(
             for words in decisions:
                 assert ask(*words, code=3, kind="error")["error"]["kind"] == "policy", (name, words)
     assert ask("status", "87") == waiting
+    here.git("config", "--unset", "agentos.approvalKey")
+    assert run(here.path, "tdd", "resume", "87", "--retry").code == 3
+    assert run(here.path, "tdd", "abort", "87").code == 0
 
 
 def test_nothing_is_made_without_consent(ask: Ask, here: Repo, mock: str) -> None:

@@ -64,6 +64,8 @@ def _agentos(reading: Reading) -> None:
         reading.do("guard-change", "worktree create --no-guard")
     elif (command, which) == ("worktree", "complete") and any(word.startswith("--pus") for word in before):
         reading.do("push", "worktree complete --push")
+    elif (command, which) == ("tdd", "resume") and any(word.startswith("--r") for word in before):
+        reading.do("agentos-change", "tdd resume --retry")
     elif command in ("run", "rollback"):
         reading.do("agentos-change", f"{command} {which}".strip())
     elif (command, which) in _DOES:
