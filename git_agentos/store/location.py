@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -88,6 +89,11 @@ def is_url(value: str) -> bool:
 
 def from_variable(value: str) -> str:
     """The absolute path that a value of AGENTOS_WORKFLOW_DB means."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value):
+        raise WorkflowConfigurationError(
+            f"{VARIABLE} names a database server of a kind that is not known: '{value.partition('://')[0]}://…'",
+            f"it takes postgresql://…, or the path of a file; unset {VARIABLE} to use the worktree's own",
+        )
     expanded = os.path.expanduser(value)
     if expanded.startswith("~"):
         raise WorkflowConfigurationError(

@@ -64,6 +64,11 @@ class Graph:
 
         self._go(id_, Command(resume=word))
 
+    def say(self, id_: str, update: Mapping[str, Any]) -> None:
+        """Put into a thread that was interrupted what a person said of it, as if it had waited; `go_on` goes on."""
+        with _untraced():
+            self._app.update_state(_config(id_), dict(update), as_node=N6)
+
     def position(self, id_: str) -> Position | None:
         """Where a thread stands; None where there is none."""
         with _untraced():

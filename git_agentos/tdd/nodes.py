@@ -11,24 +11,27 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from git_agentos import log
-from git_agentos.checkpoint import restore
+from git_agentos.checkpoint import capture, restore
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Options
-from git_agentos.errors import AgentosError, LockedError, StorageError
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import trees
-from git_agentos.git.repository import Repository
 from git_agentos.run import landing, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel import protected
+from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
+from git_agentos.run.rollback import mend
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
 from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import audit, freeze, gates, ground
+from git_agentos.tdd.arbiter import audit, freeze, gates, ground, unseen
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.looking import PLACE
 from git_agentos.tdd.models import model
@@ -51,8 +54,9 @@ from git_agentos.tdd.state import (
     TIMED_OUT,
     ImplementationState,
 )
-from git_agentos.worktree import record, remove
+from git_agentos.worktree import intent, place, record, remove, repair
 
+_MOST_SHOWN = 256 << 10  # bytes of a test file that a model is shown, bounded once more in the prompt
 _MOST_OUTPUT = 64 << 10  # characters of test output in the state; all of it is in the evidence
 
 Update = dict[str, Any]
@@ -161,6 +165,8 @@ def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
     worked = chosen.work(request)
     if worked.interrupted:
         raise Stopped
+    with contextlib.suppress(RunError):  # it has wrecked the worktree
+        mend.unlock(workspace.inner(site.context, begun.run).location, place.HEADS + begun.run.branch_name)
     touched = protected.violations(site.context, begun.run, branches, state["protected"])
     error = "; ".join(touched) if touched else worked.error
     update: Update = {
@@ -205,7 +211,10 @@ def _texts(here: Context, paths: Sequence[str]) -> Mapping[str, str]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             descriptor = os.open(os.path.join(here.location.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
-                found[path] = file.read().decode("utf-8")
+                if (size := os.fstat(descriptor).st_size) > _MOST_SHOWN:
+                    found[path] = f"[… {size:,} bytes, too many to be shown …]"
+                else:
+                    found[path] = file.read(_MOST_SHOWN).decode("utf-8")
     return found
 
 
@@ -220,6 +229,7 @@ def fail_gate(site: Site, state: ImplementationState) -> Update:
             _ground(begun),
             state["base_sha"],
             state.get("tests", ()),
+            work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,
             stop=site.stop,
@@ -251,6 +261,7 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
             state.get("plugins", ()),
             state.get("tests", ()),
             skipped=state.get("skipped"),
+            work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,
             stop=site.stop,
@@ -318,6 +329,12 @@ def _ground(begun: Begun) -> ground.Ground:
     )
 
 
+def _work(begun: Begun) -> unseen.Work:
+    """What would be committed, and since when it is being worked on: the first node has made the worktree."""
+    ready = next(each for each in begun.state.get("history") or () if each["node"] == N0)
+    return unseen.Work(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
+
+
 def _checkpoint(begun: Begun) -> str:
     """The worktree as it is now, saved."""
     here = workspace.inner(begun.site.context, begun.run)
@@ -334,8 +351,12 @@ def look_over(site: Site, state: ImplementationState) -> Update:
     def work(begun: Begun) -> Done:
         changed = _changed(begun.here, state["base_sha"])
         found = audit.audit(_ground(begun), state["base_sha"], changed)
-        told = [str(each) for each in found]
-        tampered = any(each.kind == "tamper" for each in found)
+        lost = [
+            f"{os.fsdecode(each.path)}: it would not be merged, since it is not saved: {each.reason}"
+            for each in _capture(begun.here).skipped
+        ]
+        told = [*map(str, found), *lost]
+        tampered = bool(lost) or any(each.kind == "tamper" for each in found)
         feedback = "The audit found, in what you wrote:\n" + "\n".join(told) if told else None
         update: Update = {"findings": told, "green": not tampered, "changed_files": changed, "feedback": feedback}
         said = "nothing found" if not told else f"{_count(len(told), 'finding')}"
@@ -362,15 +383,15 @@ def merge(site: Site, state: ImplementationState) -> Update:
     before, after = state.get("tested_before"), state.get("tested_after")
     assert before is not None
     assert after is not None
-    run = site.run()
-    here = workspace.inner(site.context, run)
-    saved = sites.save(here, run, f"tdd {site.id}: before {N7}", node=N7, phase="before")
+    run, saved = site.run(), None
     try:
+        here = workspace.inner(site.context, run)
+        saved = sites.save(here, run, f"tdd {site.id}: before {N7}", node=N7, phase="before").checkpoint.id
         made = landing.land(site.context, here, run, before, after, into=state["into"], message=_message(site, state))
     except (LockedError, StorageError):
         raise  # nothing that a person has to decide about
     except AgentosError as error:
-        why = f"{error.message}\n{error.hint}" if error.hint else error.message
+        why = f"{error.message}; {error.hint}" if error.hint else error.message
         return _ended(
             site,
             state,
@@ -378,19 +399,19 @@ def merge(site: Site, state: ImplementationState) -> Update:
             {"error_message": why, "conflicts": [], "merge_commit": None},
             f"not merged: {error.message}",
             began,
-            checkpoint_before=saved.checkpoint.id,
+            checkpoint_before=saved,
         )
     if made.conflicts:
         told = [asdict(each) for each in made.conflicts]
         files = sorted({path for each in made.conflicts for path in each.files})
         why = f"'{made.target}' has moved on, and conflicts in {', '.join(files)}"
         update: Update = {"conflicts": told, "error_message": why, "merge_commit": None}
-        return _ended(site, state, N7, update, "not merged: conflicts", began, checkpoint_before=saved.checkpoint.id)
+        return _ended(site, state, N7, update, "not merged: conflicts", began, checkpoint_before=saved)
     commit = made.merge_commit or made.before
     _tell(site, "accepted", into=made.target, merge_commit=commit)
     update = {"merge_commit": commit, "conflicts": [], "error_message": None}
     said = f"merged into '{made.target}' as {commit[:12]}"
-    return _ended(site, state, N7, update, said, began, checkpoint_before=saved.checkpoint.id)
+    return _ended(site, state, N7, update, said, began, checkpoint_before=saved)
 
 
 def clean_up(site: Site, state: ImplementationState) -> Update:
@@ -401,15 +422,26 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
     if aborted:
         _tell(site, "ended", state="cancelled", reason="aborted")
     final = state.get("final_checkpoint")
+    if any(each.id == id_ for each in intent.pending(site.context.location)):  # killed while it removed the worktree
+        repair.repair(site.context, id_)
     if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
-        run = site.run()
-        here = workspace.inner(site.context, run)
+        run, kept = site.run(), site.evidence()
+        try:
+            here = workspace.inner(site.context, run)
+        except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
+            take_back(site.context, run, kept, _last_checkpoint(state))
+            here = workspace.inner(site.context, run)
         log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
-        kept = site.evidence()
         folders.seal(here, kept, runs.told(site.context, kept))
         final = remove.remove(site.context, id_, delete_branch=True).checkpoint
     said = f"worktree and branch removed, saved as {final[:12]}" if final else "worktree and branch removed"
     return _ended(site, state, N8, {"final_checkpoint": final}, said, began, checkpoint_after=final)
+
+
+def _last_checkpoint(state: ImplementationState) -> str:
+    """How the worktree was last seen; the first node has one."""
+    seen = (each["checkpoint_after"] for each in reversed(state.get("history") or []))
+    return next(each for each in seen if each is not None)
 
 
 def _message(site: Site, state: ImplementationState) -> bytes:
@@ -478,14 +510,18 @@ def _after(state: ImplementationState, update: Update) -> ImplementationState:
 
 def _changed(here: Context, base: str) -> list[str]:
     """What differs from the base, visible files alone."""
-    repository: Repository = here.repository
+    repository = here.repository
     with repository.writer() as writer:
-        from git_agentos.checkpoint import capture
-
-        tree = capture.capture(repository, writer, here.settings).visible_tree
-        writer.flush()
-        found = trees.diff(writer, repository.commit_tree(base), tree)
+        found = trees.diff(writer, repository.commit_tree(base), _capture(here).visible_tree)
     return [os.fsdecode(path) for path in sorted(found)]
+
+
+def _capture(here: Context) -> State:
+    """The worktree as it is now."""
+    with here.repository.writer() as writer:
+        state = capture.capture(here.repository, writer, here.settings)
+        writer.flush()
+    return state
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import platform
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -18,10 +19,11 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, TddError, UsageError
 from git_agentos.git import refs
 from git_agentos.run import lock
-from git_agentos.run.kernel import protected
+from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.store import location as places
 from git_agentos.tdd import looking, saver
+from git_agentos.tdd import site as sites
 from git_agentos.tdd.arbiter import ground
 from git_agentos.tdd.context import material, policy
 from git_agentos.tdd.graph import Graph, Position
@@ -30,10 +32,17 @@ from git_agentos.tdd.models import model
 from git_agentos.tdd.names import branch_of, check_issue, new_id
 from git_agentos.tdd.site import Site, Stopped, now
 from git_agentos.tdd.state import (
+    ABORT,
     ABORTED,
     MERGED,
     N0,
+    N1,
+    N2,
+    N3,
+    N4,
+    N5,
     N6,
+    N8,
     RETRY,
     ImplementationState,
     Record,
@@ -44,6 +53,9 @@ from git_agentos.tdd.state import (
 from git_agentos.worktree import place
 
 __all__ = ["Nobody", "Order", "Watcher", "decide", "list_", "output", "patch", "resume", "review", "show", "start"]
+
+
+_GIVEN_UP = (N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: it has a worktree, nothing is merged
 
 
 @dataclass(frozen=True)
@@ -168,13 +180,15 @@ def resume(
 
 
 def decide(context: Context, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
-    """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted. TddError where it
-    does not wait, and for `approve` where the work is not green. Whether the one who says it may is asked before
-    (`guard.approval.authority`)."""
+    """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted while it was worked
+    on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
+    Whether the one who says it may is asked before (`guard.approval.authority`)."""
     found = looking.find(context, id_, environment)
     with _at_work(context, found.id, found.place, environment, watcher) as work:
         at = work.position()
         _refuse(found, at)
+        if word == ABORT and at.node in _GIVEN_UP:
+            return work.give_up(at)
         if at.node != N6:
             raise TddError(
                 f"workflow '{found.id}' does not wait for a word: it was interrupted at {at.node}",
@@ -227,6 +241,15 @@ class _Work:
             self._run(lambda: self._graph.go_on(self._found.id))
         if word is not None and self._stop.signal is None:
             self._run(lambda: self._graph.answer(self._found.id, word))
+        return self._end()
+
+    def give_up(self, at: Position) -> Workflow:
+        """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
+        self._watcher.began(self._told(at))
+        children.sweep(at.state["mark"])
+        said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())
+        self._graph.say(self._found.id, {"human_decision": ABORT, "error_message": None, "history": [said]})
+        self._run(lambda: self._graph.go_on(self._found.id))
         return self._end()
 
     def _end(self) -> Workflow:

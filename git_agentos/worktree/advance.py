@@ -100,13 +100,23 @@ def checkout_of(context: Context, ref: str) -> Location | None:
 
 
 def _checked_out(context: Context, ref: str) -> list[str]:
-    """The roots of the worktrees whose HEAD is the branch."""
+    """The roots of the worktrees whose HEAD is the branch.
+
+    git 2.39 takes a bare repository for a worktree, as soon as its core.bare is in config.worktree.
+    """
     roots = []
+    common = context.location.common_dir
     for entry in context.repository.git("worktree", "list", "--porcelain", "-z").split(b"\0\0"):
         lines = entry.lstrip(b"\0").split(b"\0")
         if b"branch " + os.fsencode(ref) in lines and b"bare" not in lines:
             roots.append(os.fsdecode(lines[0].removeprefix(b"worktree ")))
-    return roots
+    return [root for root in roots if os.path.realpath(root) != common or not _is_bare(context, common)]
+
+
+def _is_bare(context: Context, common: str) -> bool:
+    file = os.path.join(common, "config.worktree")
+    said = context.repository.git("config", "--file", file, "--type=bool", "--get", "core.bare", ok=(0, 1))
+    return said.strip() == b"true"
 
 
 def _worked_on(git_dir: str, name: str) -> str | None:

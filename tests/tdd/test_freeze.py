@@ -158,7 +158,7 @@ def test_the_environment_is_one_hash_that_a_new_dependency_does_not_change(root:
         frozen = freeze.freeze(str(root), places)
         fill(site, change)
         assert freeze.changes(frozen, str(root), places) == [
-            "the interpreter's startup files, plugins, or pytest itself were changed"
+            "the interpreter, its startup files, its plugins, or pytest itself were changed"
         ]
     assert freeze.changes(frozen, str(root)) == []  # who does not look cannot tell
 

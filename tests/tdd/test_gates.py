@@ -82,9 +82,7 @@ class Shop:
     def ready(self) -> Shop:
         """As if the gate had just been red: the tests are there, and nothing of the code."""
         ground = self.scaffold().ground
-        assert ground.interpreter is not None
-        frozen = freeze.freeze(ground.here.location.root, ground.interpreter.places)
-        self.was = Verdict(gates.RED, True, 1, (), False, RED, frozen, _plugins(), "", None)
+        self.was = Verdict(gates.RED, True, 1, (), False, RED, gates.look(ground), _plugins(), "", None)
         return self
 
     def implemented(self) -> Shop:
@@ -128,6 +126,14 @@ def test_red_and_then_green(shop: Shop) -> None:
     assert (green.holds, green.exit_code, green.vetoes, green.red) == (True, 0, (), RED)
     assert green.canary is not None
     assert green.canary.exit_code == 1
+
+
+def test_another_interpreter_than_at_red_is_a_veto(shop: Shop, tmp_path: Path) -> None:
+    shop.implemented()
+    other = tmp_path / "other"
+    other.symlink_to(shop.python)
+    shop.ground = replace(shop.ground, python=str(other))
+    vetoed(shop.green(), "the interpreter, its startup files")
 
 
 def test_the_rest_of_pyproject_may_change(shop: Shop) -> None:
@@ -297,7 +303,7 @@ def into_the_environment(shop: Shop) -> None:
             write("easy.egg-info/entry_points.txt", "[pytest11]\neasy = shop.easy\n"),
             ["pytest's part of easy.egg-info/entry_points.txt is new"], id="makes itself a plugin",
         ),
-        pytest.param(into_the_environment, ["the interpreter's startup files"], id="writes into the environment"),
+        pytest.param(into_the_environment, ["the interpreter, its startup files"], id="writes into the environment"),
     ],
 )  # fmt: skip
 def test_what_was_frozen_has_changed(shop: Shop, cheat: Callable[[Shop], None], words: list[str]) -> None:

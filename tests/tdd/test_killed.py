@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.errors import TddError
 from git_agentos.tdd import service
+from git_agentos.worktree import create
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.state import assert_same
@@ -19,6 +21,7 @@ from tests.tdd.field import (
     WRONG,
     Person,
     context_of,
+    decide,
     environment,
     project,
     resume,
@@ -78,6 +81,27 @@ def test_killed_and_resumed(repo: Repo, agent: str, strike: str) -> None:
     assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
     assert code.text("worktree", "list").count("\n") == 0
     assert code.read("calc/base.py").decode().endswith("# staged by the user\n# and not staged\n")
+
+
+@pytest.mark.parametrize("strike", ["begins N1", "ended N3"])
+def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
+    """An agent that can no longer be had is no reason to be stuck: what was killed can be aborted, and had back."""
+    code = project(repo)
+    before = users_state(code)
+    killed = run(code, "start", agent, *strike.split())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (found,) = service.list_(context_of(code), environment())
+    Path(agent.removeprefix("mock:")).unlink()
+    with pytest.raises(TddError, match="does not wait"):
+        decide(code, found.id, "approve")
+    ended = decide(code, found.id, "abort")
+    assert (ended.state, ended.human_decision, ended.merge_commit) == ("aborted", "abort", None)
+    assert way(ended) == [*way(found), "N6", "N8"]
+    assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
+    assert code.text("worktree", "list").count("\n") == 0
+    assert_same(before, users_state(code), "the user's checkout", strict=True)
+    made = create.create(context_of(code), f"run-{found.id}", revive=True)
+    assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
 
 
 def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:

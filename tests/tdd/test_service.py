@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from git_agentos.errors import ContextError, PolicyError, TddError, UsageError
+from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
 from git_agentos.tdd import service
 from git_agentos.tdd.service import Order
-from git_agentos.worktree import create
+from git_agentos.worktree import create, intent
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.tdd.field import (
@@ -29,6 +29,7 @@ from tests.tdd.field import (
     context_of,
     decide,
     environment,
+    interpreter,
     project,
     resume,
     script,
@@ -307,12 +308,45 @@ def test_what_a_person_changes_is_tested_again(code: Repo, tmp_path: Path) -> No
     assert code.read("calc/more.py").decode() == better
 
 
+def test_in_a_worktree_of_a_bare_repository(code: Repo, tmp_path: Path) -> None:
+    """The bare repository's own HEAD is the branch too: no worktree is in the way of the merge."""
+    code.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    here = Repo(tmp_path / "first")
+    code.git("-C", str(tmp_path / "bare.git"), "worktree", "add", "-q", str(here.path), "main")
+    here.config("agentos.tdd.python", str(interpreter()))
+    waiting = start(here, script(tmp_path))
+    merged = decide(here, waiting.id, "approve")
+    assert (merged.state, merged.reason) == ("merged", None)
+    assert here.read("calc/more.py").decode() == CODE
+    assert here.text("status", "--porcelain") == ""
+
+
+def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, tmp_path: Path) -> None:
+    code.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(code.path), "sub")
+    code.git("commit", "--quiet", "--message", "a submodule", "--", "sub", ".gitmodules")
+    waiting = start(code, script(tmp_path))
+    assert (way(waiting), waiting.tests_passed) == (GREEN, True)
+
+
+def test_a_removal_that_was_killed_is_done_again(code: Repo, tmp_path: Path) -> None:
+    waiting = start(code, script(tmp_path))
+    location = context_of(code).location
+    with intent.turn(location):
+        intent.leave(intent.begin(location, f"run-{waiting.id}", "remove"))
+    done = decide(code, waiting.id, "abort")
+    assert done.state == "aborted"
+    assert branches(code) == ["main", "other"]
+
+
 def test_edits_in_the_way_of_the_merge(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     code.write("calc/more.py", "the user's own, untracked\n")
     before = users_state(code)
     back = decide(code, waiting.id, "approve")
     assert (back.state, back.merge_commit, back.conflicts) == ("waiting", None, [])
+    assert back.reason is not None
+    assert "calc/more.py" in back.reason
+    assert "\n" not in back.reason
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     code.remove("calc/more.py")
     assert decide(code, waiting.id, "approve").state == "merged"
@@ -421,6 +455,29 @@ def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     found = evidence.verify(context_of(code), done.run_id)
     assert (found.ok, found.problems) == (True, [])
     assert runs.show(context_of(code), done.id).state == "accepted"
+
+
+@pytest.mark.parametrize("wreck", ['cd / && rm -rf "$OLDPWD"', "rm .git"])
+def test_an_agent_that_wrecks_its_worktree(code: Repo, tmp_path: Path, wreck: str) -> None:
+    """It is made again, and goes on; or it is ended, and nothing of the user's has changed."""
+    before = users_state(code)
+    agent = script(tmp_path, implement=[{"run": wreck}, GOOD_CODE])
+    with pytest.raises(AgentosError):
+        start(code, agent)
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, found.node) == ("interrupted", "N3_implement")
+    assert decide(code, found.id, "abort").state == "aborted"
+    assert_same(before, users_state(code), "the user's checkout", strict=True)
+    assert branches(code) == ["main", "other"]
+
+
+def test_what_is_too_large_to_be_merged_is_not_green(code: Repo, tmp_path: Path) -> None:
+    code.config("agentos.maxFileSize", "1k")
+    large = {"write": {"calc/more.py": CODE, "calc/data.bin": "x" * 2000}}
+    waiting = start(code, script(tmp_path, implement=[large]))
+    assert not waiting.tests_passed
+    assert waiting.words == ["abort", "retry"]
+    assert any("calc/data.bin" in each for each in waiting.findings)
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)

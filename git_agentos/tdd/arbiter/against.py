@@ -65,11 +65,14 @@ class Base:
         self._worktree = worktree
         self._now = now
         tree = self._repository.commit_tree(commit)
-        self._files = {
-            os.fsdecode(path): oid
-            for path, (mode, oid) in trees.walk(self._repository, tree)
-            if mode in (trees.REGULAR, trees.EXECUTABLE)
-        }
+        self._files: dict[str, str] = {}
+        modules = []  # what is in them has a history of its own, and no file in this one
+        for path, (mode, oid) in trees.walk(self._repository, tree):
+            if mode in (trees.REGULAR, trees.EXECUTABLE):
+                self._files[os.fsdecode(path)] = oid
+            elif mode == trees.GITLINK:
+                modules.append(os.fsdecode(path) + "/")
+        self._modules = tuple(modules)
 
     def is_new(self, case: Case) -> bool:
         """Whether the function of a test is not in the commit."""
@@ -82,7 +85,7 @@ class Base:
     def vetoes(self) -> Sequence[str]:
         """What was done to tests that were there, and new ones that are none: a sentence each."""
         said: list[str] = []
-        for path in sorted(self._tests_of_base | {each for each in self._now if each.endswith(".py")}):
+        for path in sorted(self._tests_of_base | {each for each in self._now if self._may_be_new(each)}):
             said += self._about(path)
         said += [
             f"{path} is new, and comes before everything else that Python runs"
@@ -92,6 +95,9 @@ class Base:
         if self._has_tests:
             said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
         return said
+
+    def _may_be_new(self, path: str) -> bool:
+        return path.endswith(".py") and not path.startswith(self._modules)
 
     @cached_property
     def _tests_of_base(self) -> set[str]:
@@ -134,6 +140,7 @@ class Base:
     def _configured_otherwise(self) -> Sequence[str]:
         paths = {each for each in self._files if freeze.is_configuration(each)}
         paths |= {each for each in freeze.paths(self._now) if freeze.is_configuration(each)}
+        paths = {each for each in paths if not each.startswith(self._modules)}
         return [path for path in sorted(paths) if self._part(path, self._before(path)) != self._part_now(path)]
 
     def _part_now(self, path: str) -> bytes | None:

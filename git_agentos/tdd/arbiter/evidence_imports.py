@@ -128,6 +128,11 @@ def other_of(real: str) -> str | None:
     return max(found, key=len) if found else None
 
 
+def is_own(real: str) -> bool:
+    """Whether a path is the worktree's, and not of what is installed in it."""
+    return is_below(real, os.path.realpath(ORDER["root"])) and not _is_installed(real)
+
+
 def _is_installed(real: str) -> bool:
     folders = {"site-packages", "dist-packages"}
     return not folders.isdisjoint(real.split(os.sep)) or is_below(real, _STANDARD)

@@ -6,8 +6,8 @@ Standard library and pytest only, and written for old versions of both: it is co
     has imports come from the worktree (`evidence_imports`)
     gives each test in the junit report its exact node id
     adds, when told, a test that has to fail (the canary)
-    leaves evidence beside the report: which plugins there were, which modules came from elsewhere, and a seal on the
-    report, made with a token that is taken away before anything of the project is there
+    leaves evidence beside the report: which plugins there were, which modules came from the worktree and which from
+    elsewhere, and a seal on the report, made with a token that is taken away before anything of the project is there
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ else:
 
 NODE_ID = "agentos_node_id"
 _MOST_FOREIGN = 100
+_MOST_OWN = 20000
 
 
 def _token() -> bytes:
@@ -130,7 +131,7 @@ def pytest_sessionfinish(session: Any) -> None:
 def pytest_unconfigure(config: Any) -> None:
     """At the very end: the report has been written."""
     _note_plugins(config)
-    found: dict[str, Any] = {"plugins": sorted(_PLUGINS), "foreign": _foreign(), "seal": None}
+    found: dict[str, Any] = {"plugins": sorted(_PLUGINS), "foreign": _foreign(), "own": _own(), "seal": None}
     if _TOKEN and not hasattr(config, "workerinput"):
         try:
             with open(imports.ORDER["report"], "rb") as file:
@@ -166,6 +167,16 @@ def _foreign() -> list[str]:
         if isinstance(file, str) and imports.other_of(os.path.realpath(file)) is not None:
             found.add(file)
     return sorted(found)[:_MOST_FOREIGN]
+
+
+def _own() -> list[str]:
+    """The files of modules that came from the worktree, relative to it."""
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and file.endswith(".py") and imports.is_own(os.path.realpath(file)):
+            found.add(os.path.relpath(os.path.realpath(file), imports.ORDER["root"]))
+    return sorted(found)[:_MOST_OWN]
 
 
 def _rewrite_from_source() -> None:

@@ -80,7 +80,7 @@ def compare(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
             continue
         if key == PYTHON:
             if was is not None and has is not None:
-                said.append("the interpreter's startup files, plugins, or pytest itself were changed")
+                said.append("the interpreter, its startup files, its plugins, or pytest itself were changed")
             continue
         what = "was removed" if has is None else "is new" if was is None else "was changed"
         said.append(f"{_told(key)} {what}")

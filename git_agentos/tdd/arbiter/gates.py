@@ -6,11 +6,15 @@ A veto never makes a yes of a no. What it is looked for:
     after it              something else fails than new tests in their call phase; no report that can be believed
     before the green run  what was frozen has changed (`freeze`)
     after it              what was red did not run and pass; something is skipped that was not; another plugin; code
-                          from another checkout; the exit code cannot be believed (the canary)
+                          from another checkout, or that nobody would get (`unseen`); the exit code cannot be
+                          believed (the canary)
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +25,7 @@ from git_agentos.tdd.arbiter.ground import Ground
 from git_agentos.tdd.arbiter.report import ERROR, FAILED, SKIPPED, XFAILED, Case
 from git_agentos.tdd.arbiter.report import PASSED as WENT_WELL
 from git_agentos.tdd.arbiter.running import Tested
+from git_agentos.tdd.arbiter.unseen import Work, unseen
 from git_agentos.tdd.state import BAD_USAGE, INTERRUPTED, NOTHING_COLLECTED, PASSED, TIMED_OUT
 from git_agentos.tdd.state import FAILED as EXIT_FAILED
 
@@ -56,6 +61,7 @@ def red(
     tests: Sequence[str],
     *,
     new: Sequence[str] | None = None,
+    work: Work | None = None,
     output: str | None = None,
     show: Callable[[bytes], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
@@ -64,10 +70,11 @@ def red(
 
     What is new is told against the commit `base` (None: by `new`, which are the tests named; everything failing has to
     be among them). Existing tests that were changed or removed since `base`, and tests that are none (`hollow`), are
-    vetoes that stand before the run. `tests` as in `running.run`: they may be more than the new ones.
+    vetoes that stand before the run. `tests` as in `running.run`: they may be more than the new ones. `work` is what
+    would be committed (None: nothing would).
     """
     root = ground.here.location.root
-    before = _freeze(ground)
+    before = look(ground)
     worktree = Worktree(root)
     is_new: Callable[[Case], bool] = partial(_is_named, new if new is not None else tests)
     if base is not None:
@@ -75,16 +82,17 @@ def red(
         if vetoes := compared.vetoes():
             return _refused(RED, vetoes)
         is_new = compared.is_new
+    began = time.time()
     tested = running.run(ground, tests, output=output, show=show, stop=stop)
     if tested.interrupted:
         return _interrupted(RED, tested)
-    after = freeze.unstable(before, _freeze(ground))
+    after = freeze.unstable(before, look(ground))
     vetoes = [f"{each}, while the tests ran" for each in freeze.compare(before, after)]
     failing: list[str] = []
     if tested.exit_code == EXIT_FAILED:
         new_ones = [each for each in tested.cases or () if each.outcome == FAILED and is_new(each)]
         failing = [each.node_id for each in new_ones]
-        vetoes += _not_red(tested, failing)
+        vetoes += _not_red(tested, failing) + _unseen(ground, work, tested, began)
         vetoes += worktree.hollow([(each.node_id, each.path) for each in new_ones])
     verdict = _judged(RED, tested, vetoes, EXIT_FAILED)
     if not verdict.holds:
@@ -101,6 +109,7 @@ def green(
     tests: Sequence[str],
     *,
     skipped: Sequence[str] | None = None,
+    work: Work | None = None,
     output: str | None = None,
     show: Callable[[bytes], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
@@ -108,18 +117,19 @@ def green(
     """Do the tests that were red pass, all of them, and no other test fail?
 
     What was frozen is looked at before and after; a second run with a canary (only the files of `red`) tells whether
-    the exit code can be believed. `skipped` are those that did not run at red; None: not known.
+    the exit code can be believed. `skipped` are those that did not run at red; None: not known. `work` as of `red`.
     """
-    before = _freeze(ground)
+    before = look(ground)
     if vetoes := _since_red(frozen, before):
         return _refused(GREEN, vetoes, red, frozen)
+    began = time.time()
     tested = running.run(ground, tests, output=output, show=show, stop=stop)
     if tested.interrupted:
         return _interrupted(GREEN, tested, red, frozen)
     vetoes = _while_running(ground, frozen, before)
     canary: Tested | None = None
     if tested.exit_code == PASSED:
-        vetoes += _not_green(tested, red, skipped)
+        vetoes += _not_green(tested, red, skipped) + _unseen(ground, work, tested, began)
         vetoes += _plugged(tested, plugins, frozen)
         if not vetoes:
             canary = running.run(ground, _files(tested, red), canary=True, stop=stop)
@@ -129,12 +139,17 @@ def green(
     return replace(_judged(GREEN, tested, vetoes, PASSED), red=tuple(red), frozen=dict(frozen), canary=canary)
 
 
-# -- what speaks against it ------------------------------------------------------------------------------------------
-
-
-def _freeze(ground: Ground) -> Mapping[str, str]:
+def look(ground: Ground) -> Mapping[str, str]:
+    """What decides how the tests come out; another interpreter than before is one that was changed."""
     places = ground.interpreter.places if ground.interpreter is not None else ()
-    return freeze.freeze(ground.here.location.root, places)
+    found = dict(freeze.freeze(ground.here.location.root, places))
+    if freeze.PYTHON in found:
+        named = f"{found[freeze.PYTHON]}\0{ground.python}\0{os.path.realpath(ground.python)}"
+        found[freeze.PYTHON] = hashlib.sha256(os.fsencode(named)).hexdigest()
+    return found
+
+
+# -- what speaks against it ------------------------------------------------------------------------------------------
 
 
 def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -142,7 +157,7 @@ def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _while_running(ground: Ground, frozen: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    after = freeze.unstable(before, _freeze(ground))
+    after = freeze.unstable(before, look(ground))
     return [f"{each}, while the tests ran" for each in freeze.compare(frozen, after)]
 
 
@@ -203,6 +218,10 @@ def _plugged(tested: Tested, plugins: Sequence[str], frozen: Mapping[str, str]) 
 
 def _foreign(tested: Tested) -> list[str]:
     return [f"{each} was imported, which is not in this worktree" for each in tested.foreign]
+
+
+def _unseen(ground: Ground, work: Work | None, tested: Tested, began: float) -> list[str]:
+    return list(unseen(ground, work, tested.own, began)) if work is not None else []
 
 
 def _unbelievable(canary: Tested) -> list[str]:

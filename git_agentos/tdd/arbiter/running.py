@@ -67,9 +67,9 @@ _MOST_EVIDENCE = 4 << 20
 class Tested:
     """What came of it: `exit_code` is the process's (128 + N for signal N, `state.TIMED_OUT` where it took too long);
     `output` what it said, redacted and bounded; `cases` None where no report was written. `plugins` are the names of
-    what was registered with pytest, `foreign` the files of modules that were imported from the main checkout,
-    `left_behind` how many processes had to be ended. `canary` is the node id of the test that has to fail, where there
-    was one."""
+    what was registered with pytest, `foreign` the files of modules that were imported from the main checkout, `own`
+    those of modules of the worktree (relative), `left_behind` how many processes had to be ended. `canary` is the node
+    id of the test that has to fail, where there was one."""
 
     exit_code: int
     seconds: float
@@ -81,6 +81,7 @@ class Tested:
     interrupted: bool = False
     left_behind: int = 0
     canary: str | None = None
+    own: tuple[str, ...] = ()
 
 
 def run(
@@ -151,6 +152,7 @@ def _run(
             ended.interrupted,
             ended.left_behind,
             f"::{desk.canary}" if desk.canary else None,
+            _all(evidence, "own"),
         )
 
 
