@@ -20,7 +20,7 @@ from git_agentos.tdd.state import N0, N6, NODES, ImplementationState
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from git_agentos.tdd.nodes import Node
+    from git_agentos.tdd.nodes.frame import Node
     from git_agentos.tdd.site import Site
 
 _STEPS = 10_000  # LangGraph's own limit would end a workflow in its third round; ours are in the state

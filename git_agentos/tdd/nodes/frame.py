@@ -1,0 +1,85 @@
+"""What is around the work of each node: checkpoints and record before and after, and who is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from git_agentos.checkpoint import capture
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import State
+from git_agentos.git import trees
+from git_agentos.run import workspace
+from git_agentos.tdd import site as sites
+from git_agentos.tdd.routing import ROUTES
+from git_agentos.tdd.site import Begun, Done, Site, Stopped
+from git_agentos.tdd.state import N1, N3, ImplementationState
+
+Update = dict[str, Any]
+Node = Callable[[Site, ImplementationState], Update]
+
+
+def do(site: Site, state: ImplementationState, node: str, work: Callable[[Begun], Done], command: str | None) -> Update:
+    """Do a node's work between two checkpoints, and put it on record."""
+    if site.stop():
+        raise Stopped
+    site.listener.node_begins(state, node)
+    begun = sites.begin(site, state, node, command)
+    done = work(begun)
+    if site.stop():
+        raise Stopped
+    next_ = ROUTES[node][0]({**state, **done.update})
+    told = sites.end(begun, done, next_)
+    if node in (N1, N3):
+        here = workspace.inner(site.context, begun.run)
+        done.update["changed_files"] = changed_since(here, state["base_sha"])
+    site.listener.node_ended(_after(state, done.update), told)
+    return {**done.update, "history": [told]}
+
+
+def ended(
+    site: Site,
+    state: ImplementationState,
+    node: str,
+    update: Update,
+    summary: str,
+    began: float,
+    **more: Any,
+) -> Update:
+    """Put a node on record that is no step."""
+    next_ = ROUTES[node][0]({**state, **update})
+    told = sites.plain(state, node, summary, next_, began, **more)
+    site.listener.node_ended(_after(state, update), told)
+    return {**update, "history": [told]}
+
+
+def _after(state: ImplementationState, update: Update) -> ImplementationState:
+    return {**state, **update}  # type: ignore[typeddict-item]  # the keys are those of the state
+
+
+def changed_since(here: Context, base: str) -> list[str]:
+    """What differs from the base, visible files alone."""
+    repository = here.repository
+    with repository.writer() as writer:
+        found = trees.diff(writer, repository.commit_tree(base), captured(here).visible_tree)
+    return [os.fsdecode(path) for path in sorted(found)]
+
+
+def captured(here: Context) -> State:
+    """The worktree as it is now."""
+    with here.repository.writer() as writer:
+        state = capture.capture(here.repository, writer, here.settings)
+        writer.flush()
+    return state
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
+
+
+def tell(site: Site, kind: str, **fields: Any) -> None:
+    """An event, unless it is there: a node may be done again."""
+    kept = site.evidence()
+    if not any(each["event"] == kind for each in kept.events()):
+        kept.event(kind, **fields)

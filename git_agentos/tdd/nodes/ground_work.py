@@ -1,0 +1,88 @@
+"""N0 and N8: the worktree that everything happens in is made, and taken away."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from git_agentos import log
+from git_agentos.errors import RunError
+from git_agentos.run import workspace
+from git_agentos.run.context import worktree_id
+from git_agentos.run.kernel.doing import take_back
+from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import runs
+from git_agentos.run.workspace import GitWorktreeWorkspaceService
+from git_agentos.store import location as places
+from git_agentos.tdd import site as sites
+from git_agentos.tdd.looking import PLACE
+from git_agentos.tdd.nodes.frame import Update, ended, tell
+from git_agentos.tdd.site import Site, Stopped
+from git_agentos.tdd.state import ABORT, N0, N8, ImplementationState
+from git_agentos.worktree import intent, record, remove, repair
+
+
+def load_context(site: Site, state: ImplementationState) -> Update:
+    """Make the worktree for what was read and checked before (`service.start`): nothing is made where that is wrong."""
+    began = time.monotonic()
+    service = GitWorktreeWorkspaceService(
+        site.context,
+        base_ref=state["into"],
+        task_id=state["issue_id"],
+        guard=True,
+        protected=state["protected"],
+        run_id=site.id,
+        branch=state["branch"],
+        tool="tdd",
+        held=True,
+    )
+    run = service.current_context()
+    if run is None:
+        try:
+            with site.stop.at_once():
+                run = service.prepare_pre_run(run_id=site.id)
+        except KeyboardInterrupt:
+            raise Stopped from None
+    kept = site.evidence()
+    if not places.is_url(site.place):
+        kept.put(PLACE, json.dumps({"database": site.place}).encode() + b"\n")
+    if not any(each["event"] == "attempt" for each in kept.events()):
+        kept.event("attempt", number=1, point=None)
+    here = workspace.inner(site.context, run)
+    log.note(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
+    saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
+    update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha}
+    count = len(state.get("context_paths", ())) + 1
+    files = "1 document" if count == 1 else f"{count} documents"
+    said = f"{files} read, worktree ready at {run.base_sha[:12]}"
+    return ended(site, state, N0, update, said, began, checkpoint_after=saved.checkpoint.id)
+
+
+def clean_up(site: Site, state: ImplementationState) -> Update:
+    """Save everything, seal the evidence, and remove the worktree and its branch. `--revive` brings them back."""
+    began = time.monotonic()
+    id_ = worktree_id(site.id)
+    aborted = state.get("human_decision") == ABORT and not state.get("merge_commit")
+    if aborted:
+        tell(site, "ended", state="cancelled", reason="aborted")
+    final = state.get("final_checkpoint")
+    if any(each.id == id_ for each in intent.pending(site.context.location)):  # killed while it removed the worktree
+        repair.repair(site.context, id_)
+    if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
+        run, kept = site.run(), site.evidence()
+        try:
+            here = workspace.inner(site.context, run)
+        except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
+            take_back(site.context, run, kept, _last_checkpoint(state))
+            here = workspace.inner(site.context, run)
+        log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
+        folders.seal(here, kept, runs.told(site.context, kept))
+        final = remove.remove(site.context, id_, delete_branch=True).checkpoint
+    said = f"worktree and branch removed, saved as {final[:12]}" if final else "worktree and branch removed"
+    return ended(site, state, N8, {"final_checkpoint": final}, said, began, checkpoint_after=final)
+
+
+def _last_checkpoint(state: ImplementationState) -> str:
+    """How the worktree was last seen; the first node has one."""
+    seen = (each["checkpoint_after"] for each in reversed(state.get("history") or []))
+    return next(each for each in seen if each is not None)
