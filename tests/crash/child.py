@@ -107,11 +107,11 @@ def _texts(*paths: Any) -> list[str]:
 
 
 def import_everything() -> None:
-    """Every module of ours, and what they import."""
+    """Every module of ours, and what they import; but those that are only run by a project's own interpreter."""
     import git_agentos
 
     for module in pkgutil.walk_packages(git_agentos.__path__, "git_agentos."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and ".evidence_" not in module.name:
             importlib.import_module(module.name)
 
 
