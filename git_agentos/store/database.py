@@ -218,7 +218,7 @@ def _open(path: str, *, handed_on: bool = False) -> Database:
             _unlock(gate)
             set_up = True
             try:
-                gate = _lock(path, alone=True, patience=0 if complete else BUSY_SECONDS)
+                gate = _lock(path, alone=True, patience=0 if complete else None)
             except InUse:
                 if not complete:
                     raise
@@ -330,11 +330,11 @@ def _refuse_foreign(path: str) -> None:
             ) from error
 
 
-def _lock(path: str, *, alone: bool, make: bool = True, patience: float = BUSY_SECONDS) -> int:
+def _lock(path: str, *, alone: bool, make: bool = True, patience: float | None = None) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
     descriptor = os.open(path + ".lock", flags, 0o644)
     try:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (BUSY_SECONDS if patience is None else patience)
         while True:
             try:
                 fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)

@@ -97,7 +97,10 @@ def cancel(context: Context, run_id: str) -> Run:
 def _refuse_driven(found: Evidence, what: str) -> None:
     """RunError for a run that has not ended, and that is somebody else's to go on with or to end. One whose driver has
     no name can be cancelled: nobody else may be there to do it."""
-    run = fold(found.run_id, found.folder, found.events(), alive=False)
+    events = found.events()
+    if progress.of(events).begun is None:
+        return  # damaged, and told as that
+    run = fold(found.run_id, found.folder, events, alive=False)
     if run.state != OPEN or (what == "cancel" and run.tool == SERVICE):
         return
     if run.tool == SERVICE:
