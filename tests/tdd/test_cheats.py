@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.tdd.field import CODE, GOOD_CODE, TESTS, WRONG, project, script, start, users_state, way
