@@ -99,7 +99,7 @@ def test_words_about_keys_hide_nothing_else() -> None:
 
 def test_values_of_secret_variables() -> None:
     environment = {
-        "GITHUB_TOKEN": "abcdefgh", "DB_PASSWORD": "correct horse", "SHORT_TOKEN": "abc", "PWD": "/work/somewhere",
+        "GITHUB_TOKEN": "abcdefgh", "DB_PASSWORD": "correct horse", "SHORT_TOKEN": "abc", "PWD": "/home/somewhere",
         "SSH_KEY": "/home/x/.ssh/id", "PATH": "/usr/bin:/bin", "PLAIN": "words that stay",
         "AWS_SECRET_ACCESS_KEY": "k" * 40,
     }  # fmt: skip
