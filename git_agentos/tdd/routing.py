@@ -51,11 +51,7 @@ def route_n2_fail_gate(state: State) -> str:
     vetoed = bool(state.get("vetoes"))
     if code == FAILED and not vetoed:
         return N3
-    faulty = (
-        code in (PASSED, BAD_USAGE, NOTHING_COLLECTED)
-        or (code in (FAILED, None) and vetoed)
-        or (code == INTERRUPTED and bool(state.get("collect_error")))
-    )
+    faulty = _can_be_mended(state, (PASSED, BAD_USAGE, NOTHING_COLLECTED), FAILED)
     return N1 if faulty and state.get("scaffold_retry_count", 0) < MAX_SCAFFOLD_RETRIES else N6
 
 
@@ -71,12 +67,19 @@ def route_n4_pass_gate(state: State) -> str:
     vetoed = bool(state.get("vetoes"))
     if code == PASSED and not vetoed:
         return N5
-    again = (
-        code == FAILED
-        or (code in (PASSED, None) and vetoed)
+    again = _can_be_mended(state, (FAILED,), PASSED)
+    return N3 if again and state.get("retry_count", 0) < MAX_RETRIES else N6
+
+
+def _can_be_mended(state: State, wrong: tuple[int, ...], right: int) -> bool:
+    """Whether another try may help: a `wrong` exit code, the `right` one (or none) with a veto, or what cannot be
+    imported."""
+    code = state.get("test_exit_code")
+    return (
+        code in wrong
+        or (code in (right, None) and bool(state.get("vetoes")))
         or (code == INTERRUPTED and bool(state.get("collect_error")))
     )
-    return N3 if again and state.get("retry_count", 0) < MAX_RETRIES else N6
 
 
 def route_n5_audit(state: State) -> str:
