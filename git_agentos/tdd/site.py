@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import TddError
 from git_agentos.git import moment, trees
 from git_agentos.run import preparation, workspace
@@ -75,8 +76,9 @@ class Site:
 
 @dataclass(frozen=True)
 class Begun:
-    """A node at work: `here` is the agent in the worktree, `checkpoint` and `tree` (of all visible files) are how it
-    found that; `folder` is in the evidence, relative to it, None for a node that is no step."""
+    """A node at work: `here` is the agent in the worktree; `checkpoint`, `tree` (of all visible files) and `skipped`
+    (what was not saved) are how it found that; `folder` is in the evidence, relative to it, None for a node that is no
+    step."""
 
     site: Site
     state: ImplementationState
@@ -86,6 +88,7 @@ class Begun:
     here: Context
     checkpoint: str
     tree: str
+    skipped: Sequence[Skipped]
     folder: str | None
     step: int | None
     began_at: str
@@ -156,12 +159,25 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
             stdout=f"{folder}/stdout",
             stderr=None,
         )
-    tree = before.state.visible_tree
-    return Begun(site, state, n, node, run, here, before.checkpoint.id, tree, folder, step, now(), time.monotonic())
+    return Begun(
+        site=site,
+        state=state,
+        n=n,
+        node=node,
+        run=run,
+        here=here,
+        checkpoint=before.checkpoint.id,
+        tree=before.state.visible_tree,
+        skipped=before.state.skipped,
+        folder=folder,
+        step=step,
+        began_at=now(),
+        clock=time.monotonic(),
+    )
 
 
-def end(begun: Begun, done: Done, next_: str) -> Record:
-    """End a node: the checkpoint after it, its events, its record."""
+def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
+    """End a node: the checkpoint after it, its events; its record, and the tree of all visible files."""
     site, run = begun.site, begun.run
     kept = site.evidence()
     here = workspace.inner(site.context, run)
@@ -181,7 +197,7 @@ def end(begun: Begun, done: Done, next_: str) -> Record:
             stdout=f"{begun.folder}/stdout",
             stderr=None,
         )
-    return Record(
+    record = Record(
         n=begun.n,
         node=begun.node,
         began_at=begun.began_at,
@@ -200,6 +216,7 @@ def end(begun: Begun, done: Done, next_: str) -> Record:
         tokens_in=done.tokens_in,
         tokens_out=done.tokens_out,
     )
+    return record, after.state.visible_tree
 
 
 def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:

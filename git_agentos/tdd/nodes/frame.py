@@ -6,11 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from git_agentos.checkpoint import capture
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
 from git_agentos.git import trees
-from git_agentos.run import workspace
 from git_agentos.tdd import site as sites
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.site import Begun, Done, Site, Stopped
@@ -30,10 +27,9 @@ def do(site: Site, state: ImplementationState, node: str, work: Callable[[Begun]
     if site.stop():
         raise Stopped
     next_ = ROUTES[node][0]({**state, **done.update})
-    told = sites.end(begun, done, next_)
+    told, tree = sites.end(begun, done, next_)
     if node in (N1, N3):
-        here = workspace.inner(site.context, begun.run)
-        done.update["changed_files"] = changed_since(here, state["base_sha"])
+        done.update["changed_files"] = changed_since(begun.here, state["base_sha"], tree)
     site.listener.node_ended(_after(state, done.update), told)
     return {**done.update, "history": [told]}
 
@@ -58,20 +54,10 @@ def _after(state: ImplementationState, update: Update) -> ImplementationState:
     return {**state, **update}  # type: ignore[typeddict-item]  # the keys are those of the state
 
 
-def changed_since(here: Context, base: str) -> list[str]:
-    """What differs from the base, visible files alone."""
-    repository = here.repository
-    with repository.writer() as writer:
-        found = trees.diff(writer, repository.commit_tree(base), captured(here).visible_tree)
+def changed_since(here: Context, base: str, tree: str) -> list[str]:
+    """The paths in which a tree of visible files differs from the base."""
+    found = trees.diff(here.repository, here.repository.commit_tree(base), tree)
     return [os.fsdecode(path) for path in sorted(found)]
-
-
-def captured(here: Context) -> State:
-    """The worktree as it is now."""
-    with here.repository.writer() as writer:
-        state = capture.capture(here.repository, writer, here.settings)
-        writer.flush()
-    return state
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from git_agentos.run import workspace
 from git_agentos.tdd import site as sites
 from git_agentos.tdd.arbiter import audit, gates, ground, unseen
-from git_agentos.tdd.nodes.frame import Update, captured, changed_since, count, do
+from git_agentos.tdd.nodes.frame import Update, changed_since, count, do
 from git_agentos.tdd.site import Begun, Done, Site, Stopped
 from git_agentos.tdd.state import N0, N2, N4, N5, PASSED, TIMED_OUT, ImplementationState
 
@@ -140,11 +140,11 @@ def look_over(site: Site, state: ImplementationState) -> Update:
     """Lint, and a look for tampering, in what was changed."""
 
     def work(begun: Begun) -> Done:
-        changed = changed_since(begun.here, state["base_sha"])
+        changed = changed_since(begun.here, state["base_sha"], begun.tree)
         found = audit.audit(_ground(begun), state["base_sha"], changed)
         lost = [
             f"{os.fsdecode(each.path)}: it would not be merged, since it is not saved: {each.reason}"
-            for each in captured(begun.here).skipped
+            for each in begun.skipped
         ]
         told = [*map(str, found), *lost]
         tampered = bool(lost) or any(each.kind == "tamper" for each in found)
