@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import os
 import signal
 import subprocess
@@ -338,6 +339,22 @@ def test_nothing_is_left_in_the_worktree(project: Repo) -> None:
     assert project.git("status", "--porcelain", "--ignored") == b""
     project.write("pytest.ini", "[pytest]\naddopts = --strict-config -p no:cacheprovider\nfilterwarnings = error\n")
     assert ran(project).exit_code == 0
+
+
+def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
+    """pytest removes those of earlier runs when it ends: all but the last three, in our time limit."""
+    shared = tmp_path / "temporary"
+    for name in (f"pytest-{number}" for number in range(6)):
+        folder = shared / f"pytest-of-{getpass.getuser()}" / name
+        folder.mkdir(mode=0o700, parents=True)
+        (folder / "file").touch()
+    before = sorted(shared.rglob("*"))
+    project.write("test_a.py", "def test_a(tmp_path): (tmp_path / 'x').touch(); print(f'in {tmp_path}'); assert 0\n")
+    found = running.run(ground_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
+    assert outcomes(found) == {"test_a.py::test_a": report.FAILED}
+    assert sorted(shared.rglob("*")) == before
+    where = next(line.removeprefix("in ") for line in found.output.splitlines() if line.startswith("in "))
+    assert not os.path.lexists(where)
 
 
 # -- how it ends -------------------------------------------------------------------------------------------------------

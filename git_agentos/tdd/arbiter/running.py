@@ -2,7 +2,7 @@
 
 pytest is started as the project would (`python -m pytest`, in the worktree), with three differences: it is imported
 before anything of the worktree can stand in for it; `evidence_plugin` is loaded; and what it writes beside its output
-(report, cache, coverage) goes into a folder that is removed afterwards. The report counts only if the plugin has sealed
+(report, cache, coverage, temporary folders) goes into a folder that is removed afterwards. The report counts only if the plugin has sealed
 it: who ends the process from within, and leaves a report of his own making, has left none.
 """
 
@@ -244,8 +244,11 @@ class _Desk:
         return sandbox.within(site.bwrap, site.location, needed, [self.left])
 
     def environment(self, site: Site) -> dict[str, str]:
-        """Other things that tools of tests would leave in the worktree go where the report is."""
+        """Other things that tools of tests would leave in the worktree go where the report is. So do the folders of
+        `tmp_path`: pytest removes old ones of all its runs in the end, however long that takes, and is not to be at
+        those of runs that are not ours."""
         kept = {
+            "PYTEST_DEBUG_TEMPROOT": self.left,
             "COVERAGE_FILE": os.path.join(self.left, "coverage"),
             "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(self.left, "hypothesis"),
         }
