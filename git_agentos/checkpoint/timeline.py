@@ -74,6 +74,12 @@ def append(
     """Put a commit on top: `make(previous)` writes it. Processes of ours take turns, so none has to try often."""
     location = repository.location
     name = PREFIX + timeline
+
+    def shelter() -> None:
+        # A ref must not point at what is being deleted, not even until `assure`: another gc would fail on it.
+        if prune.at_once(location):
+            writer.shelter()
+
     with locks.turn(location, "timeline"):
         for _ in range(_ATTEMPTS):
             old = refs.resolve(location, name)
@@ -82,11 +88,8 @@ def append(
             )
             new = make(previous)
             writer.flush()
-            if prune.at_once(location):
-                # A ref must not point at what is being deleted, not even until `assure`: another gc would fail on it.
-                writer.shelter()
             try:
-                refs.update(location, name, new, old)
+                refs.update(location, name, new, old, ready=shelter)
             except refs.RefMoved:
                 continue
             writer.assure()

@@ -16,7 +16,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import LockedError, RepositoryError
@@ -92,10 +92,13 @@ def _own_file(folder: str) -> tuple[str, int]:
         os.close(descriptor)  # somebody took it for stale between the two calls
 
 
-def commit(held: Held, target: str) -> None:
-    """Make the lock's content the target's, durably, and let go."""
+def commit(held: Held, target: str, *, ready: Callable[[], None] | None = None) -> None:
+    """Make the lock's content the target's, durably, and let go. `ready` is called when only the rename is left; what
+    it raises leaves the target as it is."""
     try:
         os.fsync(held.descriptor)
+        if ready is not None:
+            ready()
         os.rename(held.path, target)
     except BaseException:
         release(held)

@@ -134,10 +134,20 @@ def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, 
     return dict(sorted(found.items()))
 
 
-def update(location: Location, name: str, new: str, old: str | None, *, reason: str = "", who: str = "") -> None:
+def update(
+    location: Location,
+    name: str,
+    new: str,
+    old: str | None,
+    *,
+    reason: str = "",
+    who: str = "",
+    ready: Callable[[], None] | None = None,
+) -> None:
     """Set a ref to `new` if it is at `old` (None: if it does not exist); RefMoved otherwise.
 
-    With `reason` and `who` (`Name <email>`) a reflog line is added.
+    With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called at the last moment, when only the
+    rename is left; what it raises leaves the ref where it is.
     """
     held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
     try:
@@ -151,7 +161,7 @@ def update(location: Location, name: str, new: str, old: str | None, *, reason: 
     except BaseException:
         locks.release(held)
         raise
-    locks.commit(held, target)
+    locks.commit(held, target, ready=ready)
     if reason:
         log(location, name, old, new, reason, who)
 

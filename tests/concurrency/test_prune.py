@@ -12,14 +12,21 @@ from git_agentos.git import refs
 from tests.support.repo import Repo
 
 
-def test_a_ref_never_points_at_what_a_running_gc_took(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_ref_never_points_at_what_a_running_gc_took(repo: Repo, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """`late` is a gc that begins when all objects are written, and only the ref is to be moved."""
     repo.append("notes.txt", "unstaged\n")
     repo.write("untracked.txt", "untracked\n")
     repo.git("hash-object", "-w", "untracked.txt")  # found in the store, and held by no ref
     seen = []
+    git_dir = repo.git_dir
     update = refs.update
 
+    def begin() -> None:
+        (git_dir / "gc.pid").write_text(f"{pretended.pid} host")
+
     def pruned_then_updated(*args: object, **options: object) -> None:
+        begin()
         repo.git("prune", "--expire=now")
         update(*args, **options)  # type: ignore[arg-type]  # handed through
         # As a second gc would see it at once.
@@ -28,7 +35,8 @@ def test_a_ref_never_points_at_what_a_running_gc_took(repo: Repo, monkeypatch: p
     # What a running gc shows of itself: its number in gc.pid, and its command line.
     pretended = subprocess.Popen([sys.executable, "-c", "input()", "--prune=now"], stdin=subprocess.PIPE)
     try:
-        (repo.git_dir / "gc.pid").write_text(f"{pretended.pid} host")
+        if not late:
+            begin()
         monkeypatch.setattr(refs, "update", pruned_then_updated)
         monkeypatch.setattr("git_agentos.git.prune._PATIENCE", 0.1)
         made = open_workspace(repo.path).checkpoint("while gc runs")
