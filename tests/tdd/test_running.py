@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import getpass
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -385,6 +387,27 @@ def test_nothing_is_left_running(project: Repo, tmp_path: Path) -> None:
     assert (found.exit_code, found.left_behind) == (0, 1), found.output
     with pytest.raises(ProcessLookupError):
         os.kill(int(told.read_text()), 0)
+
+
+def test_what_a_killed_process_has_left_is_removed_by_the_next(
+    project: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, living, linked = (tmp_path / f"agentos-tests-{name}" for name in ("left", "living", "linked"))
+    mine = tmp_path / "mine"
+    for folder in (left, living, mine):
+        (folder / "left").mkdir(parents=True)
+    (left / "left").chmod(0o500)
+    linked.symlink_to(mine)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    project.write("test_a.py", "def test_a(): pass\n")
+    descriptor = os.open(living, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert ran(project).exit_code == 0
+    finally:
+        os.close(descriptor)
+    assert [each.exists() for each in (left, living, linked, mine / "left")] == [False, True, True, True]
+    assert len(list(tmp_path.glob("agentos-tests-*"))) == 2
 
 
 def test_lines_are_shown_while_it_runs(project: Repo, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ Running tests:
     environment        what the process gets of the user's: no keys
     sandbox            bubblewrap's command line
     running            one run of pytest, and what it left: exit code, output, report
+    desk               the folder beside it: launcher, plugin, and what it writes
     bounded            output that may be endless, kept to its head and tail
     report             the junit report as cases
     evidence_plugin    what is loaded into pytest: standard library only, run by the project's interpreter
