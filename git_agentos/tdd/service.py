@@ -55,7 +55,7 @@ from git_agentos.worktree import place
 __all__ = ["Nobody", "Order", "Watcher", "decide", "list_", "output", "patch", "resume", "review", "show", "start"]
 
 
-_GIVEN_UP = (N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: it has a worktree, nothing is merged
+_GIVEN_UP = (N0, N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: nothing is merged
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,12 @@ def start(
     )
     where = saver.place(context.location, environment)
     with _at_work(context, id_, where, environment, watcher) as work:
-        # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
-        return work.begin(state)
+        try:
+            return work.begin(state)
+        except AgentosError:
+            # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
+            _refuse_second(context, issue, environment)
+            raise
 
 
 def resume(

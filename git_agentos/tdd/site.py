@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from git_agentos.checkpoint import take
@@ -221,12 +221,14 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
 
 def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:
     """The record of a node that leaves the worktree alone."""
+    seconds = time.monotonic() - began
+    ended_at = datetime.now(UTC)
     record = Record(
         n=len(state.get("history") or []) + 1,
         node=node,
-        began_at=now(),
-        ended_at=now(),
-        seconds=round(time.monotonic() - began, 3),
+        began_at=moment.stamp(ended_at - timedelta(seconds=seconds)),
+        ended_at=moment.stamp(ended_at),
+        seconds=round(seconds, 3),
         summary=summary,
         exit_code=None,
         next=next_,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.errors import TddError
+from git_agentos.errors import AgentosError, TddError
 from git_agentos.tdd import service
 from git_agentos.worktree import create
 from tests.support.exhaustive import EXHAUSTIVE
@@ -102,6 +102,31 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     made = create.create(context_of(code), f"run-{found.id}", revive=True)
     assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
+
+
+def test_killed_before_there_is_a_worktree_and_aborted(repo: Repo, agent: str, tmp_path: Path) -> None:
+    """Killed by what sets the worktree up, which will not let it be made later either: it can be aborted."""
+    code = project(repo)
+    before = users_state(code)
+    code.config("agentos.setup", f"[ -e '{tmp_path}/killed' ] || kill -KILL $(cat '{tmp_path}/pid'); false")
+    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent]
+    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE)
+    (tmp_path / "pid").write_text(str(process.pid))
+    assert process.communicate(timeout=120)[1] == b""
+    assert process.returncode == -signal.SIGKILL
+    (tmp_path / "killed").touch()
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, way(found)) == ("interrupted", [])
+    with pytest.raises(AgentosError, match="set-up command"):
+        resume(code, found.id)
+    ended = decide(code, found.id, "abort")
+    assert (ended.state, way(ended)) == ("aborted", ["N6", "N8"])
+    assert ended.history[-1]["summary"] == "there was no worktree yet"
+    code.git("config", "--unset", "agentos.setup")
+    assert_same(before, users_state(code), "the user's checkout", strict=True)
+    assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
+    assert code.text("worktree", "list").count("\n") == 0
+    assert start(code, agent).state == "waiting"
 
 
 def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:

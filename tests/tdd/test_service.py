@@ -14,6 +14,7 @@ import pytest
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
 from git_agentos.tdd import service
 from git_agentos.tdd.service import Order
+from git_agentos.tdd.state import Workflow
 from git_agentos.worktree import create, intent
 from tests.support.exhaustive import sample
 from tests.support.repo import Repo
@@ -84,6 +85,7 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
     done = decide(code, waiting.id, "approve")
     assert (done.state, done.node, done.worktree_path, done.words) == ("merged", None, None, [])
     assert way(done) == [*GREEN, "N6", "N7", "N8"]
+    assert [each["node"][:2] for each in done.history if not each["began_at"] < each["ended_at"]] == []
     assert done.merge_commit == code.oid("main")
     assert code.text("rev-parse", "main^1") == base
     assert code.text("diff", "--name-only", base, "main").split() == ["calc/more.py", "tests/test_more.py"]
@@ -406,6 +408,21 @@ def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
     # The issue's id stands for the unfinished one.
     assert service.show(context_of(code), "87", environment()).id == again.id
     assert service.show(context_of(code), waiting.id[:-1], environment()).id == waiting.id
+
+
+def test_two_at_once_for_an_issue(code: Repo, tmp_path: Path) -> None:
+    """The other one is begun when the first has seen that there is none."""
+    others: list[Workflow] = []
+    order = Order(issue_id="87", lld=LLD, agent=script(tmp_path))
+    with pytest.raises(TddError, match="issue '87' has an unfinished workflow"):
+        service.start(
+            context_of(code), order, environment(), Person(),
+            consent=lambda _: others.append(start(code, script(tmp_path))),
+        )  # fmt: skip
+    (found,) = service.list_(context_of(code), environment())
+    assert [found.id] == [each.id for each in others]
+    assert branches(code) == ["feat/issue-87", "main", "other"]
+    assert decide(code, found.id, "approve").state == "merged"
 
 
 def test_ids_that_are_none(code: Repo, tmp_path: Path) -> None:

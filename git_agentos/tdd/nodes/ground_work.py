@@ -7,7 +7,7 @@ import time
 
 from git_agentos import log
 from git_agentos.errors import RunError
-from git_agentos.run import workspace
+from git_agentos.run import preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.record import evidence as folders
@@ -63,11 +63,12 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
     began = time.monotonic()
     id_ = worktree_id(site.id)
     aborted = state.get("human_decision") == ABORT and not state.get("merge_commit")
-    if aborted:
-        tell(site, "ended", state="cancelled", reason="aborted")
     final = state.get("final_checkpoint")
-    if any(each.id == id_ for each in intent.pending(site.context.location)):  # killed while it removed the worktree
+    if any(each.id == id_ for each in intent.pending(site.context.location)):  # killed while it was made or removed
         repair.repair(site.context, id_)
+    made = preparation.recorded(site.context, site.id) is not None  # not where it was killed while it was made
+    if aborted and made:
+        tell(site, "ended", state="cancelled", reason="aborted")
     if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
         run, kept = site.run(), site.evidence()
         try:
@@ -78,7 +79,9 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
         log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
         folders.seal(here, kept, runs.told(site.context, kept))
         final = remove.remove(site.context, id_, delete_branch=True).checkpoint
-    said = f"worktree and branch removed, saved as {final[:12]}" if final else "worktree and branch removed"
+    said = "worktree and branch removed" if made else "there was no worktree yet"
+    if final:
+        said += f", saved as {final[:12]}"
     return ended(site, state, N8, {"final_checkpoint": final}, said, began, checkpoint_after=final)
 
 
