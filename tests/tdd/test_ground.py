@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import threading
 import uuid
 import venv
@@ -196,6 +197,18 @@ def test_the_sandbox(repo: Repo, tmp_path: Path) -> None:
     assert found.exit_code == 1
     assert dev.read("written") == b"x"
     assert sorted(each.name for each in outside.iterdir()) == ["socket"]
+
+
+@needs_bubblewrap
+def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
+    """It lies below a folder that the sandbox has one of its own for."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        repo = Repo.init(Path(folder) / "repo")
+        repo.config("agentos.tdd.python", str(lean(Path(folder) / "venv", copied=True)))
+        repo.write("test_a.py", "def test_a(tmp_path): open('written', 'w').close(); (tmp_path / 'x').touch()\n")
+        found = running.run(of(repo, sandbox=True), ())
+        assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": report.PASSED}), found.output
+        assert repo.exists("written")
 
 
 @needs_bubblewrap

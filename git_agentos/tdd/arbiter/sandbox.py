@@ -1,8 +1,8 @@
 """`--sandbox`: a command line for bubblewrap, in which tests have no network and write nothing but the worktree.
 
 Everything is as outside, but read-only; the worktree and the folder of the report can be written, without what is
-git's in it. `/tmp` is one of its own, and `/run` empty: there are no sockets of services, through which something
-outside could be had to write. What lies below these two and is needed (the interpreter, the repository) is there,
+git's in it. `/tmp` and `/dev` are of its own, and `/run` is empty: there are no sockets of services, through which
+something outside could be had to write. What lies below these and is needed (the interpreter, the repository) is there,
 read-only.
 """
 
@@ -17,6 +17,7 @@ from git_agentos.errors import TddError
 from git_agentos.git.location import Location
 
 _HIDDEN = ("/tmp", "/run", "/var/tmp")
+_REPLACED = (*_HIDDEN, "/dev")
 _NOT_WRITTEN = (".git", ".agentos")
 
 
@@ -67,4 +68,4 @@ def _outer_first(paths: Sequence[str]) -> list[str]:
 
 
 def _is_hidden(path: str) -> bool:
-    return any(path.startswith(each + os.sep) for each in _HIDDEN)
+    return any(path.startswith(each + os.sep) for each in _REPLACED)
