@@ -17,6 +17,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## run the tests (builds what it needs)
+	@$(BIN)/python -m compileall -q git_agentos tests # what tests start in processes of its own is not compiled each time
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 check: format-check lint types layers shellcheck test ## everything: format, lint, types, layers, shell, tests

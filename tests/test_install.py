@@ -1,13 +1,16 @@
 """install.sh, run as a newcomer would: in an empty home, with the tools of a plain system on the PATH.
 
-Real installs take seconds and are marked `slow`; pip works as it is set up for whoever runs the tests.
+Real installs take seconds and are marked `slow`. What they need is fetched once, as pip is set up for whoever runs the
+tests; after that pip asks no index (`.ci/run` installs from it).
 """
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +88,30 @@ def newcomer(folder: Path, *, without: tuple[str, ...] = (), **extra: str) -> Ne
     home = folder / "home"
     home.mkdir()
     return Newcomer(home, str(tools), extra)
+
+
+@pytest.fixture(scope="session")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that an install needs; the workers of a run share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheels"
+    whole = folder / "whole"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--dest", str(folder)]
+            requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
+            done = subprocess.run([*argv, *requires, f"{PROJECT}[shell,tdd]"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+            whole.touch()
+    return folder
+
+
+@pytest.fixture
+def wheels(fetched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip asks no index, and finds everything."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(fetched))
 
 
 def script(path: Path, body: str) -> None:
@@ -215,6 +242,7 @@ def broken_copy(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("wheels")
 def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path) -> None:
     person = newcomer(tmp_path)
     (person.home / ".local").mkdir()
@@ -225,6 +253,7 @@ def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("wheels")
 def test_what_cannot_be_had_for_tdd_leaves_the_rest(tmp_path: Path) -> None:
     source = copy(tmp_path / "source")
     wanted = (source / "pyproject.toml").read_text()
@@ -252,6 +281,7 @@ def test_what_cannot_be_had_for_tdd_leaves_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("wheels")
 def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     person = newcomer(tmp_path)
     mine = person.home / ".local/bin/mine"
@@ -334,6 +364,7 @@ def unstamped(paths: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("wheels")
 def test_a_trial_below_a_prefix(tmp_path: Path) -> None:
     """One install (they are slow) below a prefix with odd letters, for somebody with odd git settings."""
     person = newcomer(tmp_path, TMPDIR=str(tmp_path), GIT_DIR="/nowhere", SHELL="", AGENTOS_AGENT_ID="somebody")

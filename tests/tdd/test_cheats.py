@@ -3,7 +3,6 @@ of the honest answer that follows."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.tdd.field import CODE, GOOD_CODE, TESTS, WRONG, project, script, start, users_state, way
+from tests.tdd.lean import lean
 
 EXITS = "import os\n\n\ndef double(number):\n    os._exit(0)\n"
 PATCHES = """\
@@ -124,7 +124,7 @@ def test_an_answer_for_a_place_outside_is_refused(repo: Repo, tmp_path: Path, pa
 
 def test_code_that_writes_outside_cannot_in_the_sandbox(repo: Repo, tmp_path: Path) -> None:
     code = project(repo)
-    code.config("agentos.tdd.python", sys.executable)  # what the quick one links to may be hidden there
+    code.config("agentos.tdd.python", str(lean(tmp_path / "venv", copied=True)))  # what a link leads to may be hidden
     target = code.path / "calc" / "base.py"
     before = users_state(code)
     writes = f"def double(number):\n    open({str(target)!r}, 'w').write('')\n    return 2 * number\n"

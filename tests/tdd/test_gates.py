@@ -432,10 +432,10 @@ def test_code_that_changes_the_tests_while_they_run(shop: Shop) -> None:
 
 
 @needs_bubblewrap
-def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path) -> None:
+def test_writing_outside_of_the_worktree_in_a_sandbox(shop: Shop, home: Path, tmp_path: Path) -> None:
     was = shop.ready().was
     assert was is not None
-    shop.repo.config("agentos.tdd.python", sys.executable)
+    shop.repo.config("agentos.tdd.python", str(lean(tmp_path / "copied", copied=True)))
     ground = ground_of(shop.repo, sandbox=True, interpreter=None)
     shop.repo.write("shop/basket.py", f"open({str(home / 'outside')!r}, 'w').close()\n{CODE}")
     verdict = gates.green(ground, was.red, was.frozen, was.plugins, ())
