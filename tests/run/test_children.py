@@ -240,7 +240,7 @@ def test_what_it_leaves_is_ended(place: Location, number: str, tmp_path: Path, n
 
 @pytest.mark.parametrize("name", HANGING)
 def test_the_limit_ends_all_of_it(place: Location, number: str, tmp_path: Path, name: str) -> None:
-    ended = Said().run(place, scripted(HANGING[name], number, tmp_path), limit=0.3)
+    ended = Said().run(place, scripted(HANGING[name], number, tmp_path), limit=1.0)
     assert living(number) == []
     assert (ended.exit_code > 128, ended.timed_out, ended.interrupted) == (True, True, False)
 
@@ -337,7 +337,7 @@ def test_nothing_outlives_a_killed_kernel(place: Location, number: str, tmp_path
 
 def test_a_stopped_kernel_keeps_no_agent_beyond_its_limit(place: Location, number: str, tmp_path: Path) -> None:
     command = scripted(f"py DAEMON N; kill -STOP $(ps -o ppid= $(ps -o ppid= $PPID)); sleep {number}", number, tmp_path)
-    with kernel(place, command, uuid.uuid4().hex, limit=0.5) as ours:
+    with kernel(place, command, uuid.uuid4().hex, limit=2.0) as ours:
         until(lambda: living(number))
         # The kernel has the command on its own command line.
         until(lambda: living(number) == [ours.pid])

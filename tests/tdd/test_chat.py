@@ -318,7 +318,7 @@ def test_a_server_that_never_sends_an_answer_that_can_be_read(site: Site) -> Non
 
 def test_one_that_hangs(site: Site) -> None:
     with serving(Reply(hangs=True), GOOD) as server:
-        work = model(server, timeout=0.3).work(site.asked())
+        work = model(server, timeout=2.0).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 

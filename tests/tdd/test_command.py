@@ -145,8 +145,8 @@ def test_a_program_that_is_not_there(site: Site, text: str, code: int) -> None:
 
 
 def test_one_that_takes_too_long(site: Site) -> None:
-    work = done(site, "echo begun; sleep 1000", limit=0.3)
-    assert (work.error, work.interrupted) == ("the agent took longer than 0.3 s", False)
+    work = done(site, "echo begun; sleep 1000", limit=1.5)
+    assert (work.error, work.interrupted) == ("the agent took longer than 1.5 s", False)
     assert work.said == "begun\n"
 
 

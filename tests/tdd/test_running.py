@@ -364,9 +364,12 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
 
 def test_one_that_takes_too_long(project: Repo) -> None:
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
-    found = running.run(ground_of(project, timeout=3.0), ())
-    assert (found.exit_code, found.cases, found.interrupted) == (TIMED_OUT, None, False)
-    assert found.output.endswith("[git-agentos: ended after 3 seconds]\n")
+    for seconds in (3, 60):  # a busy machine may take longer to come to the test
+        found = running.run(ground_of(project, timeout=float(seconds)), ())
+        assert (found.exit_code, found.cases, found.interrupted) == (TIMED_OUT, None, False)
+        assert found.output.endswith(f"[git-agentos: ended after {seconds} seconds]\n")
+        if "test_a.py::test_a" in found.output:
+            break
     assert "test_a.py::test_a" in found.output
 
 
