@@ -18,6 +18,7 @@ from git_agentos.errors import GuardError
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
+from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
@@ -241,7 +242,7 @@ class _Judging:
     def _files(self, program: Program) -> None:
         """Take note of what a program does to files."""
         touched = programs_files.touched(program.argv) if program.argv and known(program.argv[0]) else None
-        writes = programs_files.Files(tuple(w for w in program.writes if not w.startswith("/dev/")))
+        writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)))
         for files, loses in ((touched, touched is not None and touched.loses), (writes, bool(writes.paths))):
             if files is None or not (files.paths or files.trees):
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from git_agentos.guard.devices import is_device
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 
@@ -14,7 +15,7 @@ def _writes(reading: Reading, name: str) -> None:
         reading.do("unresolved", name)
     elif reading.facts.in_git_dir(name):
         reading.do("git-dir-write", name)
-    elif name and name != "-" and reading.facts.holds_bytes(name) and not name.startswith("/dev/"):
+    elif name and name != "-" and reading.facts.holds_bytes(name) and not is_device(name):
         reading.do("write-file", name)
         reading.save(ignored=reading.facts.ignored([name]))
 

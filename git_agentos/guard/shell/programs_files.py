@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.devices import is_device
 from git_agentos.guard.shell.programs import base
 from git_agentos.guard.shell.words import UNKNOWN, known
 
@@ -218,13 +219,9 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
 def exists(files: Files, directory: str) -> bool:
     """Whether there is anything to lose: one of the files is there, or it is not known which they are."""
     return any(
-        not known(word) or any(os.path.lexists(path) and not _is_device(path) for path in _named(word, directory))
+        not known(word) or any(os.path.lexists(path) and not is_device(path) for path in _named(word, directory))
         for word in (*files.paths, *files.trees)
     )
-
-
-def _is_device(path: str) -> bool:
-    return path.startswith(("/dev/", "/proc/"))
 
 
 def _named(word: str, directory: str) -> list[str]:
