@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.disk import mounted
 from tests.support.env import seal
+from tests.support.exhaustive import sample
 from tests.support.repo import Repo, fill
 
 # Sealed when this file is imported, before any test module is: nothing at all may run with the developer's environment.
@@ -20,6 +21,10 @@ seal(_HOME)
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sample(config, items)
 
 
 @pytest.fixture(autouse=True)

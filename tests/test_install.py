@@ -252,31 +252,6 @@ def test_a_first_install_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert tree(person.home) == [".local"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("wheels")
-def test_what_cannot_be_had_for_tdd_leaves_the_rest(tmp_path: Path) -> None:
-    source = copy(tmp_path / "source")
-    wanted = (source / "pyproject.toml").read_text()
-    assert wanted.count('\n    "langgraph>=') > 1
-    (source / "pyproject.toml").write_text(re.sub(r'"langgraph>=[0-9.]+"', '"langgraph>=9999"', wanted))
-    person = newcomer(tmp_path)
-    result = person.install(source=source)
-    assert result.returncode == 0, wrong(result)
-    assert "git agentos tdd cannot be used here" in result.stdout
-    assert "Shell text cannot be judged" not in result.stdout
-    command = person.home / ".local/bin/git-agentos"
-    assert person.run(command, "guard", "check", "--shell", "git status").returncode == 0
-    refused = person.run(command, "tdd", "graph")
-    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), wrong(refused)
-    advised = result.stdout.partition("git agentos tdd cannot be used here")[2].split("\n")[1]
-    named = {
-        line.split('"')[1].partition(">")[0]
-        for line in wanted.partition("\ntdd = [")[2].split("]")[0].split("\n")
-        if '"' in line
-    }
-    assert set(advised.partition(" pip install ")[2].split()) == named
-
-
 # ------------------------------------------------------------------------------------ a life in the default place
 
 
@@ -310,10 +285,11 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     with (share / "git-agentos/manifest").open("a") as manifest:
         manifest.write(f"file {outdated}\n")
     (share / "git-agentos/venv-20200101T000000Z-4194305").mkdir()
-    second = person.install(PATH=f"{mine.parent}:{person.path}")
+    second = person.install(source=unobtainable(tmp_path / "unobtainable"), PATH=f"{mine.parent}:{person.path}")
     assert second.returncode == 0, wrong(second)
     assert "Updated git-agentos" in second.stdout
     assert "PATH" not in second.stdout
+    assert_all_but_tdd(person, command, second.stdout)
     assert unstamped(tree(person.home)) == unstamped(installed)
     assert_still_guarded(person, guarded)
 
@@ -329,6 +305,31 @@ def test_install_update_failed_update_uninstall(tmp_path: Path) -> None:
     assert removed.returncode == 0, wrong(removed)
     assert tree(person.home) == before
     assert mine.read_text() == "mine"
+
+
+def unobtainable(folder: Path) -> Path:
+    """The sources, with a library for `tdd` that nobody has."""
+    copy(folder)
+    wanted = (folder / "pyproject.toml").read_text()
+    assert wanted.count('\n    "langgraph>=') > 1
+    (folder / "pyproject.toml").write_text(re.sub(r'"langgraph>=[0-9.]+"', '"langgraph>=9999"', wanted))
+    return folder
+
+
+def assert_all_but_tdd(person: Newcomer, command: Path, said: str) -> None:
+    """What cannot be had for `tdd` leaves the rest, and it is told what to do."""
+    assert "git agentos tdd cannot be used here" in said
+    assert "Shell text cannot be judged" not in said
+    assert person.run(command, "guard", "check", "--shell", "git status").returncode == 0
+    refused = person.run(command, "tdd", "graph")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), wrong(refused)
+    advised = said.partition("git agentos tdd cannot be used here")[2].split("\n")[1]
+    named = {
+        line.split('"')[1].partition(">")[0]
+        for line in (PROJECT / "pyproject.toml").read_text().partition("\ntdd = [")[2].split("]")[0].split("\n")
+        if '"' in line
+    }
+    assert set(advised.partition(" pip install ")[2].split()) == named
 
 
 def guarded_worktree(person: Newcomer, folder: Path, command: Path) -> Path:

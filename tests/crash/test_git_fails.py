@@ -77,6 +77,7 @@ def _calls(shim: Path) -> int:
     return len(list((shim / "count").iterdir()))
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("does", _WAYS)
 @pytest.mark.parametrize("name", ["restore-into-merge", "restore-nested", "restore-sparse", "undo"])
@@ -108,6 +109,7 @@ def test_change(runner: Runner, repo: Repo, shim: Path, name: str, does: str) ->
         assert_sound(case.repo, what)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("does", _WAYS)
 @pytest.mark.parametrize("name", ["again", "merge-and-nested"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
-from tests.support.exhaustive import is_sampled
 from tests.support.operations import diverge, expect_stop
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
@@ -24,15 +24,14 @@ _USES = (
 USES = pytest.mark.parametrize("words", _USES, ids=" ".join)
 
 
-def uses_of(*specs: str) -> pytest.MarkDecorator:
-    """Parametrize `words` and `spec`: each use with each spec, or samples of the pairs."""
-    pairs = [
-        pytest.param(words, spec, id=f"{' '.join(words)}-{spec}")
-        for row, words in enumerate(_USES)
-        for column, spec in enumerate(specs)
-        if is_sampled(row, column, one_in=3)
-    ]
-    return pytest.mark.parametrize(("words", "spec"), pairs)
+def uses_of(*specs: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Parametrize `words` and `spec`: each use with each spec."""
+
+    def marked(test: Callable[..., None]) -> Callable[..., None]:
+        with_specs = pytest.mark.parametrize("spec", specs)(test)
+        return cast(Callable[..., None], pytest.mark.sampled(one_in=5)(USES(with_specs)))
+
+    return marked
 
 
 @pytest.fixture

@@ -147,6 +147,7 @@ DESTRUCTIVE = [
 ]
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("text", DESTRUCTIVE)
 def test_it_stops_whatever_the_command_runs(dev: Repo, repo: Repo, text: str) -> None:
     (repo.git_dir / "info").mkdir(exist_ok=True)

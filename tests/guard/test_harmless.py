@@ -15,7 +15,6 @@ import pytest
 from tests.guard import field
 from tests.guard.guarded import guarded
 from tests.guard.test_table import ROWS, call
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo
 
 # They want a display, a tool that is not there, or answer a harness.
@@ -39,8 +38,6 @@ _COMMANDS = [
     and row.command.startswith(("git ", "git-"))
     and not any(word in row.command for word in _NOT_HERE)
 ]
-# Every one takes about a minute; these are of every kind, since the table goes by kinds.
-_SOME = sample(_COMMANDS, one_in=8)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +56,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, Path]:
     return dev, copy
 
 
-@pytest.mark.parametrize("command", _SOME)
+@pytest.mark.sampled(one_in=12)
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_it_runs(command: str, kept: tuple[Repo, Path]) -> None:
     dev, copy = kept
     # The records of a worktree name its path: every command begins at the same one.

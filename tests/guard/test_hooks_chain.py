@@ -74,7 +74,7 @@ def test_what_a_hook_is_given_is_what_git_would_give_it(repo: Repo, notes: Path)
         ):
             done = sh(each, text)
             assert done.code == 0, (each.path.name, text, done)
-        told.append(notes.read_text().replace(each.path.name, "HERE"))
+        told.append(notes.read_text().replace(str(each.path.parents[1]), "").replace(each.path.name, "HERE"))
         each.git(
             "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout", "-q", f"agent/{each.path.name}"
         )

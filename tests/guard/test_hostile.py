@@ -165,6 +165,7 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_that_redirects(dev: Repo, repo: Repo, name: str) -> None:
     tmp = repo.scratch / "redirected"

@@ -84,6 +84,7 @@ def test_people_are_not_stopped(repo: Repo) -> None:
         assert git_run(repo.path, *words).returncode == 0
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("where", ["default", "absolute", "relative", "global", "worktree"])
 def test_own_hooks_run_as_before(repo: Repo, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With their arguments, stdin, exit codes and own names, from wherever git takes them."""

@@ -105,6 +105,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("row", RUN, ids=lambda row: f"{row.decision}: {row.command}"[:90])
 def test_nothing_is_lost_that_is_not_saved(row: Row, original: Path, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ WRECKING = {
 }
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("name", WRECKING)
 def test_wrecking_itself(ground: Ground, name: str) -> None:
     command = BUSY + WRECKING[name].replace("REPO", str(ground.repo.path))

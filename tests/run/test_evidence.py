@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,7 @@ def test_one_folder_for_each_run(repo: Repo) -> None:
         evidence.find(location, "b")
     for name in ("b", "a"):
         evidence.make(location, name).event("begun")
+        time.sleep(0.002)  # a moment is written to the millisecond
     assert evidence.ids(location) == ["b", "a"]
     assert evidence.find(location, "a").folder == str(repo.path / ".agentos/runs/a")
     (repo.path / ".agentos/runs/no run of ours").mkdir()

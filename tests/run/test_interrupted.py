@@ -26,7 +26,6 @@ from tests.run.field import (
     wait_for,
     worktree,
 )
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo
 
 # Two attempts; what the first has done is taken back before the second.
@@ -65,7 +64,8 @@ def check_sound(repo: Repo) -> None:
 # -- killed at an event ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("when", "n"), sample(POINTS, one_in=13))
+@pytest.mark.sampled(one_in=13)
+@pytest.mark.parametrize(("when", "n"), POINTS)
 def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     if (when, n) == ("before", 1):  # nothing is on record: the id is free
@@ -100,7 +100,8 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
     assert inside.read("other") == b"of somebody\n"
 
 
-@pytest.mark.parametrize(("when", "n"), sample(POINTS[8:], one_in=15))
+@pytest.mark.sampled(one_in=15)
+@pytest.mark.parametrize(("when", "n"), POINTS[8:])
 def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     context = context_of(repo)
@@ -116,9 +117,8 @@ def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
         check_sound(repo)
 
 
-@pytest.mark.parametrize(
-    ("n", "on_failure"), sample([(n, each) for n in (1, 2, 4, 5, 7) for each in ("keep", "rollback")], one_in=5)
-)
+@pytest.mark.sampled(one_in=5)
+@pytest.mark.parametrize(("n", "on_failure"), [(n, each) for n in (1, 2, 4, 5, 7) for each in ("keep", "rollback")])
 def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
     wanted = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["sleep 0"], on_failure=on_failure)
     interrupted(repo, wanted, "after", n)
@@ -132,7 +132,8 @@ def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
         check_sound(repo)
 
 
-@pytest.mark.parametrize(("when", "n"), sample(FAILS_POINTS, one_in=4))
+@pytest.mark.sampled(one_in=4)
+@pytest.mark.parametrize(("when", "n"), FAILS_POINTS)
 def test_killed_while_a_failed_run_is_taken_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, FAILS, when, n)
     if state(repo).final_checkpoint is None:
@@ -200,12 +201,10 @@ def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
 # -- signals -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("number", "then"),
-    sample(
-        [(signal.SIGINT, "true"), (signal.SIGHUP, "true"), (signal.SIGTERM, "trap '' INT TERM HUP")],
-        one_in=2,
-    ),
+    [(signal.SIGINT, "true"), (signal.SIGHUP, "true"), (signal.SIGTERM, "trap '' INT TERM HUP")],
 )
 def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> None:
     ready = repo.scratch / "ready"

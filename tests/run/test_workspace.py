@@ -27,7 +27,6 @@ from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.run.workspace import WorkspaceService
 from git_agentos.worktree import archive, create, end, intent, place, record, repair, setup, survey
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo, git, remove
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -287,7 +286,8 @@ REPAIRED = ("after the set-up", "after the context is written", "after it is rec
 CASES = [*((when, False) for when in KILLED), *((when, True) for when in REPAIRED)]
 
 
-@pytest.mark.parametrize(("when", "repaired"), sample(CASES, one_in=2))
+@pytest.mark.sampled(one_in=2)
+@pytest.mark.parametrize(("when", "repaired"), CASES)
 def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str, repaired: bool) -> None:
     owner, name, after = KILLED[when]
     _killed_at(repo, owner, name, after=after)

@@ -62,6 +62,7 @@ def test_round_trip(scenario: Scenario, wreck: str, tool: Tool, tmp_path: Path) 
     run_case(tmp_path, scenario, wreck, tool)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_continues_to_the_same_end(operation: Operation, tmp_path: Path) -> None:
     """Finish the restored operation and an untouched twin: the same commits, index, files and branches."""

@@ -6,10 +6,8 @@ A sample is the same in every run, so a failure can be had again; every dimensio
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
 
-T = TypeVar("T")
+import pytest
 
 # The second comes through the sealed environment on its own.
 EXHAUSTIVE = any(os.environ.get(name) == "1" for name in ("AGENTOS_TEST_EXHAUSTIVE", "SOAK_EXHAUSTIVE"))
@@ -21,6 +19,18 @@ def is_sampled(*place: int, one_in: int) -> bool:
     return EXHAUSTIVE or sum(place) % one_in == 0
 
 
-def sample(items: Sequence[T], *, one_in: int) -> Sequence[T]:
-    """Every `one_in`-th item, or all."""
-    return items if EXHAUSTIVE else items[::one_in]
+def sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is no sample of a test with the marker `sampled`. Whoever names a case runs it."""
+    if any("[" in word for word in config.args):
+        return
+    left_out = [item for item in items if not _is_run(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_run(item)]
+
+
+def _is_run(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("sampled")
+    if marker is None or not isinstance(item, pytest.Function):
+        return True
+    return is_sampled(*item.callspec.indices.values(), one_in=marker.kwargs["one_in"])

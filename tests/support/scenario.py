@@ -86,7 +86,7 @@ class Scenarios:
         for place, scenario in enumerate(self.all):
             for number, wreck in enumerate(scenario.wrecks):
                 tool = COMMAND if number == 0 and place % _COMMAND_EVERY == 0 else IN_PROCESS
-                if tool is IN_PROCESS and not is_sampled(place, number, one_in=2):
+                if tool is IN_PROCESS and not is_sampled(place, number, one_in=3):
                     continue
                 yield pytest.param(scenario, wreck, tool, id=f"{scenario.name}-{wreck}")
 

@@ -16,7 +16,6 @@ from git_agentos.tdd import service
 from git_agentos.tdd.service import Order
 from git_agentos.tdd.state import Workflow
 from git_agentos.worktree import create, intent
-from tests.support.exhaustive import sample
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.tdd.field import (
@@ -45,7 +44,6 @@ GREEN = [*RED, "N3", "N4", "N5"]
 
 
 everywhere = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
-sampled_everywhere = pytest.mark.parametrize("database", sample(["sqlite", "postgres"], one_in=2), indirect=True)
 
 
 @pytest.fixture
@@ -85,7 +83,8 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
     done = decide(code, waiting.id, "approve")
     assert (done.state, done.node, done.worktree_path, done.words) == ("merged", None, None, [])
     assert way(done) == [*GREEN, "N6", "N7", "N8"]
-    assert [each["node"][:2] for each in done.history if not each["began_at"] < each["ended_at"]] == []
+    assert [each["node"][:2] for each in done.history if each["began_at"] > each["ended_at"]] == []
+    assert done.history[0]["began_at"] < done.history[0]["ended_at"]
     assert done.merge_commit == code.oid("main")
     assert code.text("rev-parse", "main^1") == base
     assert code.text("diff", "--name-only", base, "main").split() == ["calc/more.py", "tests/test_more.py"]
@@ -107,7 +106,8 @@ def test_to_green_approved_and_merged(code: Repo, tmp_path: Path) -> None:
     assert [each.state for each in service.list_(context_of(code), environment())] == ["merged"]
 
 
-@sampled_everywhere
+@pytest.mark.sampled(one_in=2)
+@everywhere
 def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: Path) -> None:
     before = users_state(code)
     waiting = start(code, script(tmp_path))
@@ -251,7 +251,8 @@ def test_the_audit_sends_it_back(code: Repo, tmp_path: Path) -> None:
     assert waiting.changed_files == ["calc/more.py", "tests/test_more.py"]
 
 
-@sampled_everywhere
+@pytest.mark.sampled(one_in=2)
+@everywhere
 def test_a_test_that_is_touched_is_put_back(code: Repo, tmp_path: Path) -> None:
     weak = {"write": {"calc/more.py": WRONG, "tests/test_more.py": "def test_double():\n    pass\n"}}
     waiting = start(code, script(tmp_path, implement=[weak, GOOD_CODE]))
@@ -396,7 +397,8 @@ def test_without_consent_nothing_is_made(code: Repo, tmp_path: Path) -> None:
     assert branches(code) == ["main", "other"]
 
 
-@sampled_everywhere
+@pytest.mark.sampled(one_in=2)
+@everywhere
 def test_one_workflow_for_an_issue(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     with pytest.raises(TddError, match=f"unfinished workflow, '{waiting.id}'"):
@@ -448,7 +450,8 @@ def test_a_branch_in_the_way_leaves_nothing(code: Repo, tmp_path: Path) -> None:
     assert code.text("worktree", "list").count("\n") == 0
 
 
-@sampled_everywhere
+@pytest.mark.sampled(one_in=2)
+@everywhere
 def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
     """A workflow that was begun in the main checkout is approved from another one."""
     code.git("worktree", "add", "--quiet", str(tmp_path / "other"), "-b", "elsewhere")

@@ -208,6 +208,7 @@ def test_scratch_is_gone(repo: Repo) -> None:
     assert os.listdir(os.path.join(location.state_dir, "tmp")) == []
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_certain_beforehand_is_what_git_says(repo: Repo, seed: int) -> None:
     """Edits at random, by which most pairs are decided without a merge: the answer is git's for every pair."""

@@ -591,6 +591,7 @@ def test_a_worktree_whose_folder_is_gone_keeps_what_git_knew(repo: Repo) -> None
     assert there.read("staged.txt") == b"staged\n"
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("content", [None, "", "garbage\n", "gitdir: /nowhere/.git/worktrees/dev-001\n"])
 def test_a_worktree_whose_git_file_is_damaged_is_saved_all_the_same(repo: Repo, content: str | None) -> None:
     there = make(repo)
@@ -619,6 +620,7 @@ def test_an_interrupted_command_is_told(repo: Repo) -> None:
 # -- states that are not plain -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     "operation", ["merge-half-resolved", "rebase-with-autostash", "cherry-pick-sequence", "am", "bisect"]
 )

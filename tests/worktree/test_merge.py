@@ -579,6 +579,7 @@ OBSTACLES = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=[each.__name__.lstrip("_") for each in OBSTACLES])
 def test_what_is_not_committed_is_never_overwritten(repo: Repo, obstacle: Callable[[Repo], str]) -> None:
     work(repo, "dev-001", {"src/app.py": "merged\n", "fresh/file.txt": "fresh\n", "data.bin": None, "z.txt": "z\n"})
@@ -771,12 +772,12 @@ def _fails_at_the_ref(monkeypatch: pytest.MonkeyPatch) -> None:
     real = locks.commit
     failed: list[bool] = []
 
-    def fails(held: locks.Held, target: str) -> None:
+    def fails(held: locks.Held, target: str, **options: Any) -> None:
         if target.endswith("refs/heads/main") and not failed:
             failed.append(True)
             locks.release(held)
             raise OSError(28, "No space left on device", target)
-        real(held, target)
+        real(held, target, **options)
 
     monkeypatch.setattr(locks, "commit", fails)
 
