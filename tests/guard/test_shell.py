@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -675,6 +676,15 @@ def test_what_deletes_files_is_allowed_and_saved_first(judge: Judge, shared: Rep
     found = judge(text)
     assert (found.decision.decision, found.savable, found.root) == (ALLOW, True, str(shared.path))
     assert found.save is not None
+
+
+def test_files_in_memory_are_files() -> None:
+    """Below `/dev`, but no devices."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        judge = judging(changed(Repo.init(Path(folder) / "repo")))
+        for text in ("rm new.txt", f"echo x > {folder}/repo/notes.txt", f"git diff --output={folder}/repo/notes.txt"):
+            assert judge(text).save is not None, text
+        assert judge("echo x > /dev/null; git diff --output=/dev/null").save is None
 
 
 @pytest.mark.parametrize("text", ["ls", "echo x", "cat notes.txt", "echo x > fresh.txt", "ls 2>/dev/null", "touch x"])
