@@ -23,14 +23,27 @@ def sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is no sample of a test with the marker `sampled`. Whoever names a case runs it."""
     if any("[" in word for word in config.args):
         return
-    left_out = [item for item in items if not _is_run(item)]
+    known: dict[tuple[str, int], list[str]] = {}
+    run: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (run if _is_run(item, known) else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_run(item)]
+        items[:] = run
 
 
-def _is_run(item: pytest.Item) -> bool:
+def _is_run(item: pytest.Item, known: dict[tuple[str, int], list[str]]) -> bool:
+    """`known` has, of each table, the rows, columns and so on that were met so far, by their ids."""
     marker = item.get_closest_marker("sampled")
     if marker is None or not isinstance(item, pytest.Function):
         return True
-    return is_sampled(*item.callspec.indices.values(), one_in=marker.kwargs["one_in"])
+    place = []
+    for dimension, id_ in enumerate(
+        item.callspec._idlist
+    ):  # one for each `parametrize`; nothing public tells them apart
+        met = known.setdefault((item.nodeid.partition("[")[0], dimension), [])
+        if id_ not in met:
+            met.append(id_)
+        place.append(met.index(id_))
+    return is_sampled(*place, one_in=marker.kwargs["one_in"])
