@@ -152,14 +152,18 @@ class ObjectWriter:
         For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
         """
         self.flush()
-        pack = _Pack(os.path.join(self._dir, "pack"))
-        try:
-            for oid, (kind, data) in {**self._found, **self._flushed}.items():
-                pack.add(kind, oid, data)
-            self._keeps.append(pack.finish())
-        except BaseException:
-            pack.abandon()
-            raise
+        for attempt in range(_ATTEMPTS):
+            pack = _Pack(os.path.join(self._dir, "pack"))
+            try:
+                for oid, (kind, data) in {**self._found, **self._flushed}.items():
+                    pack.add(kind, oid, data)
+                self._keeps.append(pack.finish())
+                return
+            except BaseException as error:
+                pack.abandon()
+                # Such a prune removes unfinished packs too, ours among them: once, when it comes to them.
+                if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS - 1:
+                    raise
 
     def assure(self) -> None:
         """Write again what a concurrent prune has taken: until a ref pointed at it, it could.
@@ -319,6 +323,7 @@ class _Pack:
         self._file.close()
         base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
         index = self._path.replace("tmp_pack_", "tmp_idx_")
+        keep = -1
         try:
             with open(index, "xb") as file:
                 file.write(self._index(digest.digest()))
@@ -333,6 +338,10 @@ class _Pack:
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(index)
+            if keep >= 0:
+                with contextlib.suppress(OSError):
+                    os.unlink(base + ".keep")
+                os.close(keep)
             raise
         folder = os.open(self._folder, os.O_RDONLY)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -46,3 +47,33 @@ def test_a_ref_never_points_at_what_a_running_gc_took(repo: Repo, monkeypatch: p
     repo.git("fsck", "--strict", "--no-dangling")
     assert repo.git("show", f"{made.id}^3:untracked.txt") == b"untracked\n"
     assert not list((repo.git_dir / "objects/pack").glob("*.keep"))
+
+
+@pytest.mark.parametrize("taken", ["tmp_pack_", "tmp_idx_"])
+def test_a_prune_that_takes_an_unfinished_pack_is_no_failure(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """A prune that strikes while what shelters from it is written: `tmp_…` is removed too."""
+    repo.write("untracked.txt", "untracked\n")
+    rename = os.rename
+    struck: list[str] = []
+
+    def pruned_then_renamed(source: str, target: str) -> None:
+        if taken in str(source) and not struck:
+            struck.append(source)
+            repo.git("prune", "--expire=now")
+        rename(source, target)
+
+    pretended = subprocess.Popen([sys.executable, "-c", "input()", "--prune=now"], stdin=subprocess.PIPE)
+    try:
+        (repo.git_dir / "gc.pid").write_text(f"{pretended.pid} host")
+        monkeypatch.setattr(os, "rename", pruned_then_renamed)
+        monkeypatch.setattr("git_agentos.git.prune._PATIENCE", 0.1)
+        made = open_workspace(repo.path).checkpoint("while gc runs")
+    finally:
+        pretended.communicate(b"\n")
+    assert len(struck) == 1
+    repo.git("fsck", "--strict", "--no-dangling")
+    assert repo.git("show", f"{made.id}^3:untracked.txt") == b"untracked\n"
+    assert not list((repo.git_dir / "objects/pack").glob("*.keep"))
+    assert not list((repo.git_dir / "objects").glob("**/tmp_*"))
