@@ -97,14 +97,15 @@ def meanwhile(*jobs: Callable[[int], None]) -> Iterator[list[BaseException]]:
 
 def insist(where: Path, *args: str) -> None:
     """Run git; once more where its own gc took a folder from under it (git retries nothing), or where it met an object
-    that was missing when it was read and there when it was looked for: a `gc --prune=now` that begins in the moment
+    that was missing just then: a `gc --prune=now` that begins in the moment
     between our last look for one and the rename of a ref takes objects that are written again at once. What is really
     damaged is so the next time, too."""
     for _ in range(4):
         done = git_run(where, *args)
         if done.returncode == 0:
             return
-        if not any(each in done.stderr for each in (b"unable to create temporary file", b"is corrupt\n")):
+        passing = (b"unable to create temporary file", b"is corrupt\n", b"error: Could not read ")
+        if not any(each in done.stderr for each in passing):
             break
     raise AssertionError(f"git {' '.join(args)}: {done.stderr.decode(errors='replace')}")
 
