@@ -75,8 +75,11 @@ def append(
     location = repository.location
     name = PREFIX + timeline
 
-    def shelter() -> None:
-        # A ref must not point at what is being deleted, not even until `assure`: another gc would fail on it.
+    def whole() -> None:
+        # A ref must not point at what has been deleted or is about to be, not even until the `assure` below: other git
+        # commands would fail on it. A gc may have come and gone since the objects were written, or be at work.
+        if not prune.at_once(location):
+            writer.assure()
         if prune.at_once(location):
             writer.shelter()
 
@@ -89,7 +92,7 @@ def append(
             new = make(previous)
             writer.flush()
             try:
-                refs.update(location, name, new, old, ready=shelter)
+                refs.update(location, name, new, old, ready=whole)
             except refs.RefMoved:
                 continue
             writer.assure()

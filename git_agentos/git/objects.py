@@ -13,11 +13,13 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
+from typing import BinaryIO
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
 _BUFFER_BYTES = 16 << 20
@@ -152,18 +154,16 @@ class ObjectWriter:
         For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
         """
         self.flush()
-        for attempt in range(_ATTEMPTS):
-            pack = _Pack(os.path.join(self._dir, "pack"))
-            try:
-                for oid, (kind, data) in {**self._found, **self._flushed}.items():
-                    pack.add(kind, oid, data)
-                self._keeps.append(pack.finish())
-                return
-            except BaseException as error:
-                pack.abandon()
-                # Such a prune removes unfinished packs too, ours among them: once, when it comes to them.
-                if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS - 1:
-                    raise
+        self.assure()
+        relied = {oid: found for oid in self._relied if (found := _read_loose(self._dir, oid)) is not None}
+        pack = _Pack(os.path.join(self._dir, "pack"))
+        try:
+            for oid, (kind, data) in {**relied, **self._found, **self._flushed}.items():
+                pack.add(kind, oid, data)
+            self._keeps.append(pack.finish())
+        except BaseException:
+            pack.abandon()
+            raise
 
     def assure(self) -> None:
         """Write again what a concurrent prune has taken: until a ref pointed at it, it could.
@@ -180,6 +180,16 @@ class ObjectWriter:
                 again()
         if self._pending or self._pack is not None:
             self.flush()
+
+
+def _read_loose(objects_dir: str, oid: str) -> tuple[str, bytes] | None:
+    """Kind and content of a loose object; None where there is none."""
+    try:
+        with open(os.path.join(objects_dir, oid[:2], oid[2:]), "rb") as file:
+            header, _, data = zlib.decompress(file.read()).partition(b"\0")
+    except FileNotFoundError:
+        return None
+    return header.split(b" ")[0].decode(), data
 
 
 def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> None:
@@ -320,35 +330,67 @@ class _Pack:
         self._file.flush()
         os.fchmod(self._file.fileno(), 0o444)
         os.fsync(self._file.fileno())
-        self._file.close()
         base = os.path.join(self._folder, f"pack-{digest.hexdigest()}")
-        index = self._path.replace("tmp_pack_", "tmp_idx_")
+        index = self._index(digest.digest())
         keep = -1
         try:
-            with open(index, "xb") as file:
-                file.write(self._index(digest.digest()))
-                file.flush()
-                os.fchmod(file.fileno(), 0o444)
-                os.fsync(file.fileno())
+            ready = self._write("tmp_idx_", lambda file: file.write(index))
             keep = os.open(base + ".keep", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(keep, fcntl.LOCK_SH)
             os.write(keep, KEEP_MARK)
-            os.rename(self._path, base + ".pack")
-            os.rename(index, base + ".idx")
+            self._place(base + ".pack", self._path, "tmp_pack_", self._copy)
+            self._place(base + ".idx", ready, "tmp_idx_", lambda file: file.write(index))
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(index)
+            self.abandon()
             if keep >= 0:
                 with contextlib.suppress(OSError):
                     os.unlink(base + ".keep")
                 os.close(keep)
             raise
+        self._file.close()
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
         return base + ".keep", keep
+
+    def _place(self, target: str, ready: str, prefix: str, write: Callable[[BinaryIO], object]) -> None:
+        """Give what is `ready` under another name its own.
+
+        A prune without a grace removes unfinished packs and indexes, ours among them: once, when it comes to them. Then
+        `write` writes it again.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                os.rename(ready, target)
+                return
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(ready)
+                if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS - 1:
+                    raise
+            ready = self._write(prefix, write)
+
+    def _write(self, prefix: str, write: Callable[[BinaryIO], object]) -> str:
+        """An unfinished file in the packs' folder; its path."""
+        path = os.path.join(self._folder, prefix + os.urandom(6).hex())
+        try:
+            with open(path, "xb") as file:
+                write(file)
+                file.flush()
+                os.fchmod(file.fileno(), 0o444)
+                os.fsync(file.fileno())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+        return path
+
+    def _copy(self, into: BinaryIO) -> None:
+        """The pack once more: it is still open here, whatever has become of its name."""
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, into, _CHUNK)
 
     def _index(self, pack_digest: bytes) -> bytes:
         rows = sorted((bytes.fromhex(oid), crc, offset) for oid, (crc, offset) in self._entries.items())
