@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import filecmp
+import functools
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import State
@@ -182,6 +183,19 @@ class Application:
             if path in self._made or path in self._opened or folders.now[path] != folders.wanted(path):
                 self._chmod_folder(path, folders.wanted(path))
 
+    def age(self, paths: Iterable[bytes], second: int) -> None:
+        """Let files be older than `second`, of the clock, by as little as can be: git's rule for racy entries
+        (Documentation/technical/racy-git.txt)."""
+        for path in paths:
+            full = os.path.join(self.root, path)
+            found = os.lstat(full)
+            if found.st_mtime_ns < second * 10**9:
+                continue
+            os.utime(full, ns=(found.st_atime_ns, second * 10**9 - 1), follow_symlinks=False)
+            self._undo.append(functools.partial(_set_times, full, found))
+            if path in self._put_in_place and self._put_in_place[path] == _identity(found):
+                self._put_in_place[path] = _identity(os.lstat(full))
+
     def wrong(self) -> list[bytes]:
         """Paths that are not as the plan left them."""
         found = []
@@ -333,6 +347,10 @@ class Application:
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
     """What a rename leaves as it is, and any write changes."""
     return (stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
+
+
+def _set_times(full: bytes, found: os.stat_result) -> None:
+    os.utime(full, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
 def _remover(full: bytes) -> Callable[[], None]:

@@ -124,6 +124,10 @@ class _Capture:
         tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in in_worktree}
         hidden = {path: self._tracked_entry(path, entries) for path in unseen}
         hidden = {path: entry for path, entry in hidden.items() if entry != expected[path]}
+        # What a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        same_mode = {path for path, entry in hidden.items() if entry is not None and entry[0] == expected[path][0]}
+        for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
+            del hidden[path]
         tracked.update(hidden)
         tracked.update(links)
         for change in scanned.changed:

@@ -169,6 +169,15 @@ class Contents:
         self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
         return result
 
+    def as_checked_out(self, blobs: Mapping[bytes, str]) -> set[bytes]:
+        """Those paths that git converts whose file is what a checkout of the blob gives. (Of a blob that was committed
+        in another form than its attributes ask for, `add` would store another one.)"""
+        converted = self.converted([path for path in blobs if self.is_file(path)])
+        same = converted - self._lossy({path: blobs[path] for path in converted}) if converted else set()
+        for path in same:
+            self.raw.pop(path, None)
+        return same
+
     def converted(self, paths: Sequence[bytes]) -> set[bytes]:
         """Those of `paths` that git converts."""
         return convert.needing_conversion(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)

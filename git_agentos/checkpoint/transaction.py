@@ -278,10 +278,9 @@ class _Transaction:
         os.mkdir(scratch)
         if self.options.paths is None:
             gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
-        index.apply(self.repository, new_index, steps.index, scratch)
-        # `merge --abort` and its like refuse where an unmodified file has stale stat data.
-        index.refresh(self.repository, new_index, self._unmodified(writer, steps))
-        self._verify(application, new_index)
+        index.apply(self.repository, new_index, steps.index, scratch, self.settings.values)
+        differing = self._refresh(self._unmodified(writer, steps), application, new_index, folder)
+        self._verify(application, new_index, differing)
         application.settle()
         gitdir.set_index(self.repository, application, new_index, folder)
         if self.goal.with_operation:
@@ -337,12 +336,29 @@ class _Transaction:
                     "git fsck tells more; nothing was changed",
                 ) from error
 
-    def _unmodified(self, writer: Writer, steps: Plan) -> list[bytes]:
-        """Paths that were written or staged anew and are, in the target, as the index has them: their stat data in the
-        index is stale."""
+    def _refresh(
+        self, unmodified: Mapping[bytes, trees.Entry], application: apply.Application, new_index: str, folder: str
+    ) -> list[bytes]:
+        """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
+
+        (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
+        """
+        index.refresh(self.repository, new_index, unmodified, self.settings.values)
+        differing = index.differences(self.repository, new_index, self.target.index_tree)
+        # What git called unmodified by the stat data alone: `git add` would store something else for these.
+        believed = {path: unmodified[path] for path in differing if path in unmodified}
+        if not believed:
+            return differing
+        application.age(believed, int(os.stat(new_index).st_mtime))
+        index.believe(self.repository, new_index, believed, folder, self.settings.values)
+        return index.differences(self.repository, new_index, self.target.index_tree)
+
+    def _unmodified(self, writer: Writer, steps: Plan) -> dict[bytes, trees.Entry]:
+        """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is
+        stale."""
         apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
-        return [
-            path
+        return {
+            path: entry
             for path in dict.fromkeys([*steps.write, *steps.index.entries])
             if path not in apart
             and paths.covers(self.options.paths, path)
@@ -350,17 +366,15 @@ class _Transaction:
             and entry[0] != trees.GITLINK
             and entry == trees.find(writer, self.target.index_tree, path)
             and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
-        ]
+        }
 
-    def _verify(self, application: apply.Application, new_index: str) -> None:
+    def _verify(self, application: apply.Application, new_index: str, differing: Sequence[bytes]) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
         is gone, and git reads the index as the tree that it shall be."""
         wrong = application.wrong()
         if self.options.paths is None:
             wrong += [
-                path
-                for path in index.differences(self.repository, new_index, self.target.index_tree)
-                if path not in self.target.stages and path not in self.target.intent_to_add
+                path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
             ]
             if index.stages(self.repository, new_index) != self.target.stages:
                 wrong += self.target.stages

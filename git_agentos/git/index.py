@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from git_agentos.git import trees
@@ -39,10 +39,21 @@ def copy(repository: Repository, to: str) -> None:
         shutil.copy2(os.path.join(repository.location.git_dir, "index"), to)
 
 
-def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str) -> None:
+def stat_options(config: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """For a command that writes a worktree's index: the user's own choice of what of the stat data counts.
+
+    An entry as young as the index may be of another content than its file (Documentation/technical/racy-git.txt). Who
+    writes the index marks those that look unmodified, and only then may it become younger. What looks unmodified to the
+    user's git may look modified to one that compares more.
+    """
+    chosen = [(key, config[key.lower()][-1]) for key in ("core.checkStat", "core.trustctime") if key.lower() in config]
+    return tuple(word for key, value in chosen for word in ("-c", f"{key}={value}"))
+
+
+def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str, config: Mapping[str, list[str]]) -> None:
     """Apply an edit to the index file `index`; `scratch` is an empty directory to work in."""
     env = {"GIT_INDEX_FILE": index}
-    plain = ("-c", "core.ignoreStat=false", "update-index", "-z")
+    plain = (*stat_options(config), "-c", "core.ignoreStat=false", "update-index", "-z")
     rows = [b"0 %b\t%b\0" % (_NULL, path) for path in edit.remove]
     for path, (mode, oid) in edit.entries.items():
         rows.append(b"0 %b\t%b\0" % (_NULL, path))
@@ -56,7 +67,7 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str) -> 
         rows.sort(key=lambda row: not row.startswith(b"0 "))
         repository.git(*plain, "--index-info", data=b"".join(rows), env=env)
     if edit.intent_to_add:
-        _intend(repository, edit.intent_to_add, env, scratch)
+        _intend(repository, edit.intent_to_add, env, scratch, config)
     flags = (
         ("--no-assume-unchanged", edit.no_assume_unchanged),
         ("--assume-unchanged", edit.assume_unchanged),
@@ -69,7 +80,13 @@ def apply(repository: Repository, index: str, edit: IndexEdit, scratch: str) -> 
             repository.git(*plain, flag, "--stdin", data=data, env=env)
 
 
-def _intend(repository: Repository, paths: Mapping[bytes, int], env: Mapping[str, str], scratch: str) -> None:
+def _intend(
+    repository: Repository,
+    paths: Mapping[bytes, int],
+    env: Mapping[str, str],
+    scratch: str,
+    config: Mapping[str, list[str]],
+) -> None:
     """`git add -N` in a scratch working tree: no other command sets the flag, and it wants the file to exist."""
     for path, mode in paths.items():
         target = os.path.join(os.fsencode(scratch), path)
@@ -81,7 +98,8 @@ def _intend(repository: Repository, paths: Mapping[bytes, int], env: Mapping[str
                 pass
             os.chmod(target, 0o755 if mode == trees.EXECUTABLE else 0o644)
     repository.git(
-        "-c", "core.fileMode=true", "-c", "core.symlinks=true", "add", "--intent-to-add", "--force", "--sparse",
+        *stat_options(config), "-c", "core.fileMode=true", "-c", "core.symlinks=true",
+        "add", "--intent-to-add", "--force", "--sparse",
         "--pathspec-from-file=-", "--pathspec-file-nul",
         data=b"\0".join(paths) + b"\0",
         env={**env, "GIT_WORK_TREE": scratch},
@@ -89,12 +107,81 @@ def _intend(repository: Repository, paths: Mapping[bytes, int], env: Mapping[str
     )  # fmt: skip
 
 
-def refresh(repository: Repository, index: str, paths: Iterable[bytes]) -> None:
+def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> None:
     """Give these unmodified paths the stat data of their files, so that nobody has to read them again."""
     data = b"".join(path + b"\0" for path in paths)
     if data:
-        args = ("-c", "core.ignoreStat=false", "-c", "core.safecrlf=false", "update-index", "-z", "--stdin")
-        repository.git(*args, data=data, env={"GIT_INDEX_FILE": index})
+        options = (*stat_options(config), "-c", "core.ignoreStat=false", "-c", "core.safecrlf=false")
+        repository.git(*options, "update-index", "-z", "--stdin", data=data, env={"GIT_INDEX_FILE": index})
+
+
+def believe(
+    repository: Repository,
+    index: str,
+    entries: Mapping[bytes, trees.Entry],
+    scratch: str,
+    config: Mapping[str, list[str]],
+) -> None:
+    """Give these entries the stat data of their files, whatever `git add` would store of those: blobs that were
+    committed before an attribute asked for another form, or past a filter. `scratch` is an empty directory.
+
+    Every git command that takes stat data from a file also cleans it. So here git cleans it to the blob that the index
+    has: attributes of the common directory overrule those in the worktree (gitattributes(5)), and git is given a common
+    directory of its own. Most such blobs are the file as it is; for the others a filter prints them.
+
+    Into a file that is not older than the index, by the second, git looks again all the same.
+    """
+    common = os.path.join(scratch, "common")
+    os.makedirs(os.path.join(common, "refs"))
+    os.mkdir(os.path.join(common, "info"))
+    _include_config(repository, os.path.join(common, "config"))
+    env = {"GIT_INDEX_FILE": index, "GIT_COMMON_DIR": common, "GIT_OBJECT_DIRECTORY": repository.objects_dir}
+    options = (*stat_options(config), "-c", "core.ignoreStat=false", "-c", "core.autocrlf=false")
+    left = dict(entries)
+    # git quotes %f itself.
+    for rule, driver in (("!filter", ""), ("filter=agentos-index", "git cat-file blob :0:%f")):
+        with open(os.path.join(common, "info", "attributes"), "w", encoding="ascii") as file:
+            file.write(f"* -text -ident -working-tree-encoding {rule}\n")
+        _set(repository, index, left, options)
+        data = b"".join(path + b"\0" for path in left)
+        if data:
+            filtered = (*options, "-c", f"filter.agentos-index.clean={driver}")
+            repository.git(*filtered, "update-index", "-z", "--stdin", data=data, env=env)
+        found = _entries(repository, index)
+        left = {path: entry for path, entry in left.items() if found.get(path) != entry}
+    _set(repository, index, left, options)
+
+
+def _set(repository: Repository, index: str, entries: Mapping[bytes, trees.Entry], options: Sequence[str]) -> None:
+    """Entries without stat data."""
+    rows = b"".join(b"%o %b\t%b\0" % (mode, oid.encode(), path) for path, (mode, oid) in entries.items())
+    if rows:
+        repository.git(*options, "update-index", "-z", "--index-info", data=rows, env={"GIT_INDEX_FILE": index})
+
+
+def _include_config(repository: Repository, place: str) -> None:
+    """A configuration file that stands for the common directory's."""
+    own = os.path.join(repository.location.common_dir, "config")
+    args = ("config", "--type=bool", "--get", "extensions.worktreeConfig")
+    worktree = repository.git(*args, ok=(0, 1)).strip() == b"true"
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.worktreeConfig", str(worktree).lower()),
+        ("include.path", own),
+    ):
+        repository.git("config", "--file", place, name, value)
+
+
+def _entries(repository: Repository, index: str) -> dict[bytes, trees.Entry]:
+    """The entries of an index without conflicts."""
+    found: dict[bytes, trees.Entry] = {}
+    for record in repository.git("ls-files", "--stage", "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
+        if record:
+            entry, _, path = record.partition(b"\t")
+            mode, oid, stage = entry.split(b" ")
+            if stage == b"0":
+                found[path] = (int(mode, 8), oid.decode())
+    return found
 
 
 def differences(repository: Repository, index: str, tree: str) -> list[bytes]:

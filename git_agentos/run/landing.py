@@ -17,7 +17,7 @@ from git_agentos.checkpoint import format, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import GitCommandError, RunError
-from git_agentos.git import refs, trees
+from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.worktree import merge, place
@@ -157,8 +157,9 @@ def _bring(here: Context, run: WorkspaceContext, ready: _Ready) -> None:
 
 def _index(here: Context, commit: str) -> None:
     """Every entry as the commit has it; what is known of unchanged files is kept."""
-    here.repository.git("read-tree", "--reset", commit)
-    here.repository.git("update-index", "-q", "--refresh", "--ignore-submodules", ok=(0, 1))
+    options = index.stat_options(here.settings.values)
+    here.repository.git(*options, "read-tree", "--reset", commit)
+    here.repository.git(*options, "update-index", "-q", "--refresh", "--ignore-submodules", ok=(0, 1))
 
 
 def _brought_by(context: Context, tip: str, commit: str) -> str | None:

@@ -258,7 +258,10 @@ class _Move:
         index.copy(self.repository, new_index)
         # Only stat data: git takes a file whose times have changed for a changed one.
         self.repository.git(
-            "update-index", "-q", "--refresh", "--ignore-submodules", env={"GIT_INDEX_FILE": new_index}, ok=(0, 1)
+            *index.stat_options(self.here.settings.values),
+            *("update-index", "-q", "--refresh", "--ignore-submodules"),
+            env={"GIT_INDEX_FILE": new_index},
+            ok=(0, 1),
         )
         try:
             ready = refs.prepared(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
@@ -292,7 +295,8 @@ class _Move:
         refs.log(location, "HEAD", self.old, self.new, self.reason, self.who)
 
     def _read_tree(self, new_index: str, *options: str, owner: int | None = None) -> None:
-        args = ["read-tree", "-m", "-u", "--no-recurse-submodules", *options, self.old, self.new]
+        args = [*index.stat_options(self.here.settings.values)]
+        args += ["read-tree", "-m", "-u", "--no-recurse-submodules", *options, self.old, self.new]
         env = self.location.environment({"GIT_INDEX_FILE": new_index})
         child = process.spawn(args, cwd=self.location.root, env=env, stdin=owner)
         status, _, err = process.finish(child)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from git_agentos.checkpoint.goal import Restoration
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN, Rollback
 from git_agentos.workspace import open_workspace
-from tests.support.repo import Repo
-from tests.support.state import State, complete_state, differences
+from tests.support.repo import Repo, git
+from tests.support.state import STATUS, State, complete_state, differences
 
 RUN = "r1"
 SETUP = "mkdir -p cache/empty && echo made >made.txt && chmod 700 cache && ln -s made.txt cache/link"
@@ -38,19 +39,32 @@ class Whole:
         return lines
 
 
-def look(root: Path) -> Whole:
-    """Everything that counts of a worktree."""
+def look(root: Path, *, by_content: bool = False) -> Whole:
+    """Everything that counts of a worktree; `by_content` with the status of a git that looks into every file, where an
+    edit may have escaped it: brought back, that edit is seen."""
     folders = {}
     for folder, inner, _ in os.walk(root):
         below = os.path.relpath(folder, root)
         folders[below] = stat.S_IMODE(os.lstat(folder).st_mode)
         inner[:] = [name for name in inner if name not in (".git", ".agentos")]
     state = complete_state(root)
+    if by_content:
+        state = replace(state, status=_status_by_content(root))
     # Ours does not count, whatever the agent has made of it.
     rows = [
         row for row in state.status.split(b"\0") if not row.startswith(b"? .agentos") and not row.endswith(b" .agentos")
     ]
     return Whole(replace(state, status=b"\0".join(rows)), folders)
+
+
+def _status_by_content(root: Path) -> bytes:
+    own = Path(os.fsdecode(git(root, "rev-parse", "--path-format=absolute", "--git-path", "index").removesuffix(b"\n")))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "index"
+        if own.exists():
+            shutil.copy(own, copy)
+            os.utime(copy, (1, 1))  # no entry is older than the index: git trusts none
+        return git(root, *STATUS, env={"GIT_INDEX_FILE": str(copy)})
 
 
 @dataclass(frozen=True)
@@ -85,8 +99,8 @@ class Ground:
     def undo(self) -> Restoration:
         return open_workspace(str(self.path)).undo()
 
-    def look(self) -> Whole:
-        return look(self.path)
+    def look(self, *, by_content: bool = False) -> Whole:
+        return look(self.path, by_content=by_content)
 
     def fresh(self) -> Whole:
         """What `git worktree add` and the set-up give at the run's base: really made, and looked at."""

@@ -51,9 +51,12 @@ def same_size_and_time(there: Repo) -> None:
     """An edit that git does not see in the worktree's own index and configuration."""
     there.config("core.trustctime", "false")
     path = there.path / "notes.txt"
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    there.git("update-index", "--refresh")
     found = os.stat(path)
     path.write_bytes(b"x" * found.st_size)
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert "notes.txt" not in there.text("status", "--porcelain")
 
 
 def bits(there: Repo) -> None:
@@ -191,6 +194,16 @@ def attributes(there: Repo) -> None:
     there.git("checkout", "--", "readme.txt", "notes.txt")
 
 
+def other_form(there: Repo) -> None:
+    """Unmodified, as git says by the stat data, and `add` would store another blob."""
+    there.write("committed.dos", "one\r\ntwo\r\n")
+    os.utime(there.path / "committed.dos", (1_700_000_000, 1_700_000_000))
+    there.commit("as it is")
+    there.write(".gitattributes", "*.dos text eol=crlf\n")
+    there.commit("attributes")
+    assert there.text("status", "--porcelain") == ""
+
+
 def everything(there: Repo) -> None:
     """`rm -rf *` and `git clean`, and then something else in every place."""
     sh(there, "rm -rf ./* .env .gitignore && mkdir readme.txt && echo x >readme.txt/docs && echo y >docs")
@@ -200,13 +213,15 @@ WRECKS: dict[str, Wreck] = {
     each.__name__: each
     for each in (
         work, same_size_and_time, bits, hidden, links, names, special, nested, conflict, rebasing, detached,
-        branch_gone, rewritten, unborn, settings, sparse, attributes, hidden_attributes, pipes, everything,
+        branch_gone, rewritten, unborn, settings, sparse, attributes, hidden_attributes, pipes, other_form,
+        everything,
     )
 }  # fmt: skip
 # One after the other in the same worktree; each alone where everything is tried.
 TOGETHER = (
     "work names nested", "same_size_and_time bits", "hidden links", "attributes conflict", "rebasing",
     "rewritten detached sparse", "unborn", "hidden_attributes", "branch_gone everything", "settings special", "pipes",
+    "other_form same_size_and_time",
 )  # fmt: skip
 # What `undo` does not put back: it is no state of a worktree, or holds nothing.
 _NOT_UNDONE = ("settings", "special", "pipes")
@@ -217,7 +232,8 @@ def test_back_and_forth(ground: Ground, wrecks: str) -> None:
     """Fresh after a rollback; as it was after an undo; fresh again after another."""
     for wreck in wrecks.split():
         WRECKS[wreck](ground.there)
-    before = ground.look()
+    sly = "same_size_and_time" in wrecks
+    before = ground.look(by_content=sly)
     done = ground.roll_back()
     assert (done.point, done.head, done.branch) == ("pre_run", ground.run.base_sha, ground.run.branch_name)
     assert not done.recreated
@@ -225,7 +241,7 @@ def test_back_and_forth(ground: Ground, wrecks: str) -> None:
     if any(wreck in _NOT_UNDONE for wreck in wrecks.split()):
         return
     ground.undo()
-    assert_like(before, ground.look(), f"{wrecks}, undone")
+    assert_like(before, ground.look(by_content=sly), f"{wrecks}, undone")
     ground.undo()
     ground.assert_fresh(f"{wrecks}, done again")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -176,6 +177,59 @@ def _working_tree_encoding(repo: Repo) -> None:
     repo.write("latin.l1", "zwölf\n".encode("latin-1"))
     repo.add("latin.l1")
     repo.write("latin.l1", "dreißig\n".encode("latin-1"))
+
+
+def _rested(repo: Repo, name: str, content: str | bytes) -> None:
+    """A file that is older than any index: git looks at its stat data alone."""
+    repo.write(name, content)
+    os.utime(repo.path / name, (1_700_000_000, 1_700_000_000))
+
+
+@SCENARIOS.add()
+def _committed_in_another_form(repo: Repo) -> None:
+    """Unmodified for as long as nobody touches them: for each of these `add` would store another blob."""
+    repo.config("filter.rot.clean", _ROT13)
+    repo.config("filter.rot.smudge", "cat")
+    for n, name in enumerate(("a.dos", "box/it's $HOME.dos", "staged.dos", "changed.dos", "0:x.dos", "odd\nname.dos")):
+        _rested(repo, name, f"one\r\n{n}\r\n")
+    _rested(repo, "raw.rot", "no pointer\n")
+    repo.commit("as they are")
+    repo.write(".gitattributes", "*.dos text eol=crlf\n*.rot filter=rot\n")
+    repo.commit("attributes")
+    assert repo.text("status", "--porcelain") == ""
+    repo.append("changed.dos", "three\r\n")
+    repo.append("staged.dos", "three\r\n")
+    repo.add("staged.dos")
+
+
+@SCENARIOS.add(wrecks=("work-elsewhere", "remove-everything"))
+def _checked_out_in_another_form(repo: Repo) -> None:
+    """The same, where the file is not the blob's bytes either."""
+    _rested(repo, "mixed.dos", "one\r\ntwo\n")
+    _rested(repo, "quo'te.dos", "one\ntwo\r\n")
+    _rested(repo, "id.c", "/* $Id: by hand $ */\n")
+    _rested(repo, "zzz.slow", "slow\n")
+    repo.commit("as they are")
+    repo.write(".gitattributes", "*.dos text eol=crlf\n*.c ident\n*.slow filter=slow\n")
+    repo.commit("attributes")
+    repo.config("filter.slow.smudge", "sleep 1.1; cat")  # so that the index is younger than the other files
+    for name in ("mixed.dos", "quo'te.dos", "id.c", "zzz.slow"):
+        repo.remove(name)
+    repo.git("checkout", "-q", "--", "mixed.dos", "quo'te.dos", "id.c", "zzz.slow")
+    repo.config("filter.slow.smudge", "cat")
+    assert repo.read("mixed.dos") == b"one\r\ntwo\r\n"
+    assert repo.text("status", "--porcelain") == ""
+
+
+@SCENARIOS.add()
+def _unmodified_under_rules_of_then(repo: Repo) -> None:
+    """What git calls unmodified, and neither a checkout would give any more nor `add` would store."""
+    repo.write(".gitattributes", "*.dos text eol=crlf\n")
+    _rested(repo, "dos.dos", "one\r\ntwo\r\n")
+    _rested(repo, "other.dos", "three\r\nfour\r\n")
+    repo.commit("dos")
+    repo.write(".gitattributes", "*.dos -text\n")
+    assert repo.text("status", "--porcelain", "dos.dos", "other.dos") == ""
 
 
 @SCENARIOS.cases()

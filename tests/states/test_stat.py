@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.dirty import racily_changed, status
 from tests.support.repo import Repo
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, assert_unchanged, complete_state
-from tests.support.tool import COMMAND, IN_PROCESS, Tool, run
+from tests.support.tool import COMMAND, IN_PROCESS, Tool, run, run_ok
 
 SCENARIOS = Scenarios()
 
@@ -188,6 +189,18 @@ def test_same_size_edits_after_a_restore_are_seen(repo: Repo) -> None:
     assert repo.read("readme.txt") == b"one\n"
     IN_PROCESS.restore(repo.path, second["id"])
     assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+@pytest.mark.parametrize("check", ["default", "minimal"])
+def test_an_edit_that_only_its_content_tells_stays_seen_when_the_index_is_written(repo: Repo, check: str) -> None:
+    racily_changed(repo, "notes.txt", check)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write("readme.txt", "changed\n")
+    run_ok(repo.path, "restore", taken["id"], "readme.txt")
+    assert status(repo) == b"MM notes.txt\0"
+    repo.remove("readme.txt")
+    run_ok(repo.path, "restore", taken["id"])
+    assert status(repo) == b"MM notes.txt\0"
 
 
 def test_many_quick_same_size_edits_each_in_its_checkpoint(repo: Repo) -> None:

@@ -51,6 +51,7 @@ _DEBUG_LINES = re.compile(
     rb"  ctime: \d+:\d+\n  mtime: \d+:\d+\n  dev: \d+\tino: \d+\n  uid: \d+\tgid: \d+\n"
     rb"  size: \d+\tflags: ([0-9a-f]+)\n"
 )
+STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
 _WHOLE = 64 * 1024
 _MAX_LINES = 40
 
@@ -318,7 +319,7 @@ def _refs(root: Path) -> dict[str, str]:
 
 
 def _status(root: Path) -> bytes:
-    return git(root, "--no-optional-locks", "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
+    return git(root, *STATUS)
 
 
 def _git_dir_files(git_dir: Path, common_dir: Path) -> Iterator[tuple[str, bytes]]:

@@ -18,6 +18,7 @@ from git_agentos.worktree import advance, intent
 from git_agentos.worktree import merge as merging
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
+from tests.support.dirty import racily_changed, status
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
 from tests.support.state import assert_same, assert_unchanged, complete_state
@@ -103,6 +104,15 @@ def test_the_checked_out_branch_comes_along_and_local_changes_stay(repo: Repo) -
     assert list((repo.git_dir / "agentos" / "worktrees").glob("*")) == []
     repo.git("reset", "-q", "--keep", old)
     assert repo.read("src/lib/util.py") == "".join(LINES).encode()
+
+
+@pytest.mark.parametrize("check", ["default", "minimal"])
+def test_a_local_change_that_only_its_content_tells_stays_seen(repo: Repo, check: str) -> None:
+    work(repo, "dev-001", {"new/file.txt": "new\n"})
+    racily_changed(repo, "notes.txt", check)
+    _merge(repo, "dev-001")
+    assert repo.read("new/file.txt") == b"new\n"
+    assert status(repo) == b"MM notes.txt\0"
 
 
 def test_the_state_before_is_saved(repo: Repo) -> None:

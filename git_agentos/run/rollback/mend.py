@@ -362,7 +362,8 @@ class _Mending:
             shutil.copyfile(self.found.pristine.copy, path)
             with contextlib.suppress(GitCommandError):
                 process.run(["ls-files", "--unmerged", "-z"], cwd=self.location.root, env=env)
-                os.utime(path, (0, 0))  # every entry may be younger than this file: none is taken on trust
+                # No entry is older than this file: git takes none on trust. (Where it is of second 0, every one.)
+                os.utime(path, (1, 1))
                 return
             os.unlink(path)
             self.found.pristine = None
