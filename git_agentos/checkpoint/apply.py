@@ -350,7 +350,8 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _set_times(full: bytes, found: os.stat_result) -> None:
-    os.utime(full, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.utime(full, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
 def _remover(full: bytes) -> Callable[[], None]:

@@ -125,11 +125,11 @@ class _Transaction:
 
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
         """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
-        and paths that it will create."""
+        permission bits of files for which the target has some, and paths that it will create."""
         seen = {*now.unstaged, *now.untracked, *now.raw}
         going = {
             path: entry
-            for path in (*found.write, *found.remove)
+            for path in (*found.write, *found.remove, *self.target.permissions)
             if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
         }
         raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})

@@ -133,7 +133,9 @@ def smudge(
             b"0 %b\t%b\0%o %b\t%b\0" % (b"0" * 40, path, mode, oid.encode(), path)
             for path, (mode, oid) in files.items()
         )
-        repository.git("update-index", "-z", "--index-info", data=rows, env=env, cwd=root)
+        # A split index would leave its shared part in the git directory.
+        args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")
+        repository.git(*args, data=rows, env=env, cwd=root)
         names = b"\0".join(files) + b"\0"
         repository.git("checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/", data=names, env=env, cwd=root)
     finally:

@@ -123,7 +123,7 @@ def believe(
     config: Mapping[str, list[str]],
 ) -> None:
     """Give these entries the stat data of their files, whatever `git add` would store of those: blobs that were
-    committed before an attribute asked for another form, or past a filter. `scratch` is an empty directory.
+    committed before an attribute asked for another form, or past a filter. `scratch` is a directory to work in.
 
     Every git command that takes stat data from a file also cleans it. So here git cleans it to the blob that the index
     has: attributes of the common directory overrule those in the worktree (gitattributes(5)), and git is given a common

@@ -49,6 +49,7 @@ CONTENTS = {
     "bb": b"bb\n",
     "no newline": b"no newline",
     "mixed line ends": b"\r\nmixed\n",
+    "dos": b"one\r\ntwo\r\n",
     "every byte": bytes(range(256)),
     "script": b"#!/bin/sh\n",
     "resolved": b"one\ntwo, resolved\nthree\n",
@@ -65,6 +66,15 @@ IGNORES = (
     b"/a\n/added\n",
     b"file\n",
     b"build/*\n/link\n",
+)
+ATTRIBUTES = (
+    b"",
+    b"* text=auto\n",
+    b"* text eol=crlf\n",
+    b"* text=auto eol=crlf\n",
+    b"* -text\n",
+    b"file text eol=crlf\nd/* text eol=lf\n",
+    b"run.sh eol=crlf\n*.log text\n",
 )
 FLAGS = ("--assume-unchanged", "--no-assume-unchanged", "--skip-worktree", "--no-skip-worktree")
 
@@ -103,6 +113,19 @@ class Write:
     def do(self, repo: Repo, templates: Path) -> None:
         _make_room(repo, self.path)
         repo.write(self.path, CONTENTS[self.content], self.mode)
+
+
+@dataclass(frozen=True)
+class Rested:
+    """A file that is older than any index: git looks at its stat data alone."""
+
+    path: bytes
+    content: str
+
+    def do(self, repo: Repo, templates: Path) -> None:
+        Write(self.path, self.content).do(repo, templates)
+        os.utime(repo.at(self.path), (1_700_000_000, 1_700_000_000))
+        repo.try_git("--literal-pathspecs", "add", "-f", "--", self.path)
 
 
 @dataclass(frozen=True)
@@ -174,12 +197,13 @@ class Mkdir:
 
 
 @dataclass(frozen=True)
-class Ignore:
+class Rules:
     folder: bytes
     rules: bytes
+    name: bytes = b".gitignore"
 
     def do(self, repo: Repo, templates: Path) -> None:
-        path = os.path.join(self.folder, b".gitignore")
+        path = os.path.join(self.folder, self.name)
         _make_room(repo, path)
         if self.rules:
             repo.write(path, self.rules)
@@ -268,7 +292,7 @@ _files = st.one_of(
     st.builds(Remove, paths),
     st.builds(Rename, paths, paths),
     st.builds(Mkdir, paths),
-    st.builds(Ignore, st.sampled_from((b"", b"", b"d", b"build")), st.sampled_from(IGNORES)),
+    st.builds(Rules, st.sampled_from((b"", b"", b"d", b"build")), st.sampled_from(IGNORES)),
     st.builds(Nest, st.booleans()),
 )
 _staging = st.one_of(
@@ -300,6 +324,14 @@ _operations = st.one_of(
     _git("revert", "--no-edit", st.sampled_from(("HEAD", "HEAD~1", "main~1"))),
     _git("bisect", "start", "HEAD", "HEAD~2"),
     _git("checkout", st.sampled_from(("--ours", "--theirs")), "--", paths),
+)
+attributes: st.SearchStrategy[Edit] = st.one_of(
+    st.builds(Rules, st.sampled_from((b"", b"", b"d")), st.sampled_from(ATTRIBUTES), st.just(b".gitattributes")),
+    st.builds(Write, paths, st.sampled_from(("dos", "mixed line ends", "aa"))),
+    st.builds(Rested, paths, st.sampled_from(("dos", "mixed line ends", "aa"))),
+    _git("add", "--renormalize", "."),
+    _git("commit", "-q", "-a", "-m", "all of it"),
+    _git("add", "-A"),
 )
 edits: st.SearchStrategy[Edit] = st.one_of(_files, _files, _files, _staging, _staging, _history, _operations)
 wrecks: st.SearchStrategy[Edit] = st.one_of(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.law import expect
-from tests.law.edits import NAMES, Edit, edits, wrecks
+from tests.law.edits import NAMES, Edit, attributes, edits, wrecks
 from tests.law.expect import Seen
 from tests.law.start import NAMES as STARTS
 from tests.law.start import begin
@@ -39,6 +39,7 @@ class Law(RuleBasedStateMachine):
 
     templates: ClassVar[Path]
     folder: ClassVar[Path]
+    converts: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +48,9 @@ class Law(RuleBasedStateMachine):
         self.before_last: Seen | None = None  # what `undo` goes back to
         self.touched = False  # since the last restore or undo
         self.broken = False  # a step failed: the end is not checked as well
+
+    def look(self, *, strict: bool = False) -> Seen:
+        return expect.look(self.repo, strict=strict, converts=self.converts)
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -79,9 +83,9 @@ class Law(RuleBasedStateMachine):
     @rule()
     def checkpoint(self) -> None:
         with self.step():
-            before = expect.look(self.repo, strict=True)
+            before = self.look(strict=True)
             done = IN_PROCESS.checkpoint(self.repo.path, f"number {len(self.saved)}")
-            after = expect.look(self.repo, strict=True)
+            after = self.look(strict=True)
             assert_unchanged(before.state, after.state, "the checkpoint changed something")
             assert done["skipped"] == [], done["skipped"]
             self.saved.append(Saved(done["id"], before))
@@ -91,7 +95,7 @@ class Law(RuleBasedStateMachine):
     def restore(self, data: st.DataObject) -> None:
         with self.step():
             saved = self._choose(data)
-            before = expect.look(self.repo)
+            before = self.look()
             now = self._restore(saved, before)
             expect.restored(saved.seen, before, now, "restore did not bring the state back")
 
@@ -100,7 +104,7 @@ class Law(RuleBasedStateMachine):
     def restore_in_place(self, data: st.DataObject) -> None:
         with self.step():
             saved = self._choose(data)
-            before = expect.look(self.repo)
+            before = self.look()
             now = self._restore(saved, before, no_branch=True)
             expect.restored_in_place(saved.seen, before, now, "restore --no-branch")
 
@@ -109,7 +113,7 @@ class Law(RuleBasedStateMachine):
     def restore_keeping_new(self, data: st.DataObject) -> None:
         with self.step():
             saved = self._choose(data)
-            before = expect.look(self.repo)
+            before = self.look()
             now = self._restore(saved, before, keep_new=True)
             expect.restored_keeping_new(saved.seen, before, now, "restore --keep-new")
 
@@ -118,7 +122,7 @@ class Law(RuleBasedStateMachine):
     def restore_path(self, data: st.DataObject, path: bytes) -> None:
         with self.step():
             saved = self._choose(data)
-            before = expect.look(self.repo)
+            before = self.look()
             known = [*saved.seen.state.files, *(entry.path for entry in saved.seen.state.index)]
             if any(other == path or other.startswith(path + b"/") for other in known):
                 now = self._restore(saved, before, path)
@@ -130,13 +134,13 @@ class Law(RuleBasedStateMachine):
         with self.step():
             wanted = self.before_last
             assert wanted is not None
-            before = expect.look(self.repo)
+            before = self.look()
             branch = wanted.state.head.branch
             there = before.state.refs.get(branch, "") if branch is not None else ""
             exact, self.touched = not self.touched, False
             self.before_last = before
             done = IN_PROCESS.undo(self.repo.path)
-            now = expect.look(self.repo)
+            now = self.look()
             self.saved.append(Saved(done["saved"], before))
             on_branch = branch is None or there.split(" ")[0] in ("", wanted.state.head.oid)
             expect.undone(wanted, before, now, "undo did not go back", on_branch=on_branch, exact=exact)
@@ -156,9 +160,9 @@ class Law(RuleBasedStateMachine):
         every = {saved.id: saved for saved in self.saved}
         some = list(every.values())[:: max(1, len(every) // _AT_THE_END)]
         for saved in some:
-            before = expect.look(self.repo)
+            before = self.look()
             IN_PROCESS.restore(self.repo.path, saved.id)
-            expect.restored(saved.seen, before, expect.look(self.repo), f"checkpoint {saved.id[:8]} at the end")
+            expect.restored(saved.seen, before, self.look(), f"checkpoint {saved.id[:8]} at the end")
 
     def _choose(self, data: st.DataObject) -> Saved:
         """Mostly one of the newest: index 0 is the newest, to which Hypothesis shrinks."""
@@ -171,8 +175,21 @@ class Law(RuleBasedStateMachine):
         """Restore, and check what holds for every kind of restore; the state now."""
         names = [os.fsdecode(path) for path in paths]
         done = IN_PROCESS.restore(self.repo.path, saved.id, names, no_branch=no_branch, keep_new=keep_new)
-        now = expect.look(self.repo)
+        now = self.look()
         self.before_last, self.touched = before, False
         self.saved.append(Saved(done["saved"], before))
         expect.refs_kept(before.state, now.state, "restore moved a ref")
         return now
+
+
+class LawOfLineEnds(Law):
+    """The same where `.gitattributes` come and go, and files with the line ends that they ask for, or with others."""
+
+    converts = True
+
+    @rule(several=st.lists(st.one_of(attributes, attributes, edits), min_size=1, max_size=4))
+    def convert(self, several: list[Edit]) -> None:
+        with self.step():
+            for edit in several:
+                edit.do(self.repo, self.templates)
+            self.touched = True

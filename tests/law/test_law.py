@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.law.machine import Law
+from tests.law.machine import Law, LawOfLineEnds
 from tests.law.start import templates
 
 pytestmark = pytest.mark.law
@@ -44,8 +44,16 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("shard", range(_SHARDS))
 def test_the_law(shard: int, made_once: Path, tmp_path: Path) -> None:
     """Whatever happens: see the package's docstring."""
+    _hold(Law, shard, made_once, tmp_path)
 
-    class Shard(Law):
+
+@pytest.mark.parametrize("shard", range(_SHARDS))
+def test_the_law_where_line_ends_are_converted(shard: int, made_once: Path, tmp_path: Path) -> None:
+    _hold(LawOfLineEnds, shard, made_once, tmp_path)
+
+
+def _hold(law: type[Law], shard: int, made_once: Path, tmp_path: Path) -> None:
+    class Shard(law):  # type: ignore[misc, valid-type]  # a class is made of whichever it is
         templates = made_once
         folder = tmp_path
 

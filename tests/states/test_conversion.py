@@ -202,7 +202,7 @@ def _committed_in_another_form(repo: Repo) -> None:
     repo.add("staged.dos")
 
 
-@SCENARIOS.add(wrecks=("work-elsewhere", "remove-everything"))
+@SCENARIOS.add(wrecks=("work-elsewhere", "remove-everything", "swap-types"))
 def _checked_out_in_another_form(repo: Repo) -> None:
     """The same, where the file is not the blob's bytes either."""
     _rested(repo, "mixed.dos", "one\r\ntwo\n")
@@ -230,6 +230,16 @@ def _unmodified_under_rules_of_then(repo: Repo) -> None:
     repo.commit("dos")
     repo.write(".gitattributes", "*.dos -text\n")
     assert repo.text("status", "--porcelain", "dos.dos", "other.dos") == ""
+
+
+@SCENARIOS.add()
+def _split_index_of_much_that_is_converted(repo: Repo) -> None:
+    """So much that git would begin a new shared index, which lies in the git directory."""
+    repo.config("core.splitIndex", "true")
+    repo.write(".gitattributes", "*.dos text eol=crlf\n")
+    repo.commit("attributes")
+    for number in range(20):
+        repo.write(f"{number}.dos", f"{number}\r\n")
 
 
 @SCENARIOS.cases()

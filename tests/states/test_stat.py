@@ -191,6 +191,17 @@ def test_same_size_edits_after_a_restore_are_seen(repo: Repo) -> None:
     assert_same(before, complete_state(repo.path), "restore", branch="any")
 
 
+def test_undo_leaves_permission_bits_that_git_does_not_see(repo: Repo) -> None:
+    """Known to the restored state, where the file was untracked; to the one before it was unmodified."""
+    repo.write("private.key", "private\n", 0o600)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.commit("private")
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo", permissions="all")
+
+
 @pytest.mark.parametrize("check", ["default", "minimal"])
 def test_an_edit_that_only_its_content_tells_stays_seen_when_the_index_is_written(repo: Repo, check: str) -> None:
     racily_changed(repo, "notes.txt", check)

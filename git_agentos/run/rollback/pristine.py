@@ -44,8 +44,12 @@ _MANIFEST = "manifest.json"
 _INDEX = "index"
 _TICK_NS = 50_000_000  # longer than a tick of the clock that file systems take their times from
 _LATER = 1 << 33  # seconds: the time of the index, so that to git no entry is as young as the index
-# What must not keep git from comparing, or have it compare something else, whatever is configured.
-_STRICT = ("-c", "core.fileMode=true", "-c", "core.ignoreStat=false", "-c", "core.preloadIndex=true")
+# What must not keep git from comparing, or have it compare something else, whatever is configured; and no index of ours
+# is split, which would leave its shared part in the git directory.
+_STRICT = (
+    "-c", "core.fileMode=true", "-c", "core.ignoreStat=false", "-c", "core.preloadIndex=true",
+    "-c", "core.splitIndex=false",
+)  # fmt: skip
 
 _Row = tuple[int, int, int, int, int]
 
@@ -161,7 +165,7 @@ def everything(inner: Context, state: State) -> frozenset[bytes]:
         return frozenset(every)
     with locks.scratch(inner.location) as folder:
         env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
-        repository.git("read-tree", tree, env=env)
+        repository.git(*_STRICT, "read-tree", tree, env=env)
         repository.git(*_STRICT, "update-index", "-q", "--refresh", env=env, ok=(0, 1))
         out = repository.git(*_STRICT, "diff-files", "-z", "--name-only", "--ignore-submodules=all", env=env)
     touched = {path for path in out.split(b"\0") if path}
