@@ -363,7 +363,7 @@ class _Transaction:
             if path not in apart
             and paths.covers(self.options.paths, path)
             and (entry := trees.find(writer, self.target.tree, path)) is not None
-            and entry[0] != trees.GITLINK
+            and entry[0] not in (trees.GITLINK, trees.DIRECTORY)
             and entry == trees.find(writer, self.target.index_tree, path)
             and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
         }

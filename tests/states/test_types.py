@@ -38,6 +38,12 @@ def _symlinks_dangling(repo: Repo) -> None:
 
 
 @SCENARIOS.add()
+def _loop_where_a_directory_was(repo: Repo) -> None:
+    """git cannot look behind it, and calls what was there unmodified."""
+    repo.link("src", "src")
+
+
+@SCENARIOS.add()
 def _symlinks_to_directories(repo: Repo) -> None:
     repo.link("link", "src")
     repo.link("staged-to-folder", "src/lib")
