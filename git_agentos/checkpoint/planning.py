@@ -279,19 +279,28 @@ class _Planner:
         return self.target.permissions.get(path, usual)
 
     def _permission_changes(self, write: Mapping[bytes, FileWrite], known: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Files with the right content and other permission bits than the target recorded."""
+        """Files with the right content and other permission bits than the target recorded: unusual ones, or, of a file
+        that had changed there, the usual ones."""
         changes: dict[bytes, int] = {}
-        touched = self.exact.touched if self.exact is not None else frozenset()
-        for path in self.target.permissions.keys() | self.now.permissions.keys() | touched:
+        concerned = {*self.target.permissions, *self.now.permissions}
+        if self.exact is not None:
+            concerned |= self.exact.touched
+        changed_there = {*self.target.staged, *self.target.unstaged, *self.target.untracked, *self.target.ignored}
+        usual = [bits & ~self.target.umask for bits in (0o666, 0o777)]
+        for path in concerned | changed_there:
             if path in write or path in known or not self.wanted(path):
                 continue
+            found = self.disk.lstat(path)
+            if found is None or not stat.S_ISREG(found.st_mode):
+                continue
+            if path not in concerned and stat.S_IMODE(found.st_mode) in usual:
+                continue  # whether it is to be executable is for git's mode to tell
             entry = trees.find(self.store, self.target.visible_tree, path)
             entry = entry or self.target.ignored.get(path)
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
                 continue
             bits = self._permissions(path, entry)
-            found = self.disk.lstat(path)
-            if found is not None and stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != bits:
+            if stat.S_IMODE(found.st_mode) != bits:
                 changes[path] = bits
         return changes
 

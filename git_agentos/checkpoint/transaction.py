@@ -129,7 +129,7 @@ class _Transaction:
         seen = {*now.unstaged, *now.untracked, *now.raw}
         going = {
             path: entry
-            for path in (*found.write, *found.remove, *self.target.permissions)
+            for path in (*found.write, *found.remove, *found.chmod, *self.target.permissions)
             if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
         }
         raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})

@@ -202,6 +202,23 @@ def test_undo_leaves_permission_bits_that_git_does_not_see(repo: Repo) -> None:
     assert_same(before, complete_state(repo.path), "undo", permissions="all")
 
 
+def test_a_file_that_had_changed_has_its_permission_bits_back(repo: Repo) -> None:
+    """They were changed since, and in nothing that git sees."""
+    repo.write("staged.txt", "staged\n")
+    repo.add("staged.txt")
+    repo.write("untracked.txt", "untracked\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    original = complete_state(repo.path)
+    repo.commit("both")
+    repo.chmod("staged.txt", 0o600)
+    repo.chmod("untracked.txt", 0o640)
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(original, complete_state(repo.path), "restore", branch="any", permissions="all")
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo", permissions="all")
+
+
 @pytest.mark.parametrize("check", ["default", "minimal"])
 def test_an_edit_that_only_its_content_tells_stays_seen_when_the_index_is_written(repo: Repo, check: str) -> None:
     racily_changed(repo, "notes.txt", check)
