@@ -326,25 +326,33 @@ def put_aside(repository: Repository, path: bytes, key: str) -> bool:
     return True
 
 
-def take_back(repository: Repository, path: bytes) -> bool:
-    """Move the newest repository that was put aside from `path` back to it; False where there is none."""
+def take_back(repository: Repository, path: bytes, *, key: str | None = None, holding: str | None = None) -> bool:
+    """Move the newest repository that was put aside from `path` back to it: of those under `key`, and of those that
+    have the object `holding`. False where there is none."""
     kept = os.path.join(repository.location.state_dir, "kept")
     try:
         keys = sorted(os.listdir(kept), key=lambda key: os.stat(os.path.join(kept, key)).st_ctime_ns, reverse=True)
     except FileNotFoundError:
         return False
     target = os.path.join(os.fsencode(repository.location.root), path)
-    for key in keys:
-        source = os.path.join(os.fsencode(kept), os.fsencode(key), path)
-        if scan.is_repository(source):
+    for each in keys:
+        if key is not None and each != key:
+            continue
+        source = os.path.join(os.fsencode(kept), os.fsencode(each), path)
+        if scan.is_repository(source) and (holding is None or _holds(os.path.join(kept, each), path, holding)):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with contextlib.suppress(OSError):
                 os.rmdir(target)
             with contextlib.suppress(OSError):
                 os.rename(source, target)
-                _remove_empty(os.path.join(kept, key))
+                _remove_empty(os.path.join(kept, each))
                 return True
     return False
+
+
+def _holds(root: str, path: bytes, oid: str) -> bool:
+    location = locate_at(root, path)
+    return location is not None and Repository(location).exists(oid)
 
 
 def _remove_empty(folder: str) -> None:

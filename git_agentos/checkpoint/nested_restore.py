@@ -37,14 +37,14 @@ def put_aside(repository: Repository, paths: Iterable[bytes], saved: str, applic
     skipped = []
     for path in paths:
         if nested.put_aside(repository, path, saved):
-            application.remember(functools.partial(_bring_back, repository, path))
+            application.remember(functools.partial(_bring_back, repository, path, saved))
         else:
             skipped.append(Skipped(os.fsdecode(path) + "/", "a repository on another file system: left in place"))
     return skipped
 
 
-def _bring_back(repository: Repository, path: bytes) -> None:
-    if not nested.take_back(repository, path):
+def _bring_back(repository: Repository, path: bytes, key: str) -> None:
+    if not nested.take_back(repository, path, key=key):
         raise OSError(f"'{os.fsdecode(path)}' could not be moved back")
 
 
@@ -57,13 +57,15 @@ def restore(
     stamp: str,
     run: Run,
     *,
+    saved: str,
     exact: bool = False,
 ) -> list[Skipped]:
-    """Bring repositories (path -> description) to the states described; those that cannot be brought back."""
+    """Bring repositories (path -> description) to the states described; those that cannot be brought back. What another
+    one has to give way to is put aside under the id of the checkpoint `saved`."""
     skipped = []
     for path, oid in wanted.items():
         try:
-            _restore_one(repository, settings, origin, path, oid, application, stamp, run, exact)
+            _restore_one(repository, settings, origin, path, oid, application, stamp, run, saved, exact)
         except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
             skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
     return skipped
@@ -78,11 +80,12 @@ def _restore_one(
     application: Application,
     stamp: str,
     run: Run,
+    saved: str,
     exact: bool,
 ) -> None:
     """Bring a nested repository to the state that its description names, making it again where it is gone."""
     record = nested.read(repository, description)
-    location = _located(repository, path, record, application)
+    location = _located(repository, path, record, application, saved)
     if location is None or record["checkpoint"] is None:
         raise NotThereError("it cannot be opened")
     inner = Repository(location)
@@ -100,20 +103,27 @@ def _restore_one(
             journal.remove(location)  # the restore around it was killed, and is being done again
         goal = Goal("restore", record["checkpoint"], target, move, head.stamp(), exact=exact and target.complete)
         done = run(inner, values, own, goal)
-    saved = done.saved
+    before = done.saved
     made = move.head.ref
     if move.create and made is not None:
         application.remember(lambda: head.drop_made(location, made, move.head.commit))
-    if saved is not None:
-        application.remember(lambda: _go_back(inner, values, own, saved, run))
+    if before is not None:
+        application.remember(lambda: _go_back(inner, values, own, before, run))
 
 
 def _located(
-    repository: Repository, path: bytes, record: Mapping[str, object], application: Application
+    repository: Repository, path: bytes, record: Mapping[str, object], application: Application, saved: str
 ) -> Location | None:
-    """The repository at `path`, brought back from aside or made again where there is none."""
+    """The repository at `path`, brought back from aside or made again where there is none, or another one."""
     location = nested.locate_at(repository.location.root, path)
-    if location is None and nested.take_back(repository, path):
+    checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
+    holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
+    if location is not None and holding is not None and not Repository(location).exists(holding):
+        if not nested.put_aside(repository, path, saved):
+            raise NotThereError("another repository is in its place, and cannot be moved away")
+        application.remember(functools.partial(_bring_back, repository, path, saved))
+        location = None
+    if location is None and nested.take_back(repository, path, holding=holding):
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     if location is None:

@@ -270,6 +270,7 @@ class _Transaction:
             application,
             self.goal.stamp,
             run,
+            saved=saved,
             exact=self.goal.exact,
         )
         new_index = os.path.join(folder, "index")
@@ -308,7 +309,9 @@ class _Transaction:
                 for tree in (self.target.visible_tree, now.visible_tree, self.target.index_tree, now.index_tree)
             ):
                 continue
-            if path in self.target.ignored or path in self.target.empty_directories or path in self.target.nested:
+            others = [*self.target.ignored, *self.target.empty_directories, *self.target.nested]
+            others += [*now.empty_directories, *now.nested]
+            if any(paths.covers([path], other) for other in others):
                 continue
             raise UsageError(
                 f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",

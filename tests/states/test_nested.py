@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.checkpoint import gitdir
+from git_agentos.errors import StorageError
 from tests.support.repo import Repo, fill
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import assert_same, assert_unchanged, complete_state
@@ -257,6 +259,32 @@ def test_undo_goes_into_the_nested_repository(tmp_path: Path) -> None:
     IN_PROCESS.undo(repo.path)
     assert inner.oid() == tip
     assert inner.read("later.txt") == b"later\n"
+
+
+def test_another_repository_in_its_place_gives_way_and_comes_back(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was deleted with its store, and somebody began another one there."""
+    fill(Repo.init(repo.path / "inner")).append("readme.txt", "dirty\n")
+    then = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("inner")
+    Repo.init(repo.path / "inner").write("other.txt", "not committed\n")
+    now = complete_state(repo.path)
+
+    def fails(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gitdir, "set_index", fails)
+        with pytest.raises(StorageError):
+            IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(now, complete_state(repo.path), "a restore that failed")
+    done = IN_PROCESS.restore(repo.path, taken["id"])
+    assert done["skipped"] == []
+    assert_same(then, complete_state(repo.path), "restore", branch="any")
+    IN_PROCESS.undo(repo.path)
+    assert_same(now, complete_state(repo.path), "undo")
+    IN_PROCESS.undo(repo.path)
+    assert_same(then, complete_state(repo.path), "undo of the undo", branch="any")
 
 
 def test_gc_in_the_nested_repository_takes_nothing(tmp_path: Path) -> None:

@@ -334,6 +334,21 @@ def test_latest_and_positions(repo: Repo) -> None:
         assert IN_PROCESS.restore(repo.path, spec, dry_run=True)["checkpoint"] == expected
 
 
+def test_a_folder_with_nothing_but_empty_ones_can_be_named(repo: Repo) -> None:
+    repo.mkdir("a/b/c")
+    checkpoint, before = _taken(repo, IN_PROCESS)
+    repo.remove("a")
+    run_ok(repo.path, "restore", checkpoint, "a")
+    assert_same(before, complete_state(repo.path), "restore a")
+    repo.remove("a")
+    before = complete_state(repo.path)
+    without = IN_PROCESS.checkpoint(repo.path)["id"]
+    repo.mkdir("a/b/c")
+    run_ok(repo.path, "restore", without, "a/b")
+    repo.remove("a")
+    assert_same(before, complete_state(repo.path), "restore a/b")
+
+
 def test_unchanged_files_keep_their_times(repo: Repo) -> None:
     """zed#59099: builds look at mtimes."""
     checkpoint, before = _taken(repo, IN_PROCESS)
