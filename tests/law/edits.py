@@ -255,7 +255,7 @@ class SwapTypes:
 
     def do(self, repo: Repo, templates: Path) -> None:
         for name in sorted(os.listdir(os.fsencode(repo.path))):
-            if name in (b".git", NESTED, b".gitignore"):
+            if name in (b".git", NESTED, b".gitignore", b".gitattributes"):  # no folders: git fsck does not like it
                 continue
             was_folder = os.path.isdir(repo.at(name)) and not os.path.islink(repo.at(name))
             remove(repo.at(name))

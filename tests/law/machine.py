@@ -123,7 +123,8 @@ class Law(RuleBasedStateMachine):
         with self.step():
             saved = self._choose(data)
             before = self.look()
-            known = [*saved.seen.state.files, *(entry.path for entry in saved.seen.state.index)]
+            there = (path for path in saved.seen.state.files if path not in saved.seen.ignored)
+            known = [*there, *(entry.path for entry in saved.seen.state.index)]
             if any(other == path or other.startswith(path + b"/") for other in known):
                 now = self._restore(saved, before, path)
                 expect.restored_path(saved.seen, before, now, path, f"restore {path!r}")
