@@ -9,6 +9,7 @@ back; a kill leaves the journal, which names both states.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,8 @@ from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, LockedError, MissingObjectsError, RestoreError, UsageError
-from git_agentos.git import index, locks, refs, trees
+from git_agentos.git import convert, index, locks, refs, trees
+from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
@@ -349,12 +351,32 @@ class _Transaction:
         index.refresh(self.repository, new_index, unmodified, self.settings.values)
         differing = index.differences(self.repository, new_index, self.target.index_tree)
         # What git called unmodified by the stat data alone: `git add` would store something else for these.
-        believed = {path: unmodified[path] for path in differing if path in unmodified}
+        believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
         if not believed:
             return differing
         application.age(believed, int(os.stat(new_index).st_mtime))
         index.believe(self.repository, new_index, believed, folder, self.settings.values)
         return index.differences(self.repository, new_index, self.target.index_tree)
+
+    def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
+        """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
+        into = os.path.join(folder, "expected")
+        plain = {path: entry for path, entry in entries.items() if path not in self.target.raw}
+        if plain:
+            os.mkdir(into)
+            index_now = os.path.join(folder, "index")
+            convert.smudge(self.repository, plain, into, base_index=index_now)
+        found = {}
+        for path, entry in entries.items():
+            full = os.path.join(os.fsencode(self.location.root), path)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if path not in plain:
+                    same = hash_file(full) == self.target.raw[path]
+                else:
+                    same = filecmp.cmp(os.path.join(os.fsencode(into), path), full, shallow=False)
+                if same:
+                    found[path] = entry
+        return found
 
     def _unmodified(self, writer: Writer, steps: Plan) -> dict[bytes, trees.Entry]:
         """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is

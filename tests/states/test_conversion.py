@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.errors import RestoreError
+from git_agentos.git import index
 from tests.support import pointer_filter
 from tests.support.refusal import assert_is_error
 from tests.support.repo import Repo
@@ -260,6 +262,35 @@ def test_the_checkpoint_holds_what_git_add_would_store(repo: Repo, build: object
     repo.git("add", "-u")
     expected = repo.text("write-tree")
     assert repo.oid(f"{taken['id']}^{{tree}}") == expected
+
+
+@pytest.mark.parametrize("gone", ["from the index", "from the worktree"])
+def test_what_is_changed_under_a_restore_is_not_called_unmodified(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """A file that `add` would store in another form than it is committed in; somebody edits it at the last moment."""
+    _rested(repo, "a.dos", "one\r\n")
+    repo.commit("as it is")
+    repo.write(".gitattributes", "*.dos text eol=crlf\n")
+    repo.commit("attributes")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    if gone == "from the index":
+        repo.git("rm", "-q", "--cached", "a.dos")
+    else:
+        repo.remove("a.dos")
+    before = complete_state(repo.path)
+    refresh = index.refresh
+
+    def edited_then_refreshed(*args: object) -> None:
+        found = os.stat(repo.at("a.dos"))
+        repo.write("a.dos", "two\r\n")
+        os.utime(repo.at("a.dos"), ns=(found.st_atime_ns, found.st_mtime_ns))
+        refresh(*args)  # type: ignore[arg-type]  # handed through
+
+    monkeypatch.setattr(index, "refresh", edited_then_refreshed)
+    with pytest.raises(RestoreError, match="changed while"):
+        IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "a restore that failed")
 
 
 def test_bytes_that_a_lossy_filter_hides_are_not_destroyed(repo: Repo) -> None:
