@@ -318,9 +318,27 @@ def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) 
     _simple_filter(repo)
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.write("changed.rot", "changed\n")
+    os.utime(repo.git_dir / "index", (1, 1))  # no entry is older than the index: git looks into every file
     before = complete_state(repo.path, strict=True)
     for words in (["checkpoint"], ["restore", str(taken["id"])]):
         repo.config("filter.rot.clean", "false")
         assert_is_error(run(repo.path, *words), 1)
         repo.config("filter.rot.clean", _ROT13)
         assert_unchanged(before, complete_state(repo.path, strict=True), f"a failed {words[0]} changed something")
+
+
+def test_a_failing_required_filter_is_none_where_git_needs_not_look(repo: Repo) -> None:
+    """The stat data tell what is modified, and of that the file's own bytes are saved."""
+    _simple_filter(repo)
+    for name in ("kept.rot", "changed.rot"):
+        os.utime(repo.at(name), (1_700_000_000, 1_700_000_000))
+    repo.git("add", "--renormalize", "-A")
+    repo.git("update-index", "--refresh")
+    repo.write("changed.rot", "changed\n")
+    repo.config("filter.rot.clean", "false")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.config("filter.rot.clean", _ROT13)
+    before = complete_state(repo.path)
+    repo.git("reset", "-q", "--hard")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
