@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from git_agentos.git import trees
@@ -142,21 +142,14 @@ def believe(
     for rule, driver in (("!filter", ""), ("filter=agentos-index", "git cat-file blob :0:%f")):
         with open(os.path.join(common, "info", "attributes"), "w", encoding="ascii") as file:
             file.write(f"* -text -ident -working-tree-encoding {rule}\n")
-        _set(repository, index, left, options)
+        apply(repository, index, IndexEdit(entries=left), scratch, config)  # without stat data
         data = b"".join(path + b"\0" for path in left)
         if data:
             filtered = (*options, "-c", f"filter.agentos-index.clean={driver}")
             repository.git(*filtered, "update-index", "-z", "--stdin", data=data, env=env)
-        found = _entries(repository, index)
+        found = {path: entry for path, _, entry in _entries(repository, index, "--stage")}
         left = {path: entry for path, entry in left.items() if found.get(path) != entry}
-    _set(repository, index, left, options)
-
-
-def _set(repository: Repository, index: str, entries: Mapping[bytes, trees.Entry], options: Sequence[str]) -> None:
-    """Entries without stat data."""
-    rows = b"".join(b"%o %b\t%b\0" % (mode, oid.encode(), path) for path, (mode, oid) in entries.items())
-    if rows:
-        repository.git(*options, "update-index", "-z", "--index-info", data=rows, env={"GIT_INDEX_FILE": index})
+    apply(repository, index, IndexEdit(entries=left), scratch, config)
 
 
 def _include_config(repository: Repository, place: str) -> None:
@@ -172,18 +165,6 @@ def _include_config(repository: Repository, place: str) -> None:
         repository.git("config", "--file", place, name, value)
 
 
-def _entries(repository: Repository, index: str) -> dict[bytes, trees.Entry]:
-    """The entries of an index without conflicts."""
-    found: dict[bytes, trees.Entry] = {}
-    for record in repository.git("ls-files", "--stage", "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
-        if record:
-            entry, _, path = record.partition(b"\t")
-            mode, oid, stage = entry.split(b" ")
-            if stage == b"0":
-                found[path] = (int(mode, 8), oid.decode())
-    return found
-
-
 def differences(repository: Repository, index: str, tree: str) -> list[bytes]:
     """Paths at which the index is not `tree`; conflicts among them."""
     args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--ita-invisible-in-index", tree)
@@ -193,9 +174,15 @@ def differences(repository: Repository, index: str, tree: str) -> list[bytes]:
 def stages(repository: Repository, index: str) -> dict[bytes, dict[int, trees.Entry]]:
     """The paths in conflict, with their stages."""
     found: dict[bytes, dict[int, trees.Entry]] = {}
-    for record in repository.git("ls-files", "--unmerged", "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
+    for path, stage, entry in _entries(repository, index, "--unmerged"):
+        found.setdefault(path, {})[stage] = entry
+    return found
+
+
+def _entries(repository: Repository, index: str, which: str) -> Iterator[tuple[bytes, int, trees.Entry]]:
+    """Path, stage and content of the entries that `git ls-files` shows with the option `which`."""
+    for record in repository.git("ls-files", which, "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
         if record:
             entry, _, path = record.partition(b"\t")
             mode, oid, stage = entry.split(b" ")
-            found.setdefault(path, {})[int(stage)] = (int(mode, 8), oid.decode())
-    return found
+            yield path, int(stage), (int(mode, 8), oid.decode())
