@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
-from git_agentos.guard import ancestry
-from git_agentos.guard.approval import approval_files, approvals, keys
+from git_agentos.guard import ancestry, signing
+from git_agentos.guard.approval import approval_files, approvals
 from git_agentos.guard.approval.approvals import Asked, Store
 from tests.cli.test_documents import check_document
 from tests.guard.asking import AGENT, approve, at_terminal, run_by, together
@@ -220,7 +220,7 @@ def test_a_pass_that_was_made_up_is_none(place: Store, repo: Repo) -> None:
 
 
 def test_another_users_key_makes_nothing_that_counts(place: Store, tmp_path: Path) -> None:
-    other = place._replace(key=keys.key({"XDG_CONFIG_HOME": str(tmp_path / "other"), "HOME": str(tmp_path)}))
+    other = place._replace(key=signing.key({"XDG_CONFIG_HOME": str(tmp_path / "other"), "HOME": str(tmp_path)}))
     request = approvals.request(other, asked())
     approvals.grant(other, request.id, by="them")
     assert approvals.find_grant(place, asked()) is None
@@ -249,16 +249,16 @@ def test_folders_that_are_links_are_refused(repo: Repo, tmp_path: Path) -> None:
 
 def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
-    made = together(8, lambda _: keys.key(env))
+    made = together(8, lambda _: signing.key(env))
     path = tmp_path / ".config" / "git-agentos" / "key"
     assert set(made) == {path.read_bytes()}
     assert (len(made[0]), path.stat().st_mode & 0o777) == (32, 0o600)
     assert os.listdir(path.parent) == ["key"]
-    assert keys.holds(b"data", keys.sign(b"data", env), env)
-    assert not keys.holds(b"other", keys.sign(b"data", env), env)
+    assert signing.is_signed(b"data", signing.sign(b"data", env), env)
+    assert not signing.is_signed(b"other", signing.sign(b"data", env), env)
     path.chmod(0o666)
     with pytest.raises(GuardError, match="others may write"):
-        keys.key(env)
+        signing.key(env)
 
 
 # -- killed ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard.approval import approval_files, approvals, keys
+from git_agentos.guard import signing
+from git_agentos.guard.approval import approval_files, approvals
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -191,7 +192,7 @@ def test_a_key_of_its_own_opens_nothing(dev: Repo, repo: Repo, tmp_path: Path) -
     [request] = run_ok(repo.path, "approvals", "list")["approvals"]
     mine = {"XDG_CONFIG_HOME": str(tmp_path / "mine"), "HOME": str(tmp_path)}
     place = approvals.store(str(repo.git_dir), mine)
-    assert place.key == keys.key(mine)
+    assert place.key == signing.key(mine)
     # Its own request in place of the real one, and a grant for it.
     path = Path(place.folder) / "requests" / f"{request['id']}.json"
     body = json.loads(path.read_text())

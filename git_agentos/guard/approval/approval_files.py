@@ -1,7 +1,7 @@
 """The files of requests for approval and of decisions: whole or not there, never changed, known to be ours.
 
 Every file is written under another name and linked into place, so the first of two wins and a process that is killed
-leaves nothing half done. It holds one JSON object with a code (`mac`) by the user's key (`guard.keys`), since agents
+leaves nothing half done. It holds one JSON object with a code (`mac`) by the user's key (`guard.signing`), since agents
 can write to the git directory. `guard.approvals` says what is in them.
 """
 
@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.git import locks
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
-from git_agentos.guard.approval import keys
+from git_agentos.util import files
 
 DEFAULT_EXPIRY = 3600.0
 _FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
@@ -47,7 +47,7 @@ def store(
         locks.own_folder(folder)
         for name in FOLDERS:
             locks.own_folder(os.path.join(folder, name))
-    return Store(folder, keys.key(environment, make=make), expiry)
+    return Store(folder, signing.key(environment, make=make), expiry)
 
 
 def path(place: Store, kind: str, name: str, end: str = ".json") -> str:
@@ -60,23 +60,8 @@ def file_name(name: str) -> str:
 
 def put(place: Store, kind: str, name: str, body: Mapping[str, Any], *, end: str = ".json") -> bool:
     """Write a document, durably; false where there is one already."""
-    text = _canonical(kind, name, body)
-    document = {**body, "mac": None if place.key is None else keys.code(text, place.key)}
-    target = path(place, kind, name, end)
-    temporary = os.path.join(place.folder, kind, f".{os.getpid()}-{os.urandom(6).hex()}")
-    try:
-        with open(temporary, "x", encoding="ascii") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
-        return True
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    document = signing.sign_document(kind, name, body, place.key)
+    return files.create(path(place, kind, name, end), json.dumps(document).encode("ascii"))
 
 
 def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str, Any] | None:
@@ -86,16 +71,15 @@ def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str
     """
     source = path(place, kind, name)
     try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            body = json.loads(file.read(1 << 20))
+        body = json.loads(files.read(source, limit=1 << 20))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None
+    is_whole = place.key is not None and signing.verify_document(kind, name, body, place.key)
     mac = body.pop("mac", None)
     if place.key is not None and mac is not None:
-        return body if keys.is_code(_canonical(kind, name, body), mac, place.key) else None
+        return body if is_whole else None
     if place.key is None and (kind != "grants" or _cannot_be_written(os.path.dirname(source))):
         return body
     return body if mac is None and not sealed else None
@@ -107,10 +91,6 @@ def _cannot_be_written(folder: str) -> bool:
         return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
         return False
-
-
-def _canonical(kind: str, name: str, body: Mapping[str, Any]) -> bytes:
-    return f"git-agentos {kind} {name}\0{json.dumps(body, sort_keys=True)}".encode("ascii")
 
 
 def name(process: Process) -> str:
@@ -138,6 +118,8 @@ def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:
 def drop_ended(place: Store) -> None:
     """Remove the passes of processes that have ended."""
     for entry in _entries(place, "running"):
+        if entry.name.startswith("."):
+            continue  # being written
         pid = entry.name.partition("-")[0]
         process = ancestry.identify(int(pid)) if pid.isdigit() else None
         if process is None or file_name(name(process)) != entry.name:

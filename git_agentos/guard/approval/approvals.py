@@ -29,9 +29,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
-from git_agentos.guard.approval import approval_files, keys
+from git_agentos.guard.approval import approval_files
 from git_agentos.guard.approval.approval_files import Store, store
 
 __all__ = [
@@ -168,7 +168,7 @@ def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | 
         process = ancestry.identify(each)
         if process is None or approval_files.file_name(approval_files.name(process)) not in names:
             continue
-        place = place or Store(folder, keys.key(environment, make=False))
+        place = place or Store(folder, signing.key(environment, make=False))
         body = approval_files.load(place, "running", approval_files.name(process))
         if body is not None and body.get("boot") == approval_files.boot():
             id_ = str(body.get("id"))

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.errors import GuardError
-from git_agentos.guard import harness
-from git_agentos.guard.approval import keys
+from git_agentos.guard import harness, signing
 from git_agentos.guard.harness import opencode
 from git_agentos.guard.setup import place
 
@@ -239,7 +238,7 @@ def _sum(data: bytes | None) -> str | None:
 
 def _record(path: str, environment: Mapping[str, str]) -> str:
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
-    return os.path.join(keys.folder(environment), "integrations", f"{name}.json")
+    return os.path.join(signing.folder(environment), "integrations", f"{name}.json")
 
 
 def _kept(path: str, environment: Mapping[str, str]) -> tuple[bytes | None, str | None] | None:

@@ -28,7 +28,7 @@ from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import chained, locks, process
 from git_agentos.git.location import Location
-from git_agentos.guard.approval import keys
+from git_agentos.guard import signing
 
 FSMONITOR = "fsmonitor"
 _SHIM = "git-shim"
@@ -308,7 +308,7 @@ def _recorded(common_dir: str) -> tuple[dict[str, tuple[str, int]], bool]:
 
 def sign(data: bytes) -> str | None:
     """This user's code for `data`; None where there is no key to be had (in a sandbox)."""
-    return keys.sign(data, process.environment())
+    return signing.sign(data, process.environment())
 
 
 def is_signed(path: str, data: bytes, mac: str | None) -> bool:
@@ -318,7 +318,7 @@ def is_signed(path: str, data: bytes, mac: str | None) -> bool:
     with contextlib.suppress(OSError):
         if os.lstat(path).st_uid != os.geteuid():
             return True
-    return keys.key(env, make=False) is None or keys.holds(data, mac, env)
+    return signing.key(env, make=False) is None or signing.is_signed(data, mac, env)
 
 
 def _content(path: str) -> bytes | None:

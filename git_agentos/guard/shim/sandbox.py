@@ -7,8 +7,8 @@ Everything is as outside, but read-only are
     what is ours there: the guard's scripts, grants, records of commands that were killed
     the user's git configuration
 
-and not to be read are the user's key (`guard.keys`) and the file that `agentos.approvalKey` names. So nothing that is
-run in there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
+and not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
+there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
 committing would not work otherwise; so do our locks, which are links to what lies beside refs, requests for approval,
 and the notes of which grants were used. `git gc` does not work in there: it would change all worktrees' reflogs.
 
@@ -28,7 +28,8 @@ from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.approval import approval_files, keys
+from git_agentos.guard import signing
+from git_agentos.guard.approval import approval_files
 from git_agentos.guard.setup import place
 
 # Of ours in the common git directory, what is written at every checkpoint and by every request.
@@ -54,7 +55,7 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):
         words += [option, path, path]
-    config = os.path.realpath(keys.folder(environment))
+    config = os.path.realpath(signing.folder(environment))
     if os.path.isdir(config):
         words += ["--tmpfs", config, "--remount-ro", config]
     if approval_key is not None and os.path.exists(approval_key):

@@ -1,23 +1,26 @@
-"""The key by which requests, grants and manifests are known to be ours: a file in the user's configuration folder.
+"""Documents that only this user can have written: requests, grants, manifests, records of runs.
 
     <configuration folder>/git-agentos/key      32 random bytes; mode 0600, made when it is first needed
 
-Agents can write to the git directory, where these documents lie: without the key they cannot make one up or change one.
+A document carries a MAC (HMAC-SHA256 by that key, in hexadecimal). Agents can write to the git directory, where these
+documents lie: without the key they cannot make one up or change one.
 The folder is what `XDG_CONFIG_HOME` or `HOME` say. Below `guard exec` it is what they said when that was started: an
 agent that sets them anew does not bring a key of its own along.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
+import json
 import os
 import stat
 from collections.abc import Mapping
+from typing import Any
 
 from git_agentos.errors import GuardError
 from git_agentos.guard import ancestry
+from git_agentos.util import files
 
 _SIZE = 32
 
@@ -56,43 +59,48 @@ def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
 
 
 def sign(data: bytes, environment: Mapping[str, str]) -> str | None:
-    """A code that only who has the key can make of `data`; None where there is no key."""
+    """The MAC of `data` by the user's key, which is made where there is none yet; None where it cannot be had."""
     known = key(environment)
-    return None if known is None else code(data, known)
+    return None if known is None else mac(data, known)
 
 
-def holds(data: bytes, mac: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether `mac` is what `sign` makes of `data`; false where there is no key."""
+def is_signed(data: bytes, code: object, environment: Mapping[str, str]) -> bool:
+    """Whether `code` is the MAC of `data` by the user's key; false where there is no key."""
     known = key(environment, make=False)
-    return known is not None and is_code(data, mac, known)
+    return known is not None and verify(data, code, known)
 
 
-def code(data: bytes, known: bytes) -> str:
-    """The code of `data` by a key that was read."""
+def mac(data: bytes, known: bytes) -> str:
+    """The MAC of `data` by a key that was read."""
     return hmac.new(known, data, hashlib.sha256).hexdigest()
 
 
-def is_code(data: bytes, mac: str | None, known: bytes) -> bool:
-    """Whether `mac` is the code of `data`."""
-    return isinstance(mac, str) and hmac.compare_digest(code(data, known).encode(), mac.encode("utf-8", "replace"))
+def verify(data: bytes, code: object, known: bytes) -> bool:
+    """Whether `code` is the MAC of `data`."""
+    return isinstance(code, str) and hmac.compare_digest(mac(data, known).encode(), code.encode("utf-8", "replace"))
+
+
+def document_bytes(kind: str, name: str, body: Mapping[str, Any]) -> bytes:
+    """What a document's MAC is made of: its kind and name too, so that none can stand in another one's place."""
+    return f"git-agentos {kind} {name}\0{json.dumps(body, sort_keys=True)}".encode("ascii")
+
+
+def sign_document(kind: str, name: str, body: Mapping[str, Any], known: bytes | None) -> dict[str, Any]:
+    """The JSON object `body` with its `mac`, which is null where there is no key."""
+    return {**body, "mac": None if known is None else mac(document_bytes(kind, name, body), known)}
+
+
+def verify_document(kind: str, name: str, document: Mapping[str, Any], known: bytes) -> bool:
+    """Whether a JSON object carries the `mac` of the rest of it."""
+    body = {field: value for field, value in document.items() if field != "mac"}
+    return verify(document_bytes(kind, name, body), document.get("mac"), known)
 
 
 def _make(path: str) -> bool:
-    """Make a key, whole and at once; whether there is one now."""
-    temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    """Create a key, whole and durably; whether there is one now. Of two processes the second takes the first one's."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, os.urandom(_SIZE))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)  # who is second takes the first one's
+        files.create(path, os.urandom(_SIZE), mode=0o600)
     except OSError:
         return False
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
     return True
