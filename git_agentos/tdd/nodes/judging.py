@@ -35,6 +35,7 @@ def fail_gate(site: Site, state: ImplementationState) -> Update:
                 "frozen": dict(verdict.frozen),
                 "plugins": list(verdict.plugins),
                 "skipped": list(verdict.skipped),
+                "rest": verdict.rest,
                 "red_checkpoint": _checkpoint(begun),
             }
             done.files, done.red = verdict.frozen, verdict.red
@@ -55,6 +56,7 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
             state.get("plugins", ()),
             state.get("tests", ()),
             skipped=state.get("skipped"),
+            rest=state.get("rest"),
             work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,

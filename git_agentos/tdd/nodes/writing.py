@@ -116,7 +116,8 @@ def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
 
 def _put_back(begun: Begun) -> None:
     """Bring what was frozen and has changed back to how it was when the red gate held; what is new among it goes."""
-    frozen, now = begun.state["frozen"], freeze.freeze(begun.here.location.root)
+    frozen = begun.state["frozen"]
+    now = freeze.freeze(begun.here.location.root, more=freeze.wholly(frozen))
     changed = {name: "" for name in {*frozen, *now} if frozen.get(name) != now.get(name)}
     wanted = [os.fsencode(path) for path in freeze.paths(changed)]
     red = begun.state.get("red_checkpoint")
