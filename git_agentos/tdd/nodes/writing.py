@@ -14,7 +14,7 @@ from git_agentos.run import workspace
 from git_agentos.run.kernel import protected
 from git_agentos.run.rollback import mend
 from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import freeze
+from git_agentos.tdd.arbiter import freeze, inifile
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.models import model
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, Request
@@ -48,13 +48,14 @@ def implement(site: Site, state: ImplementationState) -> Update:
 
     def work(begun: Begun) -> Done:
         frozen = freeze.paths(state["frozen"])
+        patterns = freeze.patterns(inifile.names(begun.here.location.root))
         _put_back(begun)
         prompt = prompts.implement(
             state["issue_id"],
             state["lld_content"],
             state["context_content"],
             # Those that were there before were named by nobody, and are not for the model to see.
-            _texts(begun.here, [path for path in state.get("changed_files", ()) if freeze.is_test(path)]),
+            _texts(begun.here, [path for path in state.get("changed_files", ()) if freeze.is_test(path, patterns)]),
             failures=state.get("test_output", ""),
             feedback=state.get("feedback"),
         )
