@@ -145,8 +145,9 @@ def _record(record: Record, evidence: Evidence) -> str:
     )
     vetoes = "".join(f'<p class="veto">Veto: {html.block(each)}</p>' for each in record["vetoes"])
     said, changed = evidence.outputs.get(n, b""), evidence.patches.get(n, b"")
+    grade = text_tdd.grade(record)
     return (
-        f'<article class="card {text_tdd.grade(record)}" id="n{n}"><h3>{n}. {html.line(text_tdd.node(record["node"]))}</h3>'
+        f'<article class="card {grade}" id="n{n}"><h3>{n}. {html.line(text_tdd.node(record["node"]))}</h3>'
         f'<p class="what">{html.block(record["summary"])}</p>'
         f'<p class="meta">{html.stamp(record["began_at"])}, {elapsed(record["seconds"])}{exited}; '
         f"next: {html.line(text_tdd.node(record['next']))}</p>{vetoes}{html.facts(rows)}"

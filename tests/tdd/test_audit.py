@@ -102,7 +102,7 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
         (b"[]\n", []),
         (b'x.py:1: SyntaxWarning: "is" with a literal\n  c is "x"\n[["a.py", 1, "no"]]\n', [["a.py", 1, "no"]]),
         (b'[\n  {"code": "F401"}\n]\nwarning: this option is deprecated\n', [{"code": "F401"}]),
-        (b'[W1] a warning\n[1, 2] another\n[]', []),
+        (b"[W1] a warning\n[1, 2] another\n[]", []),
         (b"Traceback\n", None),
         (b"", None),
     ],

@@ -102,7 +102,15 @@ class _Look:
         """What the project's interpreter cannot read."""
         wanted = [path for path in self._python if path.endswith(".py")]
         for some in _portions(wanted):
-            argv = (self._ground.python, "-I", "-W", "ignore", "-c", _COMPILE, *(os.path.join(self._root, path) for path in some))
+            argv = (
+                self._ground.python,
+                "-I",
+                "-W",
+                "ignore",
+                "-c",
+                _COMPILE,
+                *(os.path.join(self._root, path) for path in some),
+            )
             ended = processes.run(argv, cwd=self._root, env=self._ground.environment, timeout=_PATIENCE)
             for path, line, message in _decoded(ended, argv[0]):
                 yield Finding(LINT, os.path.relpath(path, self._root) if path else "", line, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime
 
 from git_agentos.run import workspace
@@ -29,7 +30,7 @@ def fail_gate(site: Site, state: ImplementationState) -> Update:
             stop=site.stop,
         )
         done = _judged(begun, verdict)
-        if verdict.holds:
+        if done.holds:
             done.update |= {
                 "red": list(verdict.red),
                 "frozen": dict(verdict.frozen),
@@ -64,7 +65,7 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
         )
         done = _judged(begun, verdict)
         done.update |= {"green": False, "conflicts": [], "human_decision": None}
-        if verdict.holds:
+        if done.holds:
             # What validation left behind is told from what was validated by these two (`run.landing`).
             done.update |= {"tested_before": begun.checkpoint, "tested_after": _checkpoint(begun)}
             done.summary = f"green: {count(len(state['red']), 'new test')} passed, and nothing else broke"
@@ -77,6 +78,9 @@ def _judged(begun: Begun, verdict: gates.Verdict) -> Done:
     tested = verdict.tested
     if any(each is not None and each.interrupted for each in (tested, verdict.canary)):
         raise Stopped
+    if touched := sites.violations(begun):  # the tests run what the model wrote
+        told = verdict.feedback + "".join(f"{each}\n" for each in touched)
+        verdict = replace(verdict, holds=False, vetoes=(*verdict.vetoes, *touched), feedback=told)
     output = tested.output[-_MOST_OUTPUT:] if tested is not None else ""
     feedback = None
     if not verdict.holds:
