@@ -208,7 +208,7 @@ def _told(found: Found, at: Stand) -> Workflow:
     if isinstance(at, Tampered):
         return untold(found, at.reason)
     here = is_here(found, at.state)
-    tampered = tampering(found, len(at.state.get("history") or ())) if here and at.node is not None else None
+    tampered = tampering(found, at) if here else None
     if tampered is not None:
         return untold(found, tampered)
     try:
@@ -217,19 +217,20 @@ def _told(found: Found, at: Stand) -> Workflow:
         return untold(found, f"it cannot be read ({error})", here=here)
 
 
-def tampering(found: Found, done: int) -> str | None:
-    """Why the record of the workflow's run cannot be believed, or not its state in which `done` nodes are; None where
-    they can, or there is no record yet."""
-    if not done:
-        return None
+def tampering(found: Found, at: Position) -> str | None:
+    """Why the record of the workflow's run cannot be believed, or contradicts its state; None where neither is so."""
     try:
-        return contradiction(folders.find(found.context.location, found.id), done)
-    except AgentosError as error:
-        return error.message
+        kept = folders.find(found.context.location, found.id)
+    except AgentosError as error:  # there is none before the first node is done; what has ended needs none
+        return error.message if at.state.get("history") and at.node is not None else None
+    return contradiction(kept, at)
 
 
-def contradiction(kept: folders.Evidence, done: int) -> str | None:
-    """Why a state in which `done` nodes are cannot be the newest, by the record of the run; None where it can."""
+def contradiction(kept: folders.Evidence, at: Position) -> str | None:
+    """Why a workflow cannot stand at `at`, by the record of its run; None where it can."""
+    done = len(at.state.get("history") or ())
+    if done and at.node is None and at.state.get("human_decision") == ABORT:
+        return None  # one that cannot be believed can be aborted
     problem = kept.record().problem
     if problem is not None:
         return problem

@@ -165,6 +165,8 @@ def start(
     with _at_work(context, id_, where, environment, watcher) as work:
         try:
             return work.begin(state)
+        except (Tampered, folders.Tampered):
+            raise
         except AgentosError:
             # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
             _refuse_second(context, issue, environment)
@@ -232,7 +234,7 @@ class _Work:
         at = self._graph.position(self._found.id)
         if at is None:
             raise looking.unknown(self._found.id)
-        if at.node is not None and at.state.get("history") and looking.is_here(self._found, at.state):
+        if looking.is_here(self._found, at.state):
             self._check(at)
         return at
 
@@ -282,8 +284,10 @@ class _Work:
         except folders.Tampered:
             raise
         except RunError as error:
-            raise Tampered(self._found.id, error.message) from error
-        reason = looking.contradiction(kept, len(at.state["history"]))
+            if at.state.get("history") and at.node is not None:
+                raise Tampered(self._found.id, error.message) from error
+            return
+        reason = looking.contradiction(kept, at)
         if reason is not None:
             raise Tampered(self._found.id, reason)
 
