@@ -25,6 +25,8 @@ CODE = "def price(count):\n    return count\n"
          ["one.py", "two.py"]),
         ({TEST: "import price\nimport checks\n", "price.py": "import checks\n" + CODE, "checks.py": ASSERTS}, []),
         ({TEST: "import helpers\n", "helpers.py": "EXPECTED = 6\n"}, ["helpers.py"]),
+        ({TEST: "from mock_87.adding import add\n", "mock_87/__init__.py": "", "mock_87/adding.py": CODE}, []),
+        ({TEST: "import url_helpers\nimport test_mode\n", "url_helpers.py": CODE, "snapshot.py": CODE}, []),
         ({"tests/test_helpers.py": "import helpers\n", "helpers.py": CODE}, []),
         ({TEST: "import made\n", "made.py": "import pytest\n\n@pytest.fixture\ndef a(): pass\n"}, ["made.py"]),
         ({TEST: "", "conftest.py": "pytest_plugins = ['plug']\n", "plug.py": ""}, ["plug.py"]),

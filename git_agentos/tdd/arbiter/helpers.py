@@ -26,9 +26,8 @@ from git_agentos.util import files
 _TOOLS = frozenset({"pytest", "_pytest", "pluggy", "unittest", "hypothesis", "nose", "mock"})
 _LOADS = frozenset({"import_module", "__import__", "importorskip"})
 _WORDS = frozenset(
-    """conftest expectation expectations expected fake fakes fixture fixtures golden goldens helper helpers mock mocks
-    oracle sample samples snapshot snapshots testdata testhelper testhelpers testing testkit testlib testsupport
-    testutil testutils""".split()
+    """expectations expected fixtures golden goldens helper helpers testdata testhelper testhelpers testing testkit
+    testlib testsupport testutil testutils test_data test_helpers test_support test_utils""".split()
 )
 _ASSERTS = re.compile(r"_*(?:assert|check|expect|verify)")
 _LARGEST = 4 << 20
@@ -204,9 +203,7 @@ def _raises(node: ast.AST) -> bool:
 
 def _is_called_so(path: str) -> bool:
     """Whether a file at the top, or in a folder at the top, is called like a helper or data of tests."""
-    parts = path.removeprefix("src/").split("/")
-    first = parts[0].partition(".")[0]
-    return bool(_WORDS.intersection(re.split(r"[_-]", first.lower())) or first.lower() in _WORDS)
+    return _top(path).partition(".")[0].lower() in _WORDS
 
 
 def _top(path: str) -> str:
