@@ -18,7 +18,11 @@ CODE = "def price(count):\n    return count\n"
     [
         ({TEST: "import price\n", "price.py": CODE}, []),
         ({TEST: "import price\n", "price.py": "def price(n):\n    assert n\n    return n\n"}, []),
+        ({TEST: "import price\n", "price.py": "def price(n):\n    assert False, 'later'\n"}, []),
+        ({TEST: "import price\n", "price.py": "def price(n):\n    raise AssertionError('later')\n"}, []),
         ({TEST: "import checks\n", "checks.py": ASSERTS}, ["checks.py"]),
+        ({TEST: "import checks\n", "checks.py": "def same(a, b):\n    if a != b:\n        raise AssertionError(a)\n"},
+         ["checks.py"]),
         ({TEST: "from checks import same\n", "src/checks.py": ASSERTS}, ["src/checks.py"]),
         ({TEST: "from lib import checks\n", "lib/__init__.py": "", "lib/checks.py": ASSERTS}, ["lib/checks.py"]),
         ({TEST: "import one\n", "one.py": "import two\n\ndef check_a(n):\n    assert n\n", "two.py": ASSERTS},
