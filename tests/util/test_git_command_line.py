@@ -28,7 +28,7 @@ def test_the_subcommand_and_its_arguments(text: str, command: str | None, args: 
     line = git_command_line.parse(text.split())
     assert (line.command, " ".join(line.args)) == (command, args)
     if command is not None:
-        again = git_command_line.join(text.split()[0], line.options, line)
+        again = git_command_line.join(text.split(maxsplit=1)[0], line.options, line)
         assert git_command_line.parse(again) == line
 
 
