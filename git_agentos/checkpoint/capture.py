@@ -315,7 +315,7 @@ class _Capture:
             if folder not in folders:
                 entry = trees.find(self.writer, index_tree, folder) if folder else (trees.DIRECTORY, index_tree)
                 inside = entry is not None and entry[0] == trees.DIRECTORY
-                folders[folder] = trees.parse(self.writer.read_tree(entry[1])) if entry is not None and inside else {}
+                folders[folder] = self.writer.entries(entry[1]) if entry is not None and inside else {}
             there = folders[folder].get(name)
             if (there is None or there[0] == trees.DIRECTORY) and path not in apart:
                 found.add(path)
