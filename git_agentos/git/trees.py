@@ -11,7 +11,7 @@ of files, one parse serves them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 DIRECTORY = 0o040000
@@ -51,6 +51,17 @@ def parse(data: bytes) -> dict[bytes, Entry]:
         entries[data[space + 1 : nul]] = (mode, data[nul + 1 : nul + 21].hex())
         position = nul + 21
     return entries
+
+
+def folders_above(paths: Iterable[bytes]) -> set[bytes]:
+    """Every folder that one of `paths` lies in, however deep; `b""`, the root, is always among them."""
+    found = {b""}
+    for path in paths:
+        folder = path.rpartition(b"/")[0]
+        while folder not in found:
+            found.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    return found
 
 
 class Parsed:
