@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +180,7 @@ def _build(runner: Runner, repo: Repo) -> None:
 def _kill(runner: Runner, cwd: Path, step: str, *argv: str) -> None:
     """Kill a command at the first step whose name has `step` in it, counted on a copy."""
     root = cwd
-    while not (root.name == "site"):
+    while root.name != "site":
         root = root.parent
     copy = root.with_name("copy")
     subprocess.run(["cp", "-a", str(root), str(copy)], check=True)
@@ -212,9 +211,7 @@ def _answers(done: Ended) -> str | None:
 
 def _run(site: Site, cwd: str, commands: Sequence[tuple[str, ...]], *, sound: bool = False) -> Iterator[str]:
     for argv in commands:
-        hung = threading.Timer(60, lambda: None)
         done = site.runner.run(site.place / cwd, *argv)
-        hung.cancel()
         wrong = _answers(done)
         if wrong is None and sound and done.code:
             wrong = f"exit code {done.code} in a sound worktree: {(done.out + done.err)[-1000:]}"
