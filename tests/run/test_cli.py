@@ -160,9 +160,9 @@ def test_an_id_is_used_once(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F8
 
 def test_an_agent_that_destroys_the_record(ask: Any, repo: Repo) -> None:
     agent = f"echo x > x; rm -rf '{repo.path}/.agentos/runs/T-1'"
-    error = ask("run", "start", "--id", "T-1", "--agent", agent, code=1, kind="error")["error"]
-    assert "rollback T-1" in error["hint"]
-    assert "resume" not in error["hint"]
+    done = ask("run", "start", "--id", "T-1", "--agent", agent, code=1)
+    assert (done["state"], done["problems"]) == ("tampered", [])
+    assert "was replaced" in done["reason"]
     assert ask("rollback", "T-1", kind="rollback")["run_id"] == "T-1"
 
 
