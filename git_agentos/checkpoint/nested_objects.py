@@ -1,7 +1,8 @@
 """The objects, refs and reflogs of a nested repository: held in the main store, and made a repository again.
 
-What is held is what git itself keeps in that repository: everything that its refs, its HEAD, its reflogs (so every entry
-of the stash) and the HEADs and reflogs of its other worktrees reach. `describe` puts into the description (see `nested`)
+What is held is what git itself keeps in that repository: everything that its refs, its HEAD, its reflogs (so every
+entry of the stash) and the HEADs and reflogs of its other worktrees reach. `describe` puts into the description (see
+`nested`)
 
     refs      {name: oid}     all refs
     symbolic  {name: target}  those of them, and of those that lead nowhere, that are symbolic

@@ -1,4 +1,4 @@
-"""What the refs and reflogs of a nested repository reach is held by the checkpoint around it, and comes back with it."""
+"""What the refs and reflogs of a nested repository reach is held by the checkpoint around it, and comes back."""
 
 from __future__ import annotations
 
