@@ -134,6 +134,21 @@ def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, 
     return dict(sorted(found.items()))
 
 
+def symbolic(location: Location) -> dict[str, str]:
+    """Name -> target of every symbolic ref below `refs/`, those that lead nowhere included."""
+    found = {}
+    top = _path(location, "refs/")
+    for folder, _, files in os.walk(top):
+        for file in files:
+            path = os.path.join(folder, file)
+            with contextlib.suppress(FileNotFoundError):
+                content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
+                if content.startswith(b"ref:") or os.path.islink(path):
+                    target = os.fsdecode(content.removeprefix(b"ref:").strip())
+                    found["refs/" + os.path.relpath(path, top)] = target
+    return dict(sorted(found.items()))
+
+
 def update(
     location: Location,
     name: str,
