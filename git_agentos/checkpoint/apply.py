@@ -111,14 +111,8 @@ def _lay_out_attributes(repository: Repository, store: Writer, target: State, pa
 
     As for git, the worktree's file counts, and the index's where the worktree has none.
     """
-    folders = {b""}
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
     found = False
-    for folder in folders:
+    for folder in trees.folders_above(paths):
         name = folder + b"/.gitattributes" if folder else b".gitattributes"
         entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
         entry = entry or trees.find(store, target.index_tree, name)

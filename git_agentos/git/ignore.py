@@ -30,14 +30,8 @@ def excluded(repository: Repository, store: TreeSource, tree: str, paths: Iterab
     wanted = list(paths)
     if not wanted:
         return {}
-    folders = {b""}
-    for path in wanted:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
     with locks.scratch(repository.location) as root:
-        for folder in folders:
+        for folder in trees.folders_above(wanted):
             name = folder + b"/.gitignore" if folder else b".gitignore"
             entry = trees.find(store, tree, name)
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):

@@ -50,6 +50,7 @@ class Repository:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
         self._odb = self._git.odb
         self.objects_dir = os.path.join(location.common_dir, "objects")
+        self._parsed = trees.Parsed(self.read_tree)
 
     # -- git ------------------------------------------------------------------------------------------------
 
@@ -126,6 +127,10 @@ class Repository:
             raise RepositoryError(f"object {oid} is a {kind}, not a tree")
         return data
 
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        """A tree's entries by name."""
+        return self._parsed.get(oid)
+
     def commit(self, oid: str) -> CommitData:
         """A commit's parts; MissingObjectsError if it is not there, RepositoryError if it is no commit."""
         kind, data = self.read(oid)
@@ -185,6 +190,7 @@ class Writer(ObjectWriter):
         super().__init__(objects_dir or repository.objects_dir, repository.exists, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
+        self._parsed = trees.Parsed(self.read_tree)
 
     def __enter__(self) -> Writer:
         return self
@@ -192,6 +198,9 @@ class Writer(ObjectWriter):
     def read_tree(self, oid: str) -> bytes:
         pending = self.pending_tree(oid)
         return self._repository.read_tree(oid) if pending is None else pending
+
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        return self._parsed.get(oid)
 
     def pending_commit(self, oid: str) -> CommitData:
         """A commit written through this writer."""

@@ -295,8 +295,6 @@ class _Mending:
     # -- what git keeps in the entry -------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        if self.dry_run and any(os.path.lexists(path) for path in _lock_files(self.location, self.ref)):
-            raise _Damaged
         if not self.dry_run:
             unlock(self.location, self.ref)
             locks.remove_scratch(self.location)
@@ -443,7 +441,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        for each in evidence.find(context.location, run.run_id).events():
-            if each["event"] == "begun":
-                return each
+        return evidence.find(context.location, run.run_id).state().begun or {}
     return {}
