@@ -55,7 +55,10 @@ class Runner:
 
     def __enter__(self) -> Runner:
         self._server = subprocess.Popen(
-            [*self._prefix, sys.executable, str(CHILD), "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*self._prefix, sys.executable, str(CHILD), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         return self
 
