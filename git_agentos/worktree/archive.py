@@ -16,6 +16,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.checkpoint.restore import Restoration
 from git_agentos.errors import RestoreError, UsageError, WorktreeError
+from git_agentos.guard import authorize
 from git_agentos.worktree import create, end, place, record
 from git_agentos.worktree.end import Removal
 from git_agentos.worktree.record import Record
@@ -35,6 +36,7 @@ class Ended:
         return self.last.trigger == "archive"
 
 
+@authorize.entry("worktree", "archive")
 def archive(context: Context, id_: str) -> Removal:
     """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
 

@@ -24,6 +24,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import locks, refs
 from git_agentos.git.location import Location
+from git_agentos.guard import authorize
 from git_agentos.worktree import archive, complete, create, end, intent, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
@@ -53,6 +54,7 @@ class Repair:
     findings: list[Mended]
 
 
+@authorize.entry("worktree", "repair")
 def repair(context: Context, id_: str | None = None) -> Repair:
     """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
 
