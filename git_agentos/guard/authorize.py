@@ -23,6 +23,7 @@ from git_agentos.guard.identity import ILL_FORMED, Who
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
+    from git_agentos.git.location import Location
     from git_agentos.guard.decision import Operation
     from git_agentos.guard.policy.command_table import Request
 
@@ -71,10 +72,16 @@ def entry(
             if _authorized.get():
                 return function(*args, **kwargs)
             who = current()
-            if who.agent is not None:
-                _check_call(who, path, inspect.signature(function).bind(*args, **kwargs), named, also)
-            with _part():
-                return function(*args, **kwargs)
+            if who.agent is None:
+                with _part():
+                    return function(*args, **kwargs)
+            bound = inspect.signature(function).bind(*args, **kwargs)
+            _check_call(who, path, bound, named, also)
+            try:
+                with _part():
+                    return function(*args, **kwargs)
+            finally:
+                _leave(_location(next(iter(bound.arguments.values()))))
 
         return call
 
@@ -190,8 +197,7 @@ def _check_call(
             operands += _texts(value)
         else:
             options |= _option(name, value)
-    root = getattr(first, "context", first).location.root
-    _check_words(who, path, root, operands, options)
+    _check_words(who, path, _location(first).root, operands, options)
 
 
 def _check_words(
@@ -202,6 +208,21 @@ def _check_words(
     words = [word for name, values in options.items() for word in ([f"{name}={each}" for each in values] or [name])]
     argv = ("git", "agentos", "-C", root, *path, *words, *(("--", *operands) if operands else ()))
     _decide(who, Request(path, tuple(operands), frozenset(options), (root,)), argv)
+
+
+def _location(first: Any) -> Location:
+    found: Location = getattr(first, "context", first).location
+    return found
+
+
+def _leave(location: Location) -> None:
+    """A grant is good for one call, and this process may make others."""
+    if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
+        from git_agentos.guard.approval import approvals
+
+        process = ancestry.identify(os.getpid())
+        if process is not None:
+            approvals.leave(location.common_dir, process)
 
 
 def _option(name: str, value: Any) -> dict[str, list[str]]:
