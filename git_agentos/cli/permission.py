@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def running(ctx: Any, run: Invocation) -> AbstractContextManager[None]:
     """Run the command of `ctx`, click's context; PolicyError where this process may not."""
-    return authorize.running(_request(ctx, run), _called(run), run.agent)
+    return authorize.running(request(ctx, run), _called(run), run.agent)
 
 
 def ask(run: Invocation, *path: str, option: str) -> None:
@@ -41,7 +41,7 @@ def require(run: Invocation, location: Location, what: str) -> str:
     return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what)
 
 
-def _request(ctx: Any, run: Invocation) -> Request:
+def request(ctx: Any, run: Invocation) -> Request:
     """The call as typer has parsed it."""
     from git_agentos.guard.policy.command_table import Request
 
@@ -56,6 +56,7 @@ def _request(ctx: Any, run: Invocation) -> Request:
             options.add(each.secondary_opts[-1])
         elif value and value != each.default:
             options.add(each.opts[-1])
+    operands += run.after_dashes
     return Request(path, tuple(operands), frozenset(options), tuple(run.directories))
 
 
