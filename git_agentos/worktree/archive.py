@@ -15,12 +15,14 @@ from git_agentos.checkpoint import format, restore
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.restore import Options, Restoration
 from git_agentos.errors import RestoreError, UsageError
+from git_agentos.guard import authorize
 from git_agentos.worktree import create, end, last_state, place
 from git_agentos.worktree.end import Removal
 from git_agentos.worktree.last_state import Ended
 from git_agentos.worktree.record import Record
 
 
+@authorize.entry("worktree", "archive")
 def archive(context: Context, id_: str) -> Removal:
     """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
 

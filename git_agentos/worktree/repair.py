@@ -24,6 +24,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.guard import authorize
 from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
@@ -51,6 +52,7 @@ class Repair:
     findings: list[Mended]
 
 
+@authorize.entry("worktree", "repair")
 def repair(context: Context, id_: str | None = None) -> Repair:
     """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
 

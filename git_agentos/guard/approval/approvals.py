@@ -158,6 +158,13 @@ def use(place: Store, approval: Approval, process: Process) -> bool:
     return True
 
 
+def leave(common_dir: str, process: Process) -> None:
+    """End what a grant let pass in `process`, which lives on."""
+    place = Store(os.path.join(common_dir, "agentos", "approvals"), None)
+    with contextlib.suppress(OSError):
+        os.unlink(approval_files.path(place, "running", approval_files.name(process)))
+
+
 def tell(place: Store, approval: Approval) -> bool:
     """Note that a harness was told that it may go ahead, once; false where one was told before."""
     return approval_files.put(place, "used", approval.id, {}, end=".told")
