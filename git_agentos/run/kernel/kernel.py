@@ -101,7 +101,7 @@ def _finish(context: Context, found: Evidence) -> None:
     """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish."""
     at = found.state()
     assert at.ended is not None
-    if at.ended == TAMPERED and at.is_sealed:
+    if at.ended == TAMPERED and (at.is_sealed or at.prepared is None):
         return
     if at.is_sealed or at.prepared is None:
         raise _has_ended(found.run_id, at.ended)
