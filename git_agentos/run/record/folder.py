@@ -25,6 +25,9 @@ class Folder:
         self._pinned: int | None = None
         self._real = path
 
+    def __del__(self) -> None:
+        self.unpin()
+
     def pin(self) -> None:
         """Keep to the folder that is there now."""
         self.unpin()
