@@ -10,7 +10,8 @@ from typing import NamedTuple
 from git_agentos.errors import ConfigurationError, UsageError
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
-AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+LONGEST_ID = 64
+AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 # A command: `worktree.setup` reads it, and looks at where it is set.
