@@ -313,7 +313,7 @@ class _End:
                 state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
                 meta = {last_state.FOLDER: last_state.MISSING}
                 gone = losses.of_state(state, commits)
-                if before is None or last_state.covers(inner.repository, state, before):
+                if before is None or last_state.covers(inner.repository, writer, state, before):
                     words = f"worktree {self.id} {self.intent.operation}d: HEAD and index, its folder was missing"
                     taken = revives = self._record(inner, writer, state, words, meta=meta)
                 else:
