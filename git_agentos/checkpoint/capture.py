@@ -40,15 +40,17 @@ class Request(NamedTuple):
     `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
-    in it are brought into the main store. `exact` asks for a complete state, of files of any size; `touched` names
-    files that are read even if git calls them unmodified, `walked` is what a walk just found, `bits` are permission
-    bits that files had before they were opened for this.
+    in it are brought into the main store; the same is done `within` a repository that has another one around it.
+    `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
+    unmodified, `walked` is what a walk just found, `bits` are permission bits that files had before they were opened
+    for this.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
+    within: bool = False
     exact: bool = False
     touched: frozenset[bytes] = frozenset()
     walked: Walked | None = None
@@ -56,7 +58,7 @@ class Request(NamedTuple):
 
     def for_inner(self) -> Request:
         """What is asked for of a repository inside."""
-        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={})
+        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={}, within=True)
 
 
 def capture(
@@ -147,6 +149,7 @@ class _Capture:
             scanned.gitlinks,
             self.request.take_nested,
             leaving=self.request.leaving,
+            within=self.request.within,
         )
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class _Planner:
         self.exact = exact
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
-        self.rules_differ = False
+        self.differing: Collection[bytes] = ()
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item.reason for item in now.skipped}
         # What the target itself had to leave out was there: no checkpoint holds it as it was.
@@ -91,7 +91,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
-        self.rules_differ = any(path.rpartition(b"/")[2] == b".gitignore" for path in delta)
+        self.differing = delta.keys()
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -310,16 +310,23 @@ class _Planner:
         """
         if self.exact is not None:
             return remove  # everything was captured there: what it does not have was not there
-        tracked = [path for path in remove if path not in self.untracked_now]
+        if not remove:
+            return remove
+        users = ignore.excludes_file(self.repository)
+        rules_differ = users in self.differing or any(
+            path.rpartition(b"/")[2] == b".gitignore" for path in self.differing
+        )
         candidates = [
             path
-            for path in (remove if self.rules_differ else tracked)
+            for path in remove
+            if (rules_differ or path not in self.untracked_now)
             # What the target tracks and does not have was deleted there.
-            if path not in self.gone_for_sure and not index_plan.holds(self.store, self.target, path)
+            and path not in self.gone_for_sure
+            and not index_plan.holds(self.store, self.target, path)
         ]
         if not candidates:
             return remove
-        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates)
+        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates, users)
         # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
         head = self.repository.commit_tree(self.target.head.commit)
         ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}

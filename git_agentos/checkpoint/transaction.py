@@ -60,7 +60,7 @@ class _Transaction:
         self.repository = repository
         self.location = repository.location
         self.settings = settings
-        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint)
+        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part)
         self.goal = goal
         self.checkpoint = goal.checkpoint
         self.target = goal.target

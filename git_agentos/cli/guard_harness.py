@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from git_agentos.cli import permission, quote
+from git_agentos.cli import quote
 from git_agentos.cli.common import Invocation, command
 from git_agentos.cli.output import Text
 from git_agentos.errors import UsageError
@@ -77,8 +77,6 @@ def integrate(
     if print_:
         run.output.print(domain.wanted(name))
         return
-    words = (*(("--user",) if user else ()), *(("--remove",) if remove else ()))
-    permission.ask(run, "guard", "integrate", name, *words)
     root = os.path.expanduser("~") if user else run.workspace().root
     done = (domain.remove if remove else domain.add)(name, root, os.environ, user=user)
     run.output.show("guard-integrate", done, lambda _: worded(done))

@@ -78,14 +78,17 @@ def _summary(record: Record, style: Style) -> str:
     said = quote.line(record["summary"])
     if record["exit_code"] is not None and "exit" not in said:
         said += f" (exit {record['exit_code']})"
-    return style.paint(_colour(record), said)
+    return style.paint({"good": "green", "back": "yellow", "bad": "red"}[grade(record)], said)
 
 
-def _colour(record: Record) -> str:
-    if record["vetoes"]:
-        return "red"
-    onward = record["next"].startswith("__") or record["next"] > record["node"]
-    return "green" if onward else "yellow"
+def grade(record: Record) -> str:
+    """Whether a node went well (`good`), has to be done again (`back`), or was vetoed or failed so that a person has to
+    decide (`bad`)."""
+    node, next_ = record["node"], record["next"]
+    failed = next_.startswith("N6") and node < "N5"
+    if record["vetoes"] or failed:
+        return "bad"
+    return "good" if next_.startswith("__") or next_ > node else "back"
 
 
 def _vetoes(vetoes: Iterable[str], style: Style) -> list[str]:

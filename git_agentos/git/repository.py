@@ -108,6 +108,13 @@ class Repository:
             raise MissingObjectsError(f"object {oid} is missing from the object store") from cause
         return words[1].decode(), rest[: int(words[2])]
 
+    def kind(self, oid: str) -> str | None:
+        """The kind of an object in the store, by its header; None where it is not there."""
+        try:
+            return _KINDS[self._odb.read_header(pygit2.Oid(hex=oid))[0]]
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
+
     def blob(self, oid: str) -> bytes:
         return self.read(oid)[1]
 

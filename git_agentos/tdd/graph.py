@@ -8,6 +8,7 @@ environment says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.tdd.routing import ROUTES
+from git_agentos.tdd.signed import Tampered
 from git_agentos.tdd.state import N0, N6, NODES, ImplementationState
 
 if TYPE_CHECKING:
@@ -70,9 +72,12 @@ class Graph:
             self._app.update_state(_config(id_), dict(update), as_node=N6)
 
     def position(self, id_: str) -> Position | None:
-        """Where a thread stands; None where there is none."""
+        """Where a thread stands; None where there is none. Tampered where its rows are not as they were written."""
         with _untraced():
-            found = self._app.get_state(_config(id_))
+            try:
+                found = self._app.get_state(_config(id_))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:  # of a thread that is none of ours
+                raise Tampered(id_, f"it cannot be read ({error})") from error
         if not found.values:
             return None
         node = found.next[0] if found.next else None
@@ -88,7 +93,11 @@ class Graph:
 
 
 def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str]:
-    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all."""
+    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all. One that is
+    damaged is among them, as far as that can be told."""
+    if hasattr(saver, "first_metadata"):
+        firsts = sorted(saver.first_metadata(), key=lambda each: str(each[1]), reverse=True)
+        return [str(id_) for id_, _, metadata in firsts if _is_wanted(metadata, repository)]
     wanted = {"agentos": "tdd", "source": "input"}
     if repository is not None:
         wanted["repository"] = repository
@@ -96,6 +105,16 @@ def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str
         (each.checkpoint["ts"], each.config["configurable"]["thread_id"]) for each in saver.list(None, filter=wanted)
     ]
     return list(dict.fromkeys(id_ for _, id_ in sorted(found, reverse=True)))
+
+
+def _is_wanted(metadata: object, repository: str | None) -> bool:
+    try:
+        found = json.loads(metadata)  # type: ignore[arg-type]  # TypeError for what is no text
+        return found["agentos"] == "tdd" and repository in (None, found["repository"])
+    except (ValueError, RecursionError):
+        return True  # damaged
+    except (TypeError, KeyError):
+        return False  # somebody else's
 
 
 def ask(value: Mapping[str, Any]) -> str:

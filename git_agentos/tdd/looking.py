@@ -58,8 +58,8 @@ def find(context: Context, id_: str, environment: Mapping[str, str]) -> Found:
     own = places.repository_id(context.location, make=False)
     of_issue = [(found, at) for found, at in known if at.state["issue_id"] == wanted and at.state["repository"] == own]
     if of_issue:
-        unfinished = [found for found, at in of_issue if at.node is not None]
-        return (unfinished or [found for found, _ in of_issue])[0]
+        unfinished = [each for each in of_issue if each[1].node is not None]
+        return max(unfinished or of_issue, key=lambda each: each[1].state["created_at"])[0]
     begin = [found for found, _ in known if len(wanted) >= _LEAST and found.id.startswith(wanted)]
     if len(begin) > 1:
         raise TddError(f"'{id_}' is the beginning of {len(begin)} workflows", ", ".join(each.id for each in begin))

@@ -108,6 +108,7 @@ class ImplementationState(TypedDict, total=False):
     frozen: dict[str, str]
     plugins: list[str]
     skipped: list[str]
+    rest: str | None
     red_checkpoint: str | None
     tested_before: str | None
     tested_after: str | None

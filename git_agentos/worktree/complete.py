@@ -17,7 +17,7 @@ from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError
 from git_agentos.git import chained, process, refs
 from git_agentos.git.scan import Scan
-from git_agentos.guard import settings
+from git_agentos.guard import authorize, settings
 from git_agentos.worktree import create, end, intent, place, record
 from git_agentos.worktree.record import Record
 
@@ -72,6 +72,7 @@ class Completion:
     problems: list[str]
 
 
+@authorize.entry("worktree", "complete")
 def complete(context: Context, id_: str | None = None, *, push: bool = False) -> Completion:
     """Take a final checkpoint of the worktree `id_` (the one that one is in), record it as complete, and write its
     merge request.

@@ -38,6 +38,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
+from git_agentos.guard import authorize
 from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, place, pool, record, setup, survey
 from git_agentos.worktree.intent import Intent
@@ -87,6 +88,7 @@ class Wanted(NamedTuple):
         return self.own_branch or record.branch_of(self.id, self.run_id)
 
 
+@authorize.entry("worktree", "create")
 def create(
     context: Context,
     id_: str,
