@@ -91,7 +91,7 @@ def _needing_conversion(
         return {}
     root = os.path.join(folder, "attributes")
     os.mkdir(root)
-    found = _lay_out_attributes(repository, store, target, paths, root)
+    found = _lay_out_attributes(repository, store, target, paths, settings, root)
     env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
     needing = convert.needing_conversion(repository, paths, settings, tracks_attributes=found, root=root, env=env)
     if not needing:
@@ -106,20 +106,24 @@ def _needing_conversion(
     return {path: os.path.join(os.fsencode(into), path) for path in needing}
 
 
-def _lay_out_attributes(repository: Repository, store: Writer, target: State, paths: list[bytes], root: str) -> bool:
+def _lay_out_attributes(
+    repository: Repository,
+    store: Writer,
+    target: State,
+    paths: list[bytes],
+    settings: Mapping[str, list[str]],
+    root: str,
+) -> bool:
     """Write the target's `.gitattributes` files that may concern `paths` below `root`; whether there are any.
 
     As for git, the worktree's file counts, and the index's where the worktree has none.
     """
-    folders = {b""}
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
     found = False
-    for folder in folders:
-        name = folder + b"/.gitattributes" if folder else b".gitattributes"
+    names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
+    users = settings.get("core.attributesfile", [""])[-1]
+    if users and not users.startswith(("/", "~")) and not (users := os.path.normpath(users)).startswith(".."):
+        names.append(os.fsencode(users))  # git reads it from the top of the worktree
+    for name in names:
         entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
         entry = entry or trees.find(store, target.index_tree, name)
         if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
@@ -162,20 +163,8 @@ def run(
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
     """The error for a git command that ended with `status`, worded by what git itself said."""
     said = err.decode("utf-8", "replace").strip()
-    name = subcommand(args)
+    name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
     first = next((line for line in said.splitlines() if line.strip()), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
         first = first.removeprefix(prefix)
     return GitCommandError(f"git {name} failed: {first}", status=status, stderr=said)
-
-
-def subcommand(args: Sequence[str | bytes]) -> str:
-    """The subcommand's name in an argument list that may begin with git's own options."""
-    words = iter(args)
-    for word in words:
-        text = os.fsdecode(word)
-        if text in ("-C", "-c"):
-            next(words, None)
-        elif not text.startswith("-"):
-            return text
-    return "command"

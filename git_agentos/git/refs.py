@@ -100,6 +100,19 @@ def resolve(location: Location, name: str) -> str | None:
     raise RepositoryError(f"the symbolic ref '{name}' goes round in circles")
 
 
+def target(location: Location, name: str) -> str:
+    """The name of the ref that a symbolic ref leads to; of one that is not symbolic, its own."""
+    for _ in range(6):
+        try:
+            content = _read(_path(location, name))
+        except OSError:
+            break
+        if not content.startswith(b"ref:"):
+            break
+        name = os.fsdecode(content[4:].strip())
+    return name
+
+
 def _packed(location: Location) -> dict[str, str]:
     try:
         data = _read(os.path.join(location.common_dir, "packed-refs"))
@@ -131,6 +144,21 @@ def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, 
                     continue
                 if oid is not None:
                     found[name] = oid
+    return dict(sorted(found.items()))
+
+
+def symbolic(location: Location) -> dict[str, str]:
+    """Name -> target of every symbolic ref below `refs/`, those that lead nowhere included."""
+    found = {}
+    top = _path(location, "refs/")
+    for folder, _, files in os.walk(top):
+        for file in files:
+            path = os.path.join(folder, file)
+            with contextlib.suppress(FileNotFoundError):
+                content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
+                if content.startswith(b"ref:") or os.path.islink(path):
+                    target = os.fsdecode(content.removeprefix(b"ref:").strip())
+                    found["refs/" + os.path.relpath(path, top)] = target
     return dict(sorted(found.items()))
 
 

@@ -50,6 +50,7 @@ class Repository:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
         self._odb = self._git.odb
         self.objects_dir = os.path.join(location.common_dir, "objects")
+        self._parsed = trees.Parsed(self.read_tree)
 
     # -- git ------------------------------------------------------------------------------------------------
 
@@ -98,6 +99,13 @@ class Repository:
             raise MissingObjectsError(f"object {oid} is missing from the object store") from cause
         return words[1].decode(), rest[: int(words[2])]
 
+    def kind(self, oid: str) -> str | None:
+        """The kind of an object in the store, by its header; None where it is not there."""
+        try:
+            return _KINDS[self._odb.read_header(pygit2.Oid(hex=oid))[0]]
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
+
     def blob(self, oid: str) -> bytes:
         return self.read(oid)[1]
 
@@ -125,6 +133,10 @@ class Repository:
         if kind != "tree":
             raise RepositoryError(f"object {oid} is a {kind}, not a tree")
         return data
+
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        """A tree's entries by name."""
+        return self._parsed.get(oid)
 
     def commit(self, oid: str) -> CommitData:
         """A commit's parts; MissingObjectsError if it is not there, RepositoryError if it is no commit."""
@@ -185,6 +197,7 @@ class Writer(ObjectWriter):
         super().__init__(objects_dir or repository.objects_dir, repository.exists, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
+        self._parsed = trees.Parsed(self.read_tree)
 
     def __enter__(self) -> Writer:
         return self
@@ -192,6 +205,9 @@ class Writer(ObjectWriter):
     def read_tree(self, oid: str) -> bytes:
         pending = self.pending_tree(oid)
         return self._repository.read_tree(oid) if pending is None else pending
+
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        return self._parsed.get(oid)
 
     def pending_commit(self, oid: str) -> CommitData:
         """A commit written through this writer."""

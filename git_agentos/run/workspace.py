@@ -22,7 +22,6 @@ from typing import Protocol
 
 from git_agentos.checkpoint import capture, format, take
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.take import Taken
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
 from git_agentos.guard import authorize
@@ -30,7 +29,7 @@ from git_agentos.run import lock, preparation
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import SERVICE, fold
+from git_agentos.run.record.events import SERVICE
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
@@ -250,16 +249,15 @@ class GitWorktreeWorkspaceService:
         if self._run_id is None:
             return None
         run = preparation.recorded(self._context, self._run_id)
-        return None if run is None else replace(run, head_sha=self._head(run))
+        if run is None:
+            return None
+        preparation.check_file(self._context, self._run_id)
+        return replace(run, head_sha=self._head(run))
 
     def snapshot(self) -> WorkspaceSnapshot:
         """How the workspace stands; nothing in it changes, and a checkpoint holds it."""
         run = self._prepared()
-        here = inner(self._context, run)
-        origin = here.origin(
-            trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
-        )
-        return _snapshot(here, run, take.take(here.repository, here.settings, origin))
+        return snapshot(inner(self._context, run), run)
 
     def diff_summary(self) -> str:
         """What differs from the base, as `git diff --stat` tells it; empty where nothing does."""
@@ -299,14 +297,13 @@ class GitWorktreeWorkspaceService:
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = folders.find(self._context.location, run.run_id)
                 kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
-                told = fold(run.run_id, kept.folder, kept.events(), alive=True)
-                if told.final_checkpoint is not None:
-                    folders.seal(inner(self._context, run), kept, told)
+                if kept.state().final_checkpoint is not None:
+                    folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _turn(self, run_id: str) -> AbstractContextManager[None]:
+    def _turn(self, run_id: str) -> AbstractContextManager[object]:
         return contextlib.nullcontext() if self._held else lock.hold(self._context.location, run_id)
 
     def _prepared(self) -> WorkspaceContext:
@@ -344,7 +341,10 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def _snapshot(here: Context, run: WorkspaceContext, taken: Taken) -> WorkspaceSnapshot:
+def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
+    """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
+    origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
+    taken = take.take(here.repository, here.settings, origin)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:

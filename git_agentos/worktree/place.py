@@ -20,8 +20,10 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import Settings
 from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.git.worktrees import BranchUser
+from git_agentos.util import files
 from git_agentos.worktree import record
 
 HEADS = "refs/heads/"
@@ -144,13 +146,14 @@ def check_branch(context: Context, branch: str) -> None:
 
 
 def _check_not_checked_out(location: Location, branch: str) -> None:
-    for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
-        with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
-            if file.read().strip() == os.fsencode("ref: " + HEADS + branch):
-                where = top_of(location) if git_dir == location.common_dir else record.known_root(git_dir)
-                raise WorktreeError(
-                    f"the branch '{branch}' is checked out at '{where}'", f"choose another id; {_NOTHING}"
-                )
+    for user in worktrees.branch_users(location, HEADS + branch):
+        raise WorktreeError(f"the branch '{branch}' is {used(user)}", f"choose another id; {_NOTHING}")
+
+
+def used(user: BranchUser) -> str:
+    """How a worktree uses a branch, in words."""
+    where = f"'{user.root or user.git_dir}'"
+    return f"checked out at {where}" if user.how == "checkout" else f"in a {user.how} in {where}"
 
 
 def _check_room(location: Location, ref: str) -> None:
@@ -198,7 +201,7 @@ def add_exclude(location: Location, line: str) -> None:
     present = _read(path)
     if os.fsencode(line) not in present.split(b"\n"):
         gap = b"" if not present or present.endswith(b"\n") else b"\n"
-        _replace(path, present + gap + os.fsencode(line) + b"\n")
+        files.replace(path, present + gap + os.fsencode(line) + b"\n")
 
 
 def remove_exclude(location: Location, line: str) -> None:
@@ -209,7 +212,7 @@ def remove_exclude(location: Location, line: str) -> None:
     if os.fsencode(line) in lines:
         lines.remove(os.fsencode(line))
         if any(lines):
-            _replace(path, b"\n".join(lines))
+            files.replace(path, b"\n".join(lines))
             return
         os.unlink(path)
         with contextlib.suppress(OSError):
@@ -217,24 +220,14 @@ def remove_exclude(location: Location, line: str) -> None:
 
 
 def _exclude_file(location: Location) -> str:
-    return os.path.join(location.common_dir, "info", "exclude")
+    return os.path.realpath(os.path.join(location.common_dir, "info", "exclude"))
 
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read(path)
     except FileNotFoundError:
         return b""
-
-
-def _replace(path: str, data: bytes) -> None:
-    temporary = path + ".agentos-new"
-    with open(temporary, "wb") as file:
-        file.write(data)
-    if os.path.exists(path):
-        os.chmod(temporary, os.stat(path).st_mode & 0o7777)
-    os.replace(temporary, path)
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -27,7 +27,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import process, refs
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.processes import Process
 from git_agentos.worktree import intent, place, record
@@ -211,7 +211,9 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
 def _look(
     context: Context, known: _Known, there: Mapping[str, list[Process]], saved: Checkpoint | None = None
 ) -> Worktree:
-    if known.git_dir is None or known.root is None or not _sound(known.git_dir, known.root) or known.record is None:
+    if known.git_dir is None or known.root is None or known.record is None:
+        return _without_folder(context, known)
+    if not worktrees.is_linked(known.root, known.git_dir):
         return _without_folder(context, known)
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:
@@ -267,16 +269,6 @@ def _without_folder(context: Context, known: _Known) -> Worktree:
         process=None,
         disk_bytes=_size(known.git_dir) if known.git_dir is not None else None,
     )
-
-
-def _sound(git_dir: str, root: str) -> bool:
-    """Whether the folder is there and its `.git` leads back to the entry."""
-    try:
-        with open(os.path.join(root, ".git"), "rb") as file:
-            target = os.fsdecode(file.read().removeprefix(b"gitdir: ").rstrip(b"\n"))
-    except OSError:
-        return False
-    return os.path.realpath(os.path.join(root, target)) == os.path.realpath(git_dir)
 
 
 def _dirty(location: Location) -> Dirty:
