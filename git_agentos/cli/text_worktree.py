@@ -240,7 +240,7 @@ def _paths(number: int) -> str:
 
 
 def completed(done: Completion) -> Text:
-    """`complete`: the merge request alone on stdout; its id's path under -q."""
+    """`complete`: the merge request alone on stdout; the final checkpoint's id under -q."""
     notes = [f"worktree '{done.id}' is complete, saved in checkpoint {short(done.checkpoint)}; it stays for the review"]
     if done.pushed_to is not None:
         notes.append(f"pushed '{quote.line(done.branch)}' to '{quote.line(done.pushed_to)}'")
@@ -250,7 +250,7 @@ def completed(done: Completion) -> Text:
     if len(done.uncommitted) > _MOST_NAMES:
         warnings.append(f"not committed: {len(done.uncommitted) - _MOST_NAMES} more")
     warnings += [quote.line(problem) for problem in done.problems]
-    return Text(quote.block(done.document), None, tuple(notes), tuple(warnings))
+    return Text(quote.block(done.document), f"{short(done.checkpoint)}\n", tuple(notes), tuple(warnings))
 
 
 def ended(done: Removal, style: Style, *, archived: bool) -> Text:

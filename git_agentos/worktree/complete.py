@@ -257,6 +257,8 @@ class _Request(NamedTuple):
         found = log.entries(self.context, kinds=[kind], newest_first=False)
         rows = []
         for each in found:
+            if log.is_by_guard(each):
+                continue
             rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
             rows += [f"  - {_plain(key)}: {_plain(_words(value))}" for key, value in each.details.items()]
         return [f"## {heading}\n\n" + "\n".join(rows)] if rows else []

@@ -98,7 +98,7 @@ def documented() -> dict[str, list[str]]:
     for line in section.partition("\n## ")[0].splitlines():
         if line.startswith("| `"):
             name, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
-            found[name.strip("`")] = [cell.replace("`", "") for cell in cells]
+            found[name.strip("`").removeprefix("git agentos ")] = [cell.replace("`", "") for cell in cells]
     return found
 
 
