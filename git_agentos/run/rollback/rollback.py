@@ -89,7 +89,7 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
         worktree_path=mended.inner.location.root,
         changed=done.changed,
         removed=done.removed,
-        recreated=mended.recreated,
+        recreated=mended.recreated or mended.damaged,
         not_saved=[*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)],
         dry_run=dry_run,
     )
