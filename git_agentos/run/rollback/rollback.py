@@ -120,7 +120,7 @@ def _state(context: Context, run: WorkspaceContext) -> RunState:
 
 def _pre_run(context: Context, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    prepared = _state(context, run).prepared
+    prepared = _state(context, run).prepared or evidence.noted(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None
