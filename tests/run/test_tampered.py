@@ -198,6 +198,32 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     assert_ended(repo, run, name)
 
 
+@pytest.mark.parametrize("what", ["-d", ""])
+def test_a_timeline_that_was_moved(repo: Repo, what: str) -> None:
+    interrupted(repo)
+    name = "refs/agentos/timelines/run-T-1"
+    repo.git("update-ref", *what.split(), name, *([] if what else [f"{name}~1"]))
+    assert_ended(repo, kernel.resume(context_of(repo), "T-1"))
+
+
+def test_everything_destroyed(repo: Repo) -> None:
+    """Where it began is known all the same."""
+    run = start(repo, "echo > new; git add new; git commit -qm mine", validate=["true"], run_id="T-1", guard=False)
+    assert run.context is not None
+    shutil.rmtree(repo.path / ".agentos")
+    shutil.rmtree(run.context.worktree_path)
+    repo.git("worktree", "prune")
+    repo.git("branch", "-D", run.context.branch_name)
+    repo.git("update-ref", "-d", "refs/agentos/timelines/run-T-1")
+    shutil.rmtree(repo.git_dir / "agentos/runs")
+    context = context_of(repo)
+    assert kernel.roll_back(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
+    done = kernel.roll_back(context, "T-1", "pre_run")
+    assert (done.head, done.worktree_path) == (run.context.base_sha, run.context.worktree_path)
+    assert sorted(os.listdir(done.worktree_path)) == sorted([*os.listdir(repo.path)])
+    assert kernel.show(context, "T-1").state == "tampered"
+
+
 def test_one_that_is_only_cancelled(repo: Repo) -> None:
     _forge(interrupted(repo))
     assert kernel.show(context_of(repo), "T-1").state == "tampered"
