@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, RunError, TddError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
@@ -130,7 +130,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
         return b""
     try:
         found = folders.find(context.location, workflow.run_id).read(name)
-    except RunError:
+    except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
 
@@ -195,7 +195,7 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
         final_checkpoint=state.get("final_checkpoint"),
         created_at=state["created_at"],
         updated_at=history[-1]["ended_at"] if history else None,
-        evidence=folders.find(found.context.location, found.id).folder if run is not None else None,
+        evidence=_evidence(found) if run is not None else None,
         here=here,
         machine=state["machine"],
         interrupted_by=None,
@@ -213,8 +213,17 @@ def _told(found: Found, at: Stand) -> Workflow:
         return untold(found, tampered)
     try:
         return told(found, at)
+    except AgentosError as error:
+        return untold(found, error.message, here=here)
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another user: nothing vouches for it
         return untold(found, f"it cannot be read ({error})", here=here)
+
+
+def _evidence(found: Found) -> str | None:
+    try:
+        return folders.find(found.context.location, found.id).folder
+    except AgentosError:
+        return None
 
 
 def tampering(found: Found, at: Position) -> str | None:
@@ -274,7 +283,7 @@ def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
         final_checkpoint=None,
         created_at=run.created_at if run is not None else _EPOCH,
         updated_at=None,
-        evidence=folders.find(found.context.location, found.id).folder if run is not None else None,
+        evidence=_evidence(found) if run is not None else None,
         here=here,
         machine=platform.node() if here else "",
         interrupted_by=None,

@@ -126,7 +126,7 @@ def test_rows_that_are_not_as_they_were_written(
     assert Path(str(made.path)).is_dir()
 
 
-def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow) -> None:
+def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, tmp_path: Path) -> None:
     assert waiting.evidence is not None
     events = Path(waiting.evidence, "events.jsonl")
     data = events.read_bytes()
@@ -134,6 +134,23 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow) -
         events.write_bytes(forged)
         assert service.show(context_of(repo), waiting.id, environment()).state == "tampered"
         events.write_bytes(data)
+    folder, aside = Path(waiting.evidence), tmp_path / "aside"
+    for each in (events, folder, folder.parent):
+        each.rename(aside)
+        for kind in ("nothing", "a folder", "a file", "a link"):
+            if kind == "a folder":
+                each.mkdir()
+            elif kind == "a file":
+                each.touch()
+            elif kind == "a link":
+                each.symlink_to(aside)
+            (listed,) = service.list_(context_of(repo), environment())
+            assert (listed.state, listed.words) == ("tampered", ["abort"]), (each, kind)
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink(missing_ok=True)
+        aside.rename(each)
     assert service.show(context_of(repo), waiting.id, environment()) == waiting
 
 
