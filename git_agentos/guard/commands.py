@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError
+from git_agentos.guard import harness_files
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
@@ -248,8 +249,11 @@ class _Judging:
                 continue
             own = programs_files.git_directories(program.directory)
             found = programs_files.in_git_directory(files, program.directory, own)
+            settings = _harness_file(files, program.directory) if own else None
             if found is not None:
                 self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            elif settings is not None:
+                self._note(program, [Operation("guard-change", settings)])
             elif loses and own and programs_files.exists(files, program.directory):
                 root = os.path.realpath(os.path.dirname(own[0]))
                 self._step(_call(program), Judgement(Decision(ALLOW, []), Save(), True, root))
@@ -280,6 +284,15 @@ class _Judging:
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
+
+
+def _harness_file(files: programs_files.Files, directory: str) -> str | None:
+    """The first of these files by which a harness is told to ask the guard, or that has one below it."""
+    for path, is_tree in (*((each, False) for each in files.paths), *((each, True) for each in files.trees)):
+        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
+        if known(path) and (harness_files.holds_one(whole) if is_tree else harness_files.is_one(whole)):
+            return path
+    return None
 
 
 def _call(program: Program) -> Call:
