@@ -49,6 +49,7 @@ class Repository:
         except (pygit2.GitError, KeyError) as error:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
         self._odb = self._git.odb
+        self._backends = list(self._odb.backends)
         self.objects_dir = os.path.join(location.common_dir, "objects")
         self._parsed = trees.Parsed(self.read_tree)
 
@@ -74,6 +75,14 @@ class Repository:
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
         # Not `in repository`: that reads the whole object.
         return pygit2.Oid(hex=oid) in self._odb
+
+    def is_known(self, oid: str) -> bool:
+        """Whether the object was in the store when it was opened, or is loose now.
+
+        `exists` looks for new packs before it says no, for each object anew, at a cost that grows with the number of
+        packs. Here a pack that has just come may be passed over.
+        """
+        return any(backend.exists(oid) for backend in self._backends)
 
     def exists_for_sure(self, oids: Iterable[str]) -> set[str]:
         """Those of `oids` that are in the store on disk now, whatever this process has open."""
@@ -194,7 +203,7 @@ class Writer(ObjectWriter):
     """An ObjectWriter that is also a TreeStore."""
 
     def __init__(self, repository: Repository, objects_dir: str | None = None) -> None:
-        super().__init__(objects_dir or repository.objects_dir, repository.exists, repository.exists_for_sure)
+        super().__init__(objects_dir or repository.objects_dir, repository.is_known, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
         self._parsed = trees.Parsed(self.read_tree)

@@ -85,6 +85,7 @@ class Journal:
     def __init__(self, folder: Folder, run_id: str) -> None:
         self._folder = folder
         self._run_id = run_id
+        self._digest = hashlib.sha256(os.fsencode(os.path.realpath(folder.path))).hexdigest()
         self._key: bytes | None = None
         self._pinned: Record | None = None
         self._inode: tuple[int, int] | None = None
@@ -227,7 +228,7 @@ class Journal:
         `event`."""
         found = self.read()
         if not self._folder.is_in_place() or not os.path.isdir(self._folder.path) or os.path.islink(self._folder.path):
-            _clear(self._folder.path)
+            clear_way(self._folder.path)
             pinned = self._pinned is not None
             self._folder.unpin()
             os.makedirs(self._folder.path)
@@ -296,19 +297,16 @@ class Journal:
         known = self._known()
         if known is None:
             return None
-        return signing.mac(signing.document_bytes("run", self._digest(), {"run_id": self._run_id}), known)
-
-    def _digest(self) -> str:
-        return hashlib.sha256(os.fsencode(os.path.realpath(self._folder.path))).hexdigest()
+        return signing.mac(signing.document_bytes("run", self._digest, {"run_id": self._run_id}), known)
 
     def _note_path(self) -> str:
-        return os.path.join(signing.folder(os.environ), "runs", f"{self._digest()[:40]}.json")
+        return os.path.join(signing.folder(os.environ), "runs", f"{self._digest[:40]}.json")
 
     def _note(self) -> _Note | None:
         known = self._known()
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             body = json.loads(files.read(self._note_path(), limit=1 << 16))
-            if known is not None and signing.verify_document("run-note", self._digest(), body, known):
+            if known is not None and signing.verify_document("run-note", self._digest, body, known):
                 return _Note(int(body["events"]), str(body["last"]))
         return None
 
@@ -320,7 +318,7 @@ class Journal:
         path = self._note_path()
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         self._notes = (*self._notes[-1:], _Note(count, last))
-        document = signing.sign_document("run-note", self._digest(), body, known)
+        document = signing.sign_document("run-note", self._digest, body, known)
         files.replace(path, json.dumps(document).encode("ascii") + b"\n", mode=0o600)
         self._notes = self._notes[-1:]
 
@@ -353,7 +351,7 @@ def _event_bytes(last: str | None, body: Mapping[str, Any]) -> bytes:
     return signing.document_bytes("run-event", last or "", body)
 
 
-def _clear(path: str) -> None:
+def clear_way(path: str) -> None:
     """Put aside what stands in the place of a run's folder, or of the folders of ours above it."""
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):
