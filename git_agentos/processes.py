@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.util import git_options
+
 _PROC = "/proc"
 # How a git is told where to work, on its command line and in its environment.
 _PLACE_GIVEN = (b"--git-dir=", b"--work-tree=", b"GIT_DIR=", b"GIT_COMMON_DIR=", b"GIT_WORK_TREE=", b"GIT_INDEX_FILE=")
@@ -304,13 +306,9 @@ def _is_git(pid: int) -> bool:
 
 def _is_ours(pid: int) -> bool:
     """Whether a process only waits for a command of ours, as the git of `git agentos …` does."""
-    words = iter(_command_line(pid)[1:])
-    for word in words:
-        if word in (b"-C", b"-c"):
-            next(words, None)
-        elif not word.startswith(b"-"):
-            return word == b"agentos" or word.startswith(b"agentos-")
-    return False
+    words = [os.fsdecode(word) for word in _command_line(pid)[1:]]
+    rest = words[git_options.length(words) :]
+    return bool(rest) and (rest[0] == "agentos" or rest[0].startswith("agentos-"))
 
 
 def _works_in(pid: int, tops: Sequence[bytes]) -> bool:

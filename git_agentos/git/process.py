@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.util import git_options
 
 PIPE = subprocess.PIPE
 
@@ -163,19 +164,17 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     """The error for a git command that ended with `status`, worded by what git itself said."""
     said = err.decode("utf-8", "replace").strip()
     name = subcommand(args)
-    first = next((line for line in said.splitlines() if line.strip()), f"exit code {status}")
-    for prefix in ("fatal: ", "error: "):
-        first = first.removeprefix(prefix)
-    return GitCommandError(f"git {name} failed: {first}", status=status, stderr=said)
+    lines = [line for line in said.splitlines() if line.strip()]
+    # Warnings and hints come first, and say less than what git died of.
+    reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
+    reason = reason or next(iter(lines), f"exit code {status}")
+    return GitCommandError(
+        f"git {name} failed: {reason.removeprefix('fatal: ').removeprefix('error: ')}", status=status, stderr=said
+    )
 
 
 def subcommand(args: Sequence[str | bytes]) -> str:
     """The subcommand's name in an argument list that may begin with git's own options."""
-    words = iter(args)
-    for word in words:
-        text = os.fsdecode(word)
-        if text in ("-C", "-c"):
-            next(words, None)
-        elif not text.startswith("-"):
-            return text
-    return "command"
+    words = [os.fsdecode(arg) for arg in args]
+    rest = words[git_options.length(words) :]
+    return rest[0] if rest else "command"

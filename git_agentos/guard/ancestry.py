@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from git_agentos.util import git_options
+
 # What `guard exec` puts into the environment of the process that supervises an agent, and so of all below it: the
 # agent's id. The supervisor is started with it, and takes in what is orphaned below, so that no `env -i` and no
 # double fork gets rid of it.
@@ -159,16 +161,11 @@ def _subcommand(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     name = os.path.basename(words[0])
     if name.startswith("git-"):
         return name.removeprefix("git-"), words[1:]
-    rest = list(words[1:])
-    while rest:
-        word = rest.pop(0)
-        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
-            del rest[:1]
-        elif word in ("-p", "--paginate"):
-            break
-        elif not word.startswith("-"):
-            return word, tuple(rest)
-    return "", ()
+    count = git_options.length(words[1:])
+    options, rest = words[1 : 1 + count], words[1 + count :]
+    if not rest or {"-p", "--paginate"} & set(options):
+        return "", ()
+    return rest[0], rest[1:]
 
 
 def _parent_and_start(pid: int) -> tuple[int, str] | None:

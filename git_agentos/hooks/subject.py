@@ -14,6 +14,7 @@ from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Who
 from git_agentos.guard.settings import GuardSettings
+from git_agentos.util import git_options
 
 
 class Subject(NamedTuple):
@@ -91,14 +92,13 @@ def _prefix(outermost: int, asking: int) -> str:
 
 def _changes_of_directory(argv: tuple[str, ...]) -> Iterator[str]:
     """The folders of git's own `-C` options."""
-    words = iter(argv[1:])
-    for word in words:
-        if word == "-C":
-            yield next(words, "")
-        elif word in ("-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"):
-            next(words, None)
-        elif not word.startswith("-"):
-            return
+    words = argv[1:]
+    options = iter(words[: git_options.length(words)])
+    for word in options:
+        if word in git_options.WITH_VALUE:
+            value = next(options, "")
+            if word == "-C":
+                yield value
 
 
 def _without_changes(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -134,6 +134,19 @@ def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
         assert sh(repo, text).code == 0, text
 
 
+def test_a_merge_is_one_whatever_options_stand_before_it(repo: Repo) -> None:
+    install.install(location(repo), save=False)
+    for options in (("--git-dir", ".git"), ("--work-tree", "."), ("-c", "user.name=Me", "--git-dir=.git")):
+        repo.git("branch", "-f", "mine", "other")
+        repo.append("own.txt", "own\n")
+        repo.commit("own")
+        repo.write("untracked.txt", f"{options}\n")
+        repo.git(*options, "merge", "-q", "--no-edit", "mine")
+        assert triggers(repo)[-2:] == ["before_merge", "after_commit"], options
+        repo.git("reset", "-q", "--hard", "HEAD~1")
+        repo.remove("untracked.txt")
+
+
 def test_the_switch_before_merges(repo: Repo) -> None:
     install.install(location(repo), save=False)
     for name in ("beforeMerge", "afterCommit"):
