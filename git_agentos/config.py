@@ -13,7 +13,8 @@ from git_agentos.errors import AgentosWarning, ConfigurationError, UsageError
 from git_agentos.util import durations
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
-AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+LONGEST_ID = 64
+AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LONGEST_RETENTION = 1000 * 365  # days; what is longer is for ever
 

@@ -20,8 +20,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.util import git_options
-
 _PROC = "/proc"
 # How a git is told where to work, on its command line and in its environment.
 _PLACE_GIVEN = (b"--git-dir=", b"--work-tree=", b"GIT_DIR=", b"GIT_COMMON_DIR=", b"GIT_WORK_TREE=", b"GIT_INDEX_FILE=")
@@ -306,9 +304,10 @@ def _is_git(pid: int) -> bool:
 
 def _is_ours(pid: int) -> bool:
     """Whether a process only waits for a command of ours, as the git of `git agentos …` does."""
-    words = [os.fsdecode(word) for word in _command_line(pid)[1:]]
-    rest = words[git_options.length(words) :]
-    return bool(rest) and (rest[0] == "agentos" or rest[0].startswith("agentos-"))
+    from git_agentos.util import git_command_line  # not at the top: this module is run as a script too
+
+    command = git_command_line.parse(list(map(os.fsdecode, _command_line(pid)))).command or ""
+    return command == "agentos" or command.startswith("agentos-")
 
 
 def _works_in(pid: int, tops: Sequence[bytes]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from git_agentos.checkpoint.contents import TORN
+from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
@@ -53,15 +54,15 @@ class Disk:
 
 class Leaving(NamedTuple):
     """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
-    lies below `repositories` that are put aside (each with a slash at its end)."""
+    lies below `repositories` that are put aside."""
 
     removed: frozenset[bytes]
     special: frozenset[bytes]
-    repositories: tuple[bytes, ...]
+    repositories: frozenset[bytes]
 
     def has(self, path: bytes) -> bool:
         """Whether it is in a repository that leaves."""
-        return path.startswith(self.repositories)
+        return covers(self.repositories, path.rpartition(b"/")[0])
 
 
 @dataclass(frozen=True)

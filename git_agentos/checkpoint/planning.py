@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint import index_plan, obstacles
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import check, may_touch
+from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
@@ -71,7 +71,7 @@ class _Planner:
         self.store = store
         self.now = now
         self.target = target
-        self.paths = paths
+        self.paths = None if paths is None else frozenset(paths)
         self.keep_new = keep_new
         self.exact = exact
         self.disk = Disk(os.fsencode(repository.location.root))
@@ -137,10 +137,11 @@ class _Planner:
         make_directories += links
         blocking = self._blocking_directories(write)
         if self.keep_new:
-            kept = dict.fromkeys(path for path in remove if not self._must_leave(path, write, make_directories))
+            needed = trees.folders_above([*write, *make_directories])
+            kept = dict.fromkeys(path for path in remove if path not in needed and not covers(write.keys(), path))
             self.skipped += [Skipped(os.fsdecode(path), NEW_KEPT) for path in kept]
             remove = [path for path in remove if path not in kept]
-        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), tuple(path + b"/" for path in self.aside))
+        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
@@ -266,9 +267,7 @@ class _Planner:
         for path, entry in trees.walk(self.store, self.target.visible_tree):
             if path in write or path in delta or path in hidden or not self.wanted(path):
                 continue
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and any(
-                folder == b"" or path.startswith(folder + b"/") for folder in folders
-            ):
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and covers(folders, path):
                 write[path] = replace(self._write(path, entry), recheck=True)
 
     def _write(self, path: bytes, entry: Entry) -> FileWrite:
@@ -334,13 +333,6 @@ class _Planner:
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
-
-    def _must_leave(self, path: bytes, write: Mapping[bytes, FileWrite], directories: Iterable[bytes]) -> bool:
-        """Whether a new file stands where the target has a directory, or the other way round."""
-        below = path + b"/"
-        if any(other.startswith(below) for other in [*write, *directories]):
-            return True
-        return any(path.startswith(other + b"/") for other in write)
 
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
         """Directories that stand where a file comes."""

@@ -114,8 +114,6 @@ def resume(
     """
     from git_agentos.tdd import service
 
-    if retry:
-        permission.ask(run, "tdd", "resume", "--retry", workflow)
     context = run.workspace().context
     with _walk(run) as watcher:
         ended = service.resume(context, workflow, os.environ, watcher, retry=retry)
@@ -140,7 +138,6 @@ def abort(run: Invocation, workflow: WorkflowId) -> None:
 
     Its worktree and branch are removed, after a checkpoint of everything. Not for agents.
     """
-    permission.ask(run, "tdd", "abort", workflow)
     _decide(run, run.workspace().context, workflow, "abort")
 
 

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 _COLOURS = {
     "running": "cyan", "interrupted": "yellow", "passed": "green", "failed": "red", "cancelled": "yellow",
-    "accepted": "green", "open": "cyan",
+    "accepted": "green", "open": "cyan", "tampered": "red",
 }  # fmt: skip
 _OUTCOMES = {"ok": "green", "failed": "red", "timed-out": "red", "no-changes": "yellow", "protected-branch": "red"}
 _SAYS = {"timed-out": "out of time", "no-changes": "no changes", "protected-branch": "touched a protected branch"}
+_MOST_BRANCHES = 10
 _COLUMNS = ("ID", "STATE", "TASK", "ATTEMPTS", "BASE", "STARTED")
 
 
@@ -106,6 +107,9 @@ def ended(run: Run) -> Text:
         hints.append(f"'git agentos rollback {id_}' takes the run back to where it began")
     else:
         lines += _place(run)
+        if run.state == "tampered":
+            lines.append("What it says of itself cannot be believed, and it cannot be accepted.")
+            hints.append(f"'git agentos run verify {id_}' says what was found")
         failed = next((each for each in reversed(run.steps) if each.outcome not in (None, "ok")), None)
         if failed is not None and failed.stdout is not None:
             hints.append(f"'git agentos run logs {id_} --step {failed.n}' shows what the step said")
@@ -161,6 +165,7 @@ def _told(done: Merge) -> tuple[str, ...]:
 
 def _state(run: Run) -> str:
     said = {"running": "is at work", "interrupted": "was interrupted", "cancelled": "is cancelled", "open": "is open"}
+    said["tampered"] = "was tampered with"
     state = said.get(run.state, run.state if run.state != "accepted" else "is accepted")
     return _because(run, state)
 
@@ -188,8 +193,15 @@ def _place(run: Run) -> list[str]:
     if not _has_changed(run):
         return [f"It has changed nothing. Its worktree stays: {path}"]
     trespassed = any(each.outcome == "protected-branch" for each in run.steps)
-    rest = "." if trespassed else "; no other branch has moved."
-    return [f"Its work is on branch '{quote.line(where.branch_name)}', in {path}{rest}"]
+    moved = sorted({name for each in run.steps for name in each.moved or ()})
+    is_known = all(each.moved is not None for each in run.steps)
+    rest = "; no other branch has moved." if is_known and not moved and not trespassed else "."
+    lines = [f"Its work is on branch '{quote.line(where.branch_name)}', in {path}{rest}"]
+    if moved:
+        shown = ", ".join(f"'{quote.line(name)}'" for name in moved[:_MOST_BRANCHES])
+        more = f" and {len(moved) - _MOST_BRANCHES} more" if len(moved) > _MOST_BRANCHES else ""
+        lines.append(f"Meanwhile other branches were made, moved or deleted: {shown}{more}.")
+    return lines
 
 
 def _has_changed(run: Run) -> bool:
@@ -245,7 +257,7 @@ def listing(found: Sequence[Run], style: Style) -> Text:
 
 def _row(run: Run, style: Style) -> tuple[str, ...]:
     where = run.context
-    state = "damaged" if where is None and run.problems else run.state
+    state = "damaged" if where is None and run.problems and run.state == "interrupted" else run.state
     state += ", rolled back" if run.rolled_back_to is not None else ""
     return (
         run.run_id,

@@ -33,14 +33,8 @@ def excluded(
     wanted = list(paths)
     if not wanted:
         return {}
-    folders = {b""}
-    for path in wanted:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
     options: tuple[str | bytes, ...] = ()
-    names = [folder + b"/.gitignore" if folder else b".gitignore" for folder in folders]
+    names = [folder + b"/.gitignore" if folder else b".gitignore" for folder in trees.folders_above(wanted)]
     with locks.scratch(repository.location) as root:
         if users is not None:
             names.append(users)

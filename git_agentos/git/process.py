@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
-from git_agentos.util import git_options
+from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
@@ -163,18 +163,11 @@ def run(
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
     """The error for a git command that ended with `status`, worded by what git itself said."""
     said = err.decode("utf-8", "replace").strip()
-    name = subcommand(args)
+    name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
     lines = [line for line in said.splitlines() if line.strip()]
     # Warnings and hints come first, and say less than what git died of.
     reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
     reason = reason or next(iter(lines), f"exit code {status}")
-    return GitCommandError(
-        f"git {name} failed: {reason.removeprefix('fatal: ').removeprefix('error: ')}", status=status, stderr=said
-    )
-
-
-def subcommand(args: Sequence[str | bytes]) -> str:
-    """The subcommand's name in an argument list that may begin with git's own options."""
-    words = [os.fsdecode(arg) for arg in args]
-    rest = words[git_options.length(words) :]
-    return rest[0] if rest else "command"
+    for prefix in ("fatal: ", "error: "):
+        reason = reason.removeprefix(prefix)
+    return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)

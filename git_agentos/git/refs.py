@@ -100,6 +100,19 @@ def resolve(location: Location, name: str) -> str | None:
     raise RepositoryError(f"the symbolic ref '{name}' goes round in circles")
 
 
+def target(location: Location, name: str) -> str:
+    """The name of the ref that a symbolic ref leads to; of one that is not symbolic, its own."""
+    for _ in range(6):
+        try:
+            content = _read(_path(location, name))
+        except OSError:
+            break
+        if not content.startswith(b"ref:"):
+            break
+        name = os.fsdecode(content[4:].strip())
+    return name
+
+
 def _packed(location: Location) -> dict[str, str]:
     try:
         data = _read(os.path.join(location.common_dir, "packed-refs"))

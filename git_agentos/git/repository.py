@@ -68,7 +68,9 @@ class Repository:
         except (pygit2.GitError, KeyError) as error:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
         self._odb = self._git.odb
+        self._backends = list(self._odb.backends)
         self.objects_dir = os.path.join(location.common_dir, "objects")
+        self._parsed = trees.Parsed(self.read_tree)
 
     # -- git ------------------------------------------------------------------------------------------------
 
@@ -92,6 +94,14 @@ class Repository:
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
         # Not `in repository`: that reads the whole object.
         return pygit2.Oid(hex=oid) in self._odb
+
+    def is_known(self, oid: str) -> bool:
+        """Whether the object was in the store when it was opened, or is loose now.
+
+        `exists` looks for new packs before it says no, for each object anew, at a cost that grows with the number of
+        packs. Here a pack that has just come may be passed over.
+        """
+        return any(backend.exists(oid) for backend in self._backends)
 
     def exists_for_sure(self, oids: Iterable[str]) -> set[str]:
         """Those of `oids` that are in the store on disk now, whatever this process has open."""
@@ -152,6 +162,10 @@ class Repository:
             raise RepositoryError(f"object {oid} is a {kind}, not a tree")
         return data
 
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        """A tree's entries by name."""
+        return self._parsed.get(oid)
+
     def commit(self, oid: str) -> CommitData:
         """A commit's parts; MissingObjectsError if it is not there, RepositoryError if it is no commit."""
         kind, data = self.read(oid)
@@ -208,9 +222,10 @@ class Writer(ObjectWriter):
     """An ObjectWriter that is also a TreeStore."""
 
     def __init__(self, repository: Repository, objects_dir: str | None = None) -> None:
-        super().__init__(objects_dir or repository.objects_dir, repository.exists, repository.exists_for_sure)
+        super().__init__(objects_dir or repository.objects_dir, repository.is_known, repository.exists_for_sure)
         self._repository = repository
         self._commits: dict[str, bytes] = {}
+        self._parsed = trees.Parsed(self.read_tree)
 
     def __enter__(self) -> Writer:
         return self
@@ -218,6 +233,9 @@ class Writer(ObjectWriter):
     def read_tree(self, oid: str) -> bytes:
         pending = self.pending_tree(oid)
         return self._repository.read_tree(oid) if pending is None else pending
+
+    def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
+        return self._parsed.get(oid)
 
     def pending_commit(self, oid: str) -> CommitData:
         """A commit written through this writer."""

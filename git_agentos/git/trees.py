@@ -4,12 +4,14 @@ libgit2's TreeBuilder takes names as UTF-8 text only, and git's names are bytes,
 written here. The format (git's `tree.c`): entries `<octal mode> SP <name> NUL <20 byte oid>`, sorted by name
 as bytes, where a directory's name counts as if it ended with a slash.
 
-An edit reads and writes only the trees on the way to a changed path: its cost follows the number of changes.
+An edit reads and writes only the trees on the way to a changed path: its cost follows the number of changes. `find`
+asks for one path at a time, so the sources keep the trees that they have parsed (`Parsed`): of a folder with thousands
+of files, one parse serves them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 DIRECTORY = 0o040000
@@ -25,9 +27,11 @@ Change = Entry | None  # None removes the path
 
 
 class TreeSource(Protocol):
-    """Where trees come from."""
+    """Where trees come from: raw by `read_tree`, parsed by `entries`, which remembers."""
 
     def read_tree(self, oid: str, /) -> bytes: ...
+
+    def entries(self, oid: str, /) -> Mapping[bytes, Entry]: ...
 
 
 class TreeStore(TreeSource, Protocol):
@@ -47,6 +51,42 @@ def parse(data: bytes) -> dict[bytes, Entry]:
         entries[data[space + 1 : nul]] = (mode, data[nul + 1 : nul + 21].hex())
         position = nul + 21
     return entries
+
+
+def folders_above(paths: Iterable[bytes]) -> set[bytes]:
+    """Every folder that one of `paths` lies in, however deep; `b""`, the root, is always among them."""
+    found = {b""}
+    for path in paths:
+        folder = path.rpartition(b"/")[0]
+        while folder not in found:
+            found.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    return found
+
+
+class Parsed:
+    """The trees parsed last, by oid. Objects never change, so what is remembered stays true.
+
+    Trees beyond `_MOST_ENTRIES` in all are forgotten, the one used longest ago first; a few stay whatever their size.
+    """
+
+    _MOST_ENTRIES = 400_000
+    _FEWEST_TREES = 16
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._trees: dict[str, dict[bytes, Entry]] = {}
+        self._entries = 0
+
+    def get(self, oid: str) -> Mapping[bytes, Entry]:
+        found = self._trees.pop(oid, None)
+        if found is None:
+            found = parse(self._read(oid))
+            self._entries += len(found)
+        self._trees[oid] = found  # the newest is last
+        while self._entries > self._MOST_ENTRIES and len(self._trees) > self._FEWEST_TREES:
+            self._entries -= len(self._trees.pop(next(iter(self._trees))))
+        return found
 
 
 def serialise(entries: Mapping[bytes, Entry]) -> bytes:
@@ -171,7 +211,7 @@ def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
     for part in path.split(b"/"):
         if entry[0] != DIRECTORY or entry[1] == EMPTY_TREE:
             return None
-        found = parse(store.read_tree(entry[1])).get(part)
+        found = store.entries(entry[1]).get(part)
         if found is None:
             return None
         entry = found

@@ -19,6 +19,7 @@ from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
 from git_agentos.guard.identity import Who
+from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy import config_keys, families, git_line, operations
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.families_refs import OURS
@@ -238,7 +239,8 @@ class _Judge:
                 self._expand(command, alias)
                 if not families.is_known(command):
                     return
-        reading = Reading(command, self.line.args, self.facts)
+        caller = Caller(self.who, self.call.environment, self.call.cwd, os.getpid())
+        reading = Reading(command, self.line.args, self.facts, caller)
         self.reading = reading
         families.read(reading)
         self.found += reading.operations

@@ -5,17 +5,20 @@ What is merged is what the validations of the last attempt have seen (`landing`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import RunError, UsageError
+from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
+from git_agentos.guard import authorize
 from git_agentos.run import landing, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step, fold
+from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
+from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.workspace import inner
 from git_agentos.worktree import place
 from git_agentos.worktree.merge import Merge
@@ -29,41 +32,101 @@ class _Validated(NamedTuple):
     after: str
 
 
+@authorize.entry("run", "accept")
 def accept(context: Context, run_id: str, *, into: str | None = None, squash: bool = False) -> tuple[Run, Merge]:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 
     What was validated and is in no commit is committed on the run's branch first. RunError where validation has not
-    passed, or the worktree is not as it was validated. With conflicts nothing has changed. Whether the one who asks may
-    is asked before (`guard.approval.authority`).
+    passed, the worktree is not as it was validated, or the evidence is not intact. With conflicts nothing has changed.
+    What could not be sealed is sealed now, before or after the merge. Whether the one who asks may is asked before
+    (`guard.approval.authority`).
     """
     kept = folders.find(context.location, run_id)
-    with lock.hold(context.location, run_id):
-        run = fold(run_id, kept.folder, kept.events(), alive=False)
-        validated = _validated(run)
-        assert run.context is not None
-        target = into if into is not None else _base_branch(context, run.context)
-        here = inner(context, run.context)
+    with lock.hold(context.location, run_id) as is_ours:
+        kept.pin(is_ours)
+        state = kept.state()
+        if state.merge_commit is not None and not state.is_sealed:
+            return _finish(context, kept)
+        validated = _validated(kept.run())
+        run = folders.context_of(kept)
+        target = into if into is not None else _base_branch(context, run)
+        here = inner(context, run)
+        if not state.is_sealed:  # that failed when the run ended
+            folders.seal(here, kept, kept.run(), again=True)
+        _require_intact(context, kept)
         try:
             made = landing.land(
                 context,
                 here,
-                run.context,
+                run,
                 validated.before,
                 validated.after,
                 into=target,
-                message=_message(run),
+                message=_message(kept.run()),
                 squash=squash,
+                check=lambda: _require_intact(context, kept),
             )
         except NotAsValidated as error:
-            taken_back = _taken_back(run)
+            taken_back = _taken_back(kept.run())
             if taken_back is None:
                 raise
             raise taken_back from error
         if made.conflicts:
-            return run, made
-        kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
-        folders.seal(here, kept, fold(run_id, kept.folder, kept.events(), alive=False))
-        return fold(run_id, kept.folder, kept.events(), alive=False), made
+            return kept.run(), made
+        with _merged(run_id, made):
+            kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
+            folders.seal(here, kept, kept.run())
+        return kept.run(), made
+
+
+def _require_intact(context: Context, kept: Evidence) -> None:
+    """RunError where the evidence of a run is not what was sealed, or nothing vouches for it."""
+    kept.check()
+    found = folders.verify(context, kept.run_id)
+    if not found.ok:
+        raise RunError(
+            f"the evidence of run '{kept.run_id}' is not intact: {found.problems[0]}",
+            f"git agentos run verify {kept.run_id} tells more; {NOTHING}",
+        )
+
+
+@contextlib.contextmanager
+def _merged(run_id: str, made: Merge) -> Iterator[None]:
+    """What fails in here fails after the branch was moved, and says so."""
+    try:
+        yield
+    except (AgentosError, OSError) as error:
+        moved = f"'{made.target}' was moved from {made.before[:12]} to {str(made.merge_commit)[:12]}"
+        if not made.merged:
+            moved = f"'{made.target}' has the work"
+        raise RunError(
+            f"{moved}, but that run '{run_id}' is accepted could not be put on record: {error}",
+            f"git agentos run accept {run_id} finishes that; nothing has to be merged again",
+        ) from error
+
+
+def _finish(context: Context, kept: Evidence) -> tuple[Run, Merge]:
+    """The run was accepted, and its evidence could not be sealed then."""
+    run = kept.run()
+    try:
+        here = inner(context, folders.context_of(kept))
+    except RunError:
+        here = context  # its worktree is gone: what is known of it is sealed
+    folders.seal(here, kept, run, again=True)
+    run = kept.run()
+    into, commit = str(run.accepted_into), str(run.merge_commit)
+    return run, Merge(
+        merged=False,
+        target=into,
+        before=commit,
+        merge_commit=commit,
+        sources=[],
+        conflicts=[],
+        saved=None,
+        worktree_path=None,
+        squashed=False,
+        dry_run=False,
+    )
 
 
 def _validated(run: Run) -> _Validated:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -48,12 +48,14 @@ def land(
     into: str,
     message: bytes,
     squash: bool = False,
+    check: Callable[[], object] = lambda: None,
 ) -> Merge:
     """Merge what was validated between the checkpoints `before` and `after` into the branch `into`, as `worktree merge`
     does; `here` is the run's worktree, and the run's lock is held.
 
     What is in no commit is committed with `message` on the run's branch first. NotAsValidated where the worktree is
-    another by now; RunError where it cannot be committed. With conflicts nothing has changed. Done again after it went
+    another by now; RunError where it cannot be committed. `check` is called right before the branch is moved, and
+    raises where it must not be. With conflicts nothing has changed. Done again after it went
     through, nothing changes either: `merged` is False and `merge_commit` the commit that has brought it.
     """
     ready = _commit(here, run, before, after, message)
@@ -61,8 +63,9 @@ def land(
     made = merge.merge(context, [id_], into=into, squash=squash, dry_run=True, commits={id_: ready.commit})
     if made.conflicts:
         return replace(made, dry_run=False)
+    check()
     _bring(here, run, ready)
-    made = merge.merge(context, [id_], into=into, squash=squash)
+    made = merge.merge(context, [id_], into=into, squash=squash, commits={id_: ready.commit})
     if made.conflicts or made.merge_commit is not None:
         return made
     return replace(made, merge_commit=_brought_by(context, made.before, ready.commit) or made.before)

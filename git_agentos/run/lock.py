@@ -8,26 +8,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from git_agentos.errors import LockedError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _PATIENCE = 0.5  # whoever asks who is at work has the lock for a moment
 
 
 @contextlib.contextmanager
-def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Iterator[None]:
-    """Have a run to oneself; LockedError where another process is at work on it for more than `patience` seconds."""
+def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Iterator[Callable[[], bool]]:
+    """Have a run to oneself; LockedError where another process is at work on it for more than `patience` seconds.
+
+    What is yielded tells whether the lock is still in place: others can remove its file.
+    """
     path = _path(location, run_id)
     deadline = time.monotonic() + patience
     with contextlib.ExitStack() as stack:
         while True:
+            clear(path)
             try:
                 stack.enter_context(locks.turn_at(path, wait=False))
+                held = os.lstat(path)
                 break
+            except FileNotFoundError:
+                stack.close()  # somebody has just removed it
             except LockedError as error:
                 if time.monotonic() > deadline:
                     pid = _noted(path)
@@ -38,11 +47,24 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
                     ) from error
                 time.sleep(0.01)
         _note(path)
+
+        def is_ours() -> bool:
+            with contextlib.suppress(OSError):
+                return os.path.samestat(held, os.lstat(path))
+            return False
+
         try:
-            yield
+            yield is_ours
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(_pid_file(path))
+
+
+def clear(path: str) -> None:
+    """Put aside what has the name of a file of ours in the git directory and is none: a link, a folder."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            os.rename(path, f"{path}~{os.urandom(4).hex()}")
 
 
 def holder(location: Location, run_id: str) -> int | None:
@@ -55,6 +77,8 @@ def holder(location: Location, run_id: str) -> int | None:
             return None
     except LockedError:
         return _noted(path) or 0
+    except OSError:  # it is no file: nobody holds it
+        return None
 
 
 def _path(location: Location, run_id: str, *, make: bool = True) -> str:
@@ -69,15 +93,12 @@ def _pid_file(path: str) -> str:
 
 
 def _note(path: str) -> None:
-    temporary = f"{_pid_file(path)}.new"
-    with open(temporary, "w", encoding="ascii") as file:
-        file.write(f"{os.getpid()}\n")
-    os.replace(temporary, _pid_file(path))
+    clear(_pid_file(path))
+    files.replace(_pid_file(path), f"{os.getpid()}\n".encode("ascii"), durable=False)
 
 
 def _noted(path: str) -> int | None:
     try:
-        with open(_pid_file(path), encoding="ascii") as file:
-            return int(file.read(20))
+        return int(files.read(_pid_file(path), limit=20))
     except (OSError, ValueError):
         return None

@@ -12,6 +12,7 @@ recorded yet is taken back by its intent, and a context without either is of no 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import NamedTuple
@@ -21,10 +22,9 @@ from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.capture import Request
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.take import Cargo
-from git_agentos.errors import RunError
+from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
-from git_agentos.run.record import events
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
@@ -54,19 +54,20 @@ class _State(NamedTuple):
     tree: str
 
 
-def prepare(context: Context, plan: Plan) -> WorkspaceContext:
-    """Make the workspace of a run; the run's lock must be held. RunError where it has one."""
+def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> WorkspaceContext:
+    """Make the workspace of a run; the run's lock must be held. RunError where it has one. `evidence` is the run's, of
+    a caller that has it already."""
     if plan.agent_id is not None:
         config.agent_id(plan.agent_id, source="agent_id")
     id_ = worktree_id(plan.run_id)
     if any(each.id == id_ for each in intent.pending(context.location)):
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
-        return _go_on(context, plan.run_id)
+        return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
         place.check_branch(context, plan.branch)
     base_ref, base_sha = create.base_of(context, plan.base_ref or config.run_base(context.settings.values))
-    kept, fresh = _folder(context, plan, base_ref)
+    kept, fresh = _folder(context, plan, base_ref, evidence)
     wanted = Wanted(
         id_,
         base_ref,
@@ -93,32 +94,54 @@ def prepare(context: Context, plan: Plan) -> WorkspaceContext:
 
 
 def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
-    """The context of a run that has a workspace, as its evidence or else its first checkpoint has it; None where it has
-    none (yet)."""
+    """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
+    None where it has none (yet)."""
+    try:
+        kept = folders.find(context.location, run_id)
+    except (RunError, RepositoryError):
+        return _carried(context, run_id)
+    known = kept.state().context
+    if known is not None:
+        return known
+    if _managed(context, run_id) is None:
+        return None  # of an attempt that was killed
+    return _carried(context, run_id) or (folders.file_context(kept) if kept.read(CONTEXT) is not None else None)
+
+
+def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
+    """The context of a run, also where agents have destroyed what is known of it: as its timeline still has it."""
+    found = recorded(context, run_id)
+    if found is not None:
+        return found
+    with contextlib.suppress(RunError, RepositoryError):
+        if folders.find(context.location, run_id).record().problem is None:
+            return None  # nothing was destroyed: it was never ready
+    return _in_timeline(context, run_id)
+
+
+def check_file(context: Context, run_id: str) -> None:
+    """RunError where the file that has the context is there, and is none."""
     try:
         kept = folders.find(context.location, run_id)
     except RunError:
-        return _carried(context, run_id)
-    if kept.read(CONTEXT) is None:
-        return _carried(context, run_id)
-    if _managed(context, run_id) is None and events.pre_run(kept.events()) is None:
-        return None  # of an attempt that was killed
-    return folders.context_of(kept)
+        return
+    if kept.read(CONTEXT) is not None:
+        folders.file_context(kept)
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _folder(context: Context, plan: Plan, base_ref: str) -> tuple[Evidence, bool]:
+def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None) -> tuple[Evidence, bool]:
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
-        kept = folders.find(context.location, plan.run_id)
+        kept = known or folders.find(context.location, plan.run_id)
     except RunError:
         kept, fresh = folders.make(context.location, plan.run_id), True
     else:
         fresh = False
-        if events.pre_run(kept.events()) is not None:
+        if kept.state().prepared is not None:
             raise folders.taken(plan.run_id)
         kept.remove(CONTEXT)  # of an attempt that was killed
     if not kept.events():
@@ -168,13 +191,13 @@ def _fill(
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)
 
 
-def _go_on(context: Context, run_id: str) -> WorkspaceContext:
+def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
-    kept = folders.find(context.location, run_id)
+    kept = known or folders.find(context.location, run_id)
     state = _pre_run(context, run_id)
-    if state is None or events.pre_run(kept.events()) is not None:
+    if state is None or kept.state().prepared is not None:
         raise folders.taken(run_id)
-    made = folders.context_of(kept)
+    made = _carried(context, run_id) or folders.file_context(kept)
     _tell(kept, made, state)
     return made
 
@@ -205,8 +228,11 @@ def _pre_run(context: Context, run_id: str) -> _State | None:
 
 def _carried(context: Context, run_id: str) -> WorkspaceContext | None:
     """The context as the checkpoint `pre_run` of a recorded worktree carries it."""
-    if _managed(context, run_id) is None:
-        return None
+    return _in_timeline(context, run_id) if _managed(context, run_id) is not None else None
+
+
+def _in_timeline(context: Context, run_id: str) -> WorkspaceContext | None:
+    """The context as the checkpoint `pre_run` carries it."""
     state = _pre_run(context, run_id)
     if state is None:
         return None

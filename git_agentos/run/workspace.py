@@ -22,14 +22,14 @@ from typing import Protocol
 
 from git_agentos.checkpoint import capture, format, take
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.take import Taken
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
+from git_agentos.guard import authorize
 from git_agentos.run import lock, preparation
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import SERVICE, fold
+from git_agentos.run.record.events import SERVICE
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
@@ -166,6 +166,15 @@ class NullWorkspaceService:
         return self._context
 
 
+def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
+    """What a call for a run is about, for whoever has to allow it."""
+    return {"operands": (service._run_id,) if service._run_id is not None else ()}
+
+
+def _guarded(service: GitWorktreeWorkspaceService) -> dict[str, object]:
+    return {"guard": service._guard}
+
+
 class GitWorktreeWorkspaceService:
     """A dedicated worktree under the stable root, on the branch `agentos/run-<run id>`, or `branch`.
 
@@ -201,6 +210,12 @@ class GitWorktreeWorkspaceService:
         self._run_id = None if run_id is None else check_id(run_id)
         self._held = held
 
+    @property
+    def context(self) -> Context:
+        """Where the service works, and as whom."""
+        return self._context
+
+    @authorize.entry("worktree", "create", also=_guarded)
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
         """Make the worktree at the base, ready for work; RunError where the run has one already.
 
@@ -234,16 +249,15 @@ class GitWorktreeWorkspaceService:
         if self._run_id is None:
             return None
         run = preparation.recorded(self._context, self._run_id)
-        return None if run is None else replace(run, head_sha=self._head(run))
+        if run is None:
+            return None
+        preparation.check_file(self._context, self._run_id)
+        return replace(run, head_sha=self._head(run))
 
     def snapshot(self) -> WorkspaceSnapshot:
         """How the workspace stands; nothing in it changes, and a checkpoint holds it."""
         run = self._prepared()
-        here = inner(self._context, run)
-        origin = here.origin(
-            trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
-        )
-        return _snapshot(here, run, take.take(here.repository, here.settings, origin))
+        return snapshot(inner(self._context, run), run)
 
     def diff_summary(self) -> str:
         """What differs from the base, as `git diff --stat` tells it; empty where nothing does."""
@@ -256,6 +270,7 @@ class GitWorktreeWorkspaceService:
             out = here.repository.git(*args, run.base_sha, state.visible_tree)
         return out.decode("utf-8", "replace")
 
+    @authorize.entry("checkpoint")
     def mark_step(self, n: int) -> str:
         """Make the state now the point `step:<n>`; its checkpoint's id."""
         run = self._prepared()
@@ -273,6 +288,7 @@ class GitWorktreeWorkspaceService:
             folders.find(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
+    @authorize.entry("rollback", named=("point",), also=_of_run)
     def rollback_to(self, point: int | str) -> WorkspaceContext:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
         run = self._prepared()
@@ -281,14 +297,13 @@ class GitWorktreeWorkspaceService:
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = folders.find(self._context.location, run.run_id)
                 kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
-                told = fold(run.run_id, kept.folder, kept.events(), alive=True)
-                if told.final_checkpoint is not None:
-                    folders.seal(inner(self._context, run), kept, told)
+                if kept.state().final_checkpoint is not None:
+                    folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _turn(self, run_id: str) -> AbstractContextManager[None]:
+    def _turn(self, run_id: str) -> AbstractContextManager[object]:
         return contextlib.nullcontext() if self._held else lock.hold(self._context.location, run_id)
 
     def _prepared(self) -> WorkspaceContext:
@@ -326,7 +341,10 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def _snapshot(here: Context, run: WorkspaceContext, taken: Taken) -> WorkspaceSnapshot:
+def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
+    """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
+    origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
+    taken = take.take(here.repository, here.settings, origin)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:

@@ -21,6 +21,7 @@ from git_agentos.log import Entry
 from git_agentos.store import database, entries
 from tests.support.agents import agent
 from tests.support.repo import Repo
+from tests.support.signals import by_default
 from tests.support.tool import run, run_ok
 
 FILE = ".agentos/issue_workflow.db"
@@ -523,7 +524,8 @@ def test_follow(repo: Repo) -> None:
     """What is there, then what comes, of all worktrees, each once; Ctrl-C ends it with 130."""
     other = agent(repo, "other")
     log.add(context_of(repo), "action", "before")
-    process = follow(repo, "--all")
+    with by_default(signal.SIGINT):
+        process = follow(repo, "--all")
     assert process.stdout is not None
 
     def next_one() -> dict[str, Any]:

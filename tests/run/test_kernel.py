@@ -230,12 +230,11 @@ def test_an_agent_that_wrecks_its_worktree(repo: Repo) -> None:
 
 
 def test_an_agent_that_destroys_the_evidence(repo: Repo) -> None:
-    with pytest.raises(RunError, match="the record of run 'T-1' is damaged"):
-        start(repo, f"echo > new; git add -A; git commit -qm mine; rm -rf {repo.path}/.agentos", run_id="T-1")
+    run = start(repo, f"echo > new; git add -A; git commit -qm mine; rm -rf {repo.path}/.agentos", run_id="T-1")
+    assert (run.state, run.reason) == ("tampered", f"the folder '{run.evidence}' was replaced")
     context = context_of(repo)
-    assert len(kernel.all_(context)[0].problems) == 1
-    with pytest.raises(RunError, match="it has no beginning"):
-        kernel.resume(context, "T-1")
+    assert [each.state for each in kernel.all_(context)] == ["tampered"]
+    assert kernel.resume(context, "T-1").state == "tampered"
     done = kernel.roll_back(context, "T-1", "pre_run")
     inside = Repo(Path(done.worktree_path))
     assert (inside.oid(), inside.exists("new"), done.removed) == (repo.oid(), False, ["new"])

@@ -22,6 +22,7 @@ from git_agentos.util import files
 
 DEFAULT_EXPIRY = 3600.0
 _FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
+LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")
 
 
@@ -65,24 +66,25 @@ def put(place: Store, kind: str, name: str, body: Mapping[str, Any], *, end: str
 
 
 def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str, Any] | None:
-    """A document that is whole, and known to be ours by its code; None for any other.
+    """A document that is whole, and known to be ours by its code; None for any other. `mac` is its code, if any.
 
-    `sealed=False` takes one without a code too: of a request, the id already says whether it is what was asked.
+    `sealed=False` takes one without a code too: of a request, the id says whether it is what was asked.
     """
     source = path(place, kind, name)
     try:
-        body = json.loads(files.read(source, limit=1 << 20))
+        body = json.loads(files.read(source, limit=LIMIT))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None
-    is_whole = place.key is not None and signing.verify_document(kind, name, body, place.key)
-    mac = body.pop("mac", None)
-    if place.key is not None and mac is not None:
-        return body if is_whole else None
-    if place.key is None and (kind != "grants" or _cannot_be_written(os.path.dirname(source))):
-        return body
-    return body if mac is None and not sealed else None
+    if place.key is None:
+        return body if kind != "grants" or _cannot_be_written(os.path.dirname(source)) else None
+    if body.get("mac") is None:
+        return None if sealed else body
+    try:
+        return body if signing.verify_document(kind, name, body, place.key) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _cannot_be_written(folder: str) -> bool:

@@ -112,7 +112,10 @@ def _commands(found: Event, who: Who, settings: GuardSettings, caller: Caller) -
     call = Call(found.argv, _existing(found.cwd), caller.environment)
     if found.argv:
         return [Step(call, commands.judge_argv(call, who, settings))]
-    return commands.steps(found.text, call, who, settings)
+    # Each is asked for as a part of the whole text. What cannot be read is the text itself.
+    whole = ("sh", "-c", found.text)
+    steps = commands.steps(found.text, call, who, settings)
+    return [step._replace(call=step.call._replace(argv=step.call.argv or whole, text=found.text)) for step in steps]
 
 
 def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
@@ -133,7 +136,8 @@ def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
     if not asked:
         return []
     decision = operations.decision(asked, settings)
-    call = Call((found.tool or "edit", *found.paths), _existing(found.cwd), caller.environment)
+    argv = (found.tool or "edit", *found.paths)
+    call = Call(argv, _existing(found.cwd), caller.environment, text=found.given)
     save = Save() if root is not None and decision.decision != ALLOW else None
     return [Step(call, Judgement(decision, save, False, root))]
 
@@ -160,31 +164,41 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
     of the same text stops it all."""
     forbidden = [step for step in judged if step.judgement.decision.decision == FORBID]
     asking = [step for step in judged if step.judgement.decision.decision not in (ALLOW, FORBID)]
-    told: list[str] = []
+    said: list[str] = []
     stopped = False
+    held: list[Step] = []
     for step in [*forbidden, *asking]:
         if stopped and step in asking and forbidden:
             break
+        verdict = _enforce(step, who, settings, caller, hold=True)
+        stopped = stopped or not verdict.run
+        if verdict.run and verdict.approval is not None:
+            held.append(step)
+        if verdict.message:
+            said.append(verdict.message)
+    for step in held if not stopped else ():
         verdict = _enforce(step, who, settings, caller)
         stopped = stopped or not verdict.run
         if verdict.message:
-            told.append(verdict.message)
+            said.append(verdict.message)
     if stopped:
-        return False, "\n".join(dict.fromkeys(told))
+        return False, "\n".join(dict.fromkeys(said))
     risky = [step for step in judged if step.judgement.decision.decision == ALLOW and step.judgement.save is not None]
     for root in dict.fromkeys(step.judgement.root for step in risky):
         here = [step for step in risky if step.judgement.root == root]
         verdict = _enforce(Step(here[0].call, commands.merged(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
-    return True, "\n".join(dict.fromkeys(told))
+    return True, "\n".join(dict.fromkeys(said))
 
 
-def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller) -> enforcing.Verdict:
-    # A request has to be readable: what is not known of a command line is told as such.
+def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
+    # A request has to be readable: what is not known of a command line is shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
-    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd))
-    return enforcing.enforce(call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings)
+    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=argv != step.call.argv)
+    return enforcing.enforce(
+        call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
+    )
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------

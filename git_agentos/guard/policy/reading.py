@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from git_agentos.guard.decision import Operation
+from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy import config_keys, options
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.options import UNRESOLVED, Options
@@ -18,13 +19,14 @@ class Reading:
     """What a command does, what must be saved before it, and what other commands it runs.
 
     `texts` are shell texts, `calls` command lines. `unsaved` tells that something would be lost that no checkpoint
-    holds.
+    holds. `caller` is who asks, None where that makes no difference.
     """
 
-    def __init__(self, command: str, args: Sequence[str], facts: Facts) -> None:
+    def __init__(self, command: str, args: Sequence[str], facts: Facts, caller: Caller | None = None) -> None:
         self.command = command
         self.args = tuple(args)
         self.facts = facts
+        self.caller = caller
         self.operations: list[Operation] = []
         self.texts: list[str] = []
         self.calls: list[tuple[str, ...]] = []

@@ -22,6 +22,7 @@ from git_agentos import processes
 from git_agentos.git.location import Location
 from git_agentos.guard.shim import shim, supervise
 from git_agentos.run.kernel import streams
+from git_agentos.store import location
 
 MARK = "AGENTOS_RUN_MARK"
 GRACE = 5.0  # seconds between asking the processes of a command to end and ending them
@@ -99,12 +100,14 @@ def run(
 
 
 def environment(base: Mapping[str, str], *, run_id: str, agent: str, task: str | None, mark: str) -> dict[str, str]:
-    """What a command of a run gets: nothing of git's own variables, and the run's identity."""
+    """What a command of a run gets: nothing of git's own variables, no URL of a database, and the run's identity."""
     found = {
         key: value
         for key, value in base.items()
         if not key.startswith("GIT_") and key not in _OF_A_RUN and key != "OLDPWD"
     }
+    if "://" in found.get(location.VARIABLE, ""):  # there may be a password in it
+        del found[location.VARIABLE]
     found |= {"AGENTOS_AGENT_ID": agent, "AGENTOS_RUN_ID": run_id, MARK: mark}
     if task is not None:
         found["AGENTOS_TASK_ID"] = task

@@ -6,30 +6,30 @@ apart; one that has moved a protected branch has failed, whatever else it did.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from git_agentos.checkpoint import take
+from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import process, trees
 from git_agentos.redact import redact
 from git_agentos.run import workspace
-from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, feedback, protected
 from git_agentos.run.kernel.children import Child, Finished
-from git_agentos.run.kernel.progress import Progress
 from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
 from git_agentos.run.record import runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
-from git_agentos.run.workspace import WorkspaceService, WorkspaceSnapshot
+from git_agentos.run.workspace import WorkspaceSnapshot
 from git_agentos.worktree import place
 
 
@@ -44,7 +44,6 @@ class Site:
     context: Context
     spec: RunSpec
     evidence: Evidence
-    service: WorkspaceService
     protected: Sequence[str]
     mark: str
     stop: Stop
@@ -53,7 +52,8 @@ class Site:
 
 class _Begun(NamedTuple):
     """A step that has begun: its number, the position in the spec, its folder in the evidence; the run's workspace and
-    the Context in it; the tree of all visible files and where protected branches were."""
+    the Context in it; the tree of all visible files; where protected branches were, and all of them (None: not known),
+    and the run's timeline."""
 
     n: int
     position: int
@@ -63,6 +63,8 @@ class _Begun(NamedTuple):
     inner: Context
     tree: str
     branches: Mapping[str, str]
+    heads: Mapping[str, str] | None
+    tip: str | None
 
 
 class _Result(NamedTuple):
@@ -76,15 +78,15 @@ class _Result(NamedTuple):
     seconds: float | None = None
 
 
-def do(site: Site, at: Progress, run: WorkspaceContext) -> None:
+def do(site: Site, run: WorkspaceContext) -> None:
     """Do the step that is next. Stopped where that was interrupted: then it is still under way by the record."""
-    begun = _begin(site, at, run)
+    begun = _begin(site, run)
     if begun.step.kind == ROLLBACK:
-        result = _roll_back(site, at, begun)
+        result = _roll_back(site, begun)
     elif begun.step.kind == CHECKPOINT:
         result = _checkpoint(begun)
     else:
-        result = _command(site, at, begun)
+        result = _command(site, begun)
     site.evidence.event(
         "step-ended",
         n=begun.n,
@@ -94,27 +96,30 @@ def do(site: Site, at: Progress, run: WorkspaceContext) -> None:
         checkpoint=result.checkpoint,
         changed=result.changed,
         detail=result.detail,
+        moved=_moved(site, begun),
         **_streams(begun.step, begun.folder),
     )
-    run_now = runs.told(site.context, site.evidence)
-    site.watcher.step_ended(run_now, run_now.steps[begun.n - 1])
+    site.watcher.step_ended(site.evidence.run(alive=True), site.evidence.state().step(begun.n))
 
 
-def _begin(site: Site, at: Progress, run: WorkspaceContext) -> _Begun:
+def _begin(site: Site, run: WorkspaceContext) -> _Begun:
     """The state before is saved, and the step on record."""
-    step = site.spec.steps[at.index]
-    n = at.under_way["n"] if at.under_way is not None else at.steps + 1
+    at = site.evidence.state()
+    position, again = at.index, at.under_way is not None
+    step = site.spec.steps[position]
+    n = at.under_way["n"] if at.under_way is not None else at.count + 1
     inner = workspace.inner(site.context, run)
     origin = inner.origin(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
     before = take.take(inner.repository, inner.settings, origin)
-    branches = dict(protected.look(site.context.location, site.protected))
+    heads = protected.heads(site.context.location)
+    branches = protected.among(heads, site.protected)
     folder = site.evidence.step_folder(n, step.kind)
     site.evidence.event(
         "step-begun",
         n=n,
-        index=at.index,
+        index=position,
         kind=step.kind,
         attempt=at.attempt,
         command=redact(step.command)[0] if step.command is not None else None,
@@ -122,9 +127,31 @@ def _begin(site: Site, at: Progress, run: WorkspaceContext) -> _Begun:
         branches=branches,
         **_streams(step, folder),
     )
-    run_now = runs.told(site.context, site.evidence)
-    site.watcher.step_begins(run_now, run_now.steps[n - 1])
-    return _Begun(n, at.index, step, folder, run, inner, before.state.visible_tree, branches)
+    site.watcher.step_begins(site.evidence.run(alive=True), at.step(n))
+    tip = timeline.tip(inner.location, inner.timeline)
+    known = None if again else heads  # what moved before the interruption is not known
+    return _Begun(n, position, step, folder, run, inner, before.state.visible_tree, branches, known, tip)
+
+
+def _moved(site: Site, begun: _Begun) -> list[str] | None:
+    """The branches that are elsewhere than when the step began, but for the run's own."""
+    if begun.heads is None:
+        return None
+    now, own = protected.heads(site.context.location), place.HEADS + begun.run.branch_name
+    moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
+    return [name.removeprefix(place.HEADS) for name in moved]
+
+
+def _check_timeline(site: Site, begun: _Begun) -> None:
+    """Tampered where the run's timeline does not go on from where it was when the step began."""
+    location = begun.inner.location
+    try:
+        now = timeline.tip(location, worktree_id(begun.run.run_id))
+        if now is not None and begun.tip is not None and begun.inner.repository.is_ancestor(begun.tip, now):
+            return
+    except AgentosError:
+        pass
+    raise Tampered(site.evidence.run_id, f"'{timeline.PREFIX}{worktree_id(begun.run.run_id)}' was moved or removed")
 
 
 def _streams(step: StepSpec, folder: str) -> dict[str, str | None]:
@@ -134,11 +161,11 @@ def _streams(step: StepSpec, folder: str) -> dict[str, str | None]:
 # -- the four kinds ----------------------------------------------------------------------------------------------------
 
 
-def _roll_back(site: Site, at: Progress, begun: _Begun) -> _Result:
+def _roll_back(site: Site, begun: _Begun) -> _Result:
     assert begun.step.to is not None
     point = begun.step.to
     if point != rollback.PRE_RUN:  # it counts the steps of the attempt; points count those of the run
-        point = f"step:{at.numbers[int(point.removeprefix('step:')) - 1]}"
+        point = f"step:{site.evidence.state().numbers[int(point.removeprefix('step:')) - 1]}"
     done = take_back(site.context, begun.run, site.evidence, point)
     return _Result(OK, f"to {point}", done.checkpoint, len(done.changed) + len(done.removed))
 
@@ -146,10 +173,11 @@ def _roll_back(site: Site, at: Progress, begun: _Begun) -> _Result:
 def take_back(
     context: Context, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
 ) -> rollback.Rollback:
-    """Roll back, and put it on record."""
+    """Roll back, and put it on record; where there is no key to do that with, it is done all the same."""
     done = rollback.rollback(context, run, point, dry_run=dry_run)
     if not dry_run:
-        evidence.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+        with contextlib.suppress(NoKey):
+            evidence.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
     return done
 
 
@@ -160,13 +188,13 @@ def _checkpoint(begun: _Begun) -> _Result:
     return _Result(OK, None, take.take(inner.repository, inner.settings, origin).checkpoint.id, 0)
 
 
-def _command(site: Site, at: Progress, begun: _Begun) -> _Result:
-    assert begun.step.command is not None
-    ended = _run(site, at, begun)
+def _command(site: Site, begun: _Begun) -> _Result:
+    ended = _run(site, begun)
+    _check_timeline(site, begun)
     site.evidence.put(f"{begun.folder}/exit_code", f"{ended.exit_code}\n".encode())
     touched = protected.violations(site.context, begun.run, begun.branches, site.protected)
     snapshot, wreck = _look(site, begun)
-    outcome, detail = _judge(site, at, begun, ended, snapshot)
+    outcome, detail = _judge(site, begun, ended, snapshot)
     if touched:
         outcome, detail = PROTECTED, "; ".join(touched)
     if wreck is not None:
@@ -188,22 +216,25 @@ def _command(site: Site, at: Progress, begun: _Begun) -> _Result:
 # -- a command ---------------------------------------------------------------------------------------------------------
 
 
-def _run(site: Site, at: Progress, begun: _Begun) -> Finished:
+def _run(site: Site, begun: _Begun) -> Finished:
     assert begun.step.command is not None
     child = Child(
         command=begun.step.command,
         location=begun.inner.location,
         agent=begun.run.agent_id,
-        environment=_environment(site, at, begun),
+        environment=_environment(site, begun),
         limit=begun.step.timeout if begun.step.timeout is not None else site.spec.timeout,
         guarded=site.spec.guard,
     )
-    folder = os.path.join(site.evidence.folder, begun.folder)
-    with open(os.path.join(folder, "stdout"), "wb") as out, open(os.path.join(folder, "stderr"), "wb") as err:
+    names = [f"{begun.folder}/{name}" for name in ("stdout", "stderr")]
+    with site.evidence.create(names[0]) as out, site.evidence.create(names[1]) as err:
         ended = children.run(child, out, err, show=site.watcher.output, stop=site.stop)
         for file in (out, err):
             file.flush()
             os.fsync(file.fileno())
+    site.evidence.check()
+    for name in names:
+        site.evidence.wrote(name)
     if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
         # What was killed may have been a git: nobody is to wait for it.
         mend.unlock(begun.inner.location, place.HEADS + begun.run.branch_name)
@@ -212,8 +243,8 @@ def _run(site: Site, at: Progress, begun: _Begun) -> Finished:
     return ended
 
 
-def _environment(site: Site, at: Progress, begun: _Begun) -> dict[str, str]:
-    run = begun.run
+def _environment(site: Site, begun: _Begun) -> dict[str, str]:
+    run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
@@ -223,17 +254,16 @@ def _environment(site: Site, at: Progress, begun: _Begun) -> dict[str, str]:
     return env
 
 
-def _judge(
-    site: Site, at: Progress, begun: _Begun, ended: Finished, snapshot: WorkspaceSnapshot | None
-) -> tuple[str, str | None]:
+def _judge(site: Site, begun: _Begun, ended: Finished, snapshot: WorkspaceSnapshot | None) -> tuple[str, str | None]:
     if ended.timed_out:
         limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
         return TIMED_OUT, f"after {limit:g} s"
     if ended.exit_code != 0:
         return FAILED_STEP, None
     if begun.step.kind == AGENT and snapshot is not None and _is_last_agent(site.spec, begun.position):
-        assert at.prepared is not None
-        if snapshot.tree == at.prepared["tree"] and not snapshot.commits:
+        prepared = site.evidence.state().prepared
+        assert prepared is not None
+        if snapshot.tree == prepared["tree"] and not snapshot.commits:
             return NO_CHANGES, None
     return OK, None
 
@@ -253,7 +283,7 @@ def _left_behind(ended: Finished) -> str | None:
 def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return site.service.snapshot(), None
+        return workspace.snapshot(workspace.inner(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:

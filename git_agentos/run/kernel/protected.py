@@ -65,10 +65,16 @@ def matches(branch: str, protected: Sequence[str]) -> bool:
 
 def look(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
     """Full name -> commit of every protected branch; one that is damaged is not among them."""
-    return {name: oid for name, oid in _branches(location).items() if matches(name.removeprefix(_HEADS), protected)}
+    return among(heads(location), protected)
 
 
-def _branches(location: Location) -> Mapping[str, str]:
+def among(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, str]:
+    """Those branches that are protected."""
+    return {name: oid for name, oid in branches.items() if matches(name.removeprefix(_HEADS), protected)}
+
+
+def heads(location: Location) -> Mapping[str, str]:
+    """Full name -> commit of every branch; one that is damaged is not among them."""
     try:
         return refs.names(location, _HEADS)
     except RepositoryError:  # one is damaged: git passes over those

@@ -1,66 +1,102 @@
 """What is still wanted of a run, beside its evidence: in the repository's git directory, until the run has ended.
 
 <common dir>/agentos/runs/<run id>.json     what it is to do, word for word: the evidence has it without secrets, and
-                                            nobody else may read this one
-<common dir>/agentos/runs/<run id>.cancel   it is to end: whoever is at work on it looks for this
+                                            nobody else may read this one. The event `begun` has a code of it
+<common dir>/agentos/runs/<run id>.cancel   a signed document: the run is to end. Whoever is at work on it looks for it
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.guard import signing
+from git_agentos.run import lock
+from git_agentos.util import files
 
 _FOLDER = "runs"
+_CANCEL = "run-cancel"
 
 
 def put(location: Location, run_id: str, text: str) -> None:
     """Keep what a run is to do."""
     path = _made(location, run_id, "json")
-    temporary = path + ".new"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)  # of one that was killed: it may have another mode
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    lock.clear(path)
+    files.replace(path, _bytes(text), mode=0o600)
 
 
 def get(location: Location, run_id: str) -> str | None:
     """What a run is to do; None where that is not kept (it has ended, or was begun on another machine)."""
     try:
-        with open(_path(location, run_id, "json"), encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        return files.read(_path(location, run_id, "json")).decode("utf-8", "surrogateescape")
     except OSError:
         return None
 
 
+def code(run_id: str, text: str) -> str | None:
+    """The code of what a run is to do, by the user's key; None where that cannot be read."""
+    return signing.sign(_document(run_id, text), os.environ)
+
+
+def is_meant(run_id: str, text: str, known: object) -> bool:
+    """Whether a text is the one of which `known` is the code."""
+    return signing.is_signed(_document(run_id, text), known, os.environ)
+
+
 def ask_to_end(location: Location, run_id: str) -> None:
     """Tell whoever is at work on a run that it is to be cancelled."""
-    with open(_made(location, run_id, "cancel"), "wb"):
-        pass
+    path = _made(location, run_id, "cancel")
+    document = signing.sign_document(_CANCEL, run_id, _request(location, run_id), signing.key(os.environ))
+    lock.clear(path)
+    files.replace(path, json.dumps(document).encode("ascii") + b"\n", durable=False)
 
 
 def is_to_end(location: Location, run_id: str) -> bool:
-    """Whether the run is to be cancelled."""
-    return os.path.lexists(_path(location, run_id, "cancel"))
+    """Whether the run is to be cancelled, by somebody who has the user's key; by anybody where there is none."""
+    path = _path(location, run_id, "cancel")
+    if not os.path.lexists(path):
+        return False
+    try:
+        document = json.loads(files.read(path, limit=1 << 16))
+    except (OSError, ValueError, RecursionError):
+        return False
+    known = signing.key(os.environ, make=False)
+    if not isinstance(document, dict) or document.get("repository") != location.common_dir:
+        return False
+    return known is None or signing.verify_document(_CANCEL, run_id, document, known)
 
 
 def do_go_on(location: Location, run_id: str) -> None:
     """It is not to be cancelled after all: whoever wanted that is gone."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_path(location, run_id, "cancel"))
+    _remove(location, run_id, "cancel")
 
 
 def forget(location: Location, run_id: str) -> None:
     """Nothing is wanted of the run any more."""
-    for end in ("json", "json.new", "cancel"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(_path(location, run_id, end))
+    for end in ("json", "cancel"):
+        _remove(location, run_id, end)
+
+
+def _remove(location: Location, run_id: str, end: str) -> None:
+    path = _path(location, run_id, end)
+    lock.clear(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _request(location: Location, run_id: str) -> dict[str, str]:
+    return {"run_id": run_id, "repository": location.common_dir}
+
+
+def _document(run_id: str, text: str) -> bytes:
+    return f"git-agentos run-spec {run_id}\0".encode("ascii") + _bytes(text)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _made(location: Location, run_id: str, end: str) -> str:

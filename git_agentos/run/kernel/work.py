@@ -1,7 +1,7 @@
 """A run at work: attempt after attempt, step after step, and what becomes of it. Whoever has one has the run's lock.
 
-What comes next is never remembered, but read from the record each time (`progress`): so a run that goes on after a kill
-does what it would have done without.
+What comes next is what the events lead to (`RunState`), each applied as it is put on record. The record is in memory:
+the file is read when a run is resumed, and then only believed where our code is on it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,22 @@ from typing import Any
 
 from git_agentos import __version__, log
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import RunError
+from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import workspace
+from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import children, doing, feedback, progress, protected, wanted
+from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
 from git_agentos.run.kernel.doing import Site, Stopped
-from git_agentos.run.kernel.progress import Progress
 from git_agentos.run.kernel.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Nobody, Watcher
+from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
-from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Step
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
+from git_agentos.run.record.evidence import Evidence, Tampered
 from git_agentos.run.rollback import mend
 from git_agentos.run.rollback.rollback import PRE_RUN
-from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.worktree import place
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
@@ -54,8 +52,9 @@ class Work:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
         branches = protected.patterns(self._context, spec.protected)
+        text = specs.to_json(spec)
         wanted.forget(self._context.location, id_)
-        wanted.put(self._context.location, id_, specs.to_json(spec))
+        wanted.put(self._context.location, id_, text)
         self._evidence.event(
             "begun",
             task=spec.task,
@@ -65,16 +64,17 @@ class Work:
             protected=branches,
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
+            spec=wanted.code(id_, text),
             mark=f"{id_}-{os.urandom(8).hex()}",
         )
 
     def go_on(self) -> None:
         """Do what is still to be done. A run that is stopped is on record as interrupted, or as cancelled."""
         try:
-            while (at := self._progress()).ended is None:
+            while self._state.ended is None:
                 if self._stop():
                     raise Stopped
-                self._next(at)
+                self._next()
         except Stopped:
             if self._stop.is_cancelled:
                 self.end(CANCELLED, "cancelled")
@@ -85,16 +85,16 @@ class Work:
 
     def resume(self) -> None:
         """Go on with a run that was interrupted; its worktree is first set to where the step that it was in began."""
-        at = self._progress()
+        at = self._state
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
-        settle(self._context, self._evidence, at)
-        at = self._progress()
-        if self._goes_on_from(at):
+        settle(self._context, self._evidence)
+        if self._goes_on_there():
             self._take_back(at.point)
         self.go_on()
 
-    def _goes_on_from(self, at: Progress) -> bool:
+    def _goes_on_there(self) -> bool:
         """Whether a step will begin where the worktree was left."""
+        at = self._state
         if at.prepared is None or at.attempt == 0:
             return False
         if at.outcome is None:
@@ -104,22 +104,23 @@ class Work:
 
     # -- what comes next -----------------------------------------------------------------------------------------------
 
-    def _next(self, at: Progress) -> None:
+    def _next(self) -> None:
         """The one thing that comes next; it ends with an event."""
+        at = self._state
         if at.prepared is None:
             self._prepare()
         elif at.outcome == OK:
             self.end(PASSED, None)
         elif at.outcome is not None and at.attempt >= self._spec.max_attempts:
-            self.end(FAILED, at.reason)
+            self.end(FAILED, at.why)
         elif at.attempt == 0 or at.outcome is not None:
-            self._begin_attempt(at)
+            self._begin_attempt()
         elif at.failed is not None:
-            self._end_attempt(at)
+            self._end_attempt(at.failed)
         elif at.index == len(self._spec.steps):
             self._evidence.event("attempt-ended", number=at.attempt, outcome=OK, reason=None)
         else:
-            doing.do(self._site(at), at, self._workspace())
+            doing.do(self._site(), self._workspace())
 
     def _prepare(self) -> None:
         """The workspace. Where it cannot be made there is no run, and nothing is left of it."""
@@ -128,36 +129,40 @@ class Work:
         evidence.write_once(_SPEC, specs.to_json(replace(spec, steps=tuple(shown))))
         if evidence.read(_ENVIRONMENT) is None:
             evidence.write_once(_ENVIRONMENT, json.dumps(folders.fingerprint(), indent=2) + "\n")
-        service = self._service()
+        assert self._state.begun is not None
+        branches = tuple(self._state.begun["protected"])
+        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, branches)
         try:
             with self._stop.at_once():
-                made = service.prepare_pre_run(run_id=evidence.run_id)
+                made = preparation.prepare(self._context, plan, evidence)
         except KeyboardInterrupt:
             raise Stopped from None
         self._note("action", f"run {evidence.run_id} begun", {"base": made.base_sha})
-        self._watcher.prepared(runs.told(self._context, evidence))
+        self._watcher.prepared(evidence.run(alive=True))
 
-    def _begin_attempt(self, at: Progress) -> None:
+    def _begin_attempt(self) -> None:
+        at = self._state
         number = at.attempt + 1
         if at.failed is not None:
-            feedback.write(self._evidence, number, self._step(at.failed["n"]))
+            feedback.write(self._evidence, number, at.step(at.failed["n"]))
         point = PRE_RUN if number > 1 and self._spec.retry_from == FROM_PRE_RUN else None
         if point is not None:
             self._take_back(point)
         self._evidence.event("attempt", number=number, point=point)
 
-    def _end_attempt(self, at: Progress) -> None:
-        assert at.failed is not None
-        if at.failed.get("checkpoint") is None:  # its end could not be saved: it has wrecked the worktree
+    def _end_attempt(self, failed: Event) -> None:
+        at = self._state
+        if failed.get("checkpoint") is None:  # its end could not be saved: it has wrecked the worktree
             self._take_back(at.point)
-        reason = feedback.how(self._step(at.failed["n"]))
-        self._evidence.event("attempt-ended", number=at.attempt, outcome=at.failed["outcome"], reason=reason)
+        reason = feedback.how(at.step(failed["n"]))
+        self._evidence.event("attempt-ended", number=at.attempt, outcome=failed["outcome"], reason=reason)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self, state: str, reason: str | None) -> None:
         """The run has ended: its worktree is left as is wanted, and the evidence is sealed."""
-        is_prepared = self._progress().prepared is not None
+        is_prepared = self._state.prepared is not None
+        self._evidence.check_files()
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
             self._take_back(PRE_RUN)
         if is_prepared:
@@ -171,37 +176,22 @@ class Work:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _progress(self) -> Progress:
-        return progress.of(self._evidence.events())
-
-    def _step(self, n: int) -> Step:
-        return runs.told(self._context, self._evidence).steps[n - 1]
+    @property
+    def _state(self) -> RunState:
+        return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
         return folders.context_of(self._evidence)
 
-    def _service(self) -> GitWorktreeWorkspaceService:
-        spec, at = self._spec, self._progress()
-        assert at.begun is not None
-        return GitWorktreeWorkspaceService(
-            self._context,
-            base_ref=spec.base_ref,
-            task_id=spec.task,
-            guard=spec.guard,
-            protected=at.begun["protected"],
-            run_id=self._evidence.run_id if at.prepared is not None else None,
-            held=True,
-        )
-
-    def _site(self, at: Progress) -> Site:
-        assert at.begun is not None
+    def _site(self) -> Site:
+        begun = self._state.begun
+        assert begun is not None
         return Site(
             context=self._context,
             spec=self._spec,
             evidence=self._evidence,
-            service=self._service(),
-            protected=at.begun["protected"],
-            mark=at.begun["mark"],
+            protected=begun["protected"],
+            mark=begun["mark"],
             stop=self._stop,
             watcher=self._watcher,
         )
@@ -216,26 +206,30 @@ class Work:
 
 
 def pick_up(context: Context, evidence: Evidence) -> RunSpec:
-    """What a run that was begun before is to do. RunError where that is not known any more."""
-    if progress.of(evidence.events()).begun is None:
-        raise RunError(
-            f"the record of run '{evidence.run_id}' is damaged: it has no beginning",
-            f"git agentos rollback {evidence.run_id} takes it back",
-        )
-    text = wanted.get(context.location, evidence.run_id)
+    """What a run that was begun before is to do. RunError where that is not known any more, or cannot be vouched for;
+    Tampered where it is not what the record says."""
+    id_ = evidence.run_id
+    back = f"git agentos rollback {id_} takes it back"
+    begun = evidence.state().begun
+    if begun is None:
+        raise RunError(f"the record of run '{id_}' is damaged: it has no beginning", back)
+    why = evidence.vouched()
+    if why is not None:
+        raise RunError(f"run '{id_}' cannot be gone on with: {why}", back)
+    text = wanted.get(context.location, id_)
     if text is None:
         text = (evidence.read(_SPEC) or b"").decode("utf-8", "surrogateescape")
         if not text or MASK in text:
-            raise RunError(
-                f"what run '{evidence.run_id}' is to do is not known here: it was begun elsewhere",
-                f"git agentos rollback {evidence.run_id} takes it back",
-            )
+            raise RunError(f"what run '{id_}' is to do is not known here: it was begun elsewhere", back)
+    if not wanted.is_meant(id_, text, begun.get("spec")):
+        raise Tampered(id_, "what it is to do was changed")
     return specs.from_json(text, _SPEC)
 
 
-def settle(context: Context, evidence: Evidence, at: Progress) -> None:
+def settle(context: Context, evidence: Evidence) -> None:
     """End the processes that a killed run has left, and judge what the step that it was in did to protected branches;
     where it touched one, it has ended by that."""
+    at = evidence.state()
     if at.begun is None or at.ended is not None:
         return
     mark = at.begun.get("mark")  # a run of another orchestrator has none
@@ -252,11 +246,27 @@ def settle(context: Context, evidence: Evidence, at: Progress) -> None:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
 
 
-def seal(context: Context, evidence: Evidence) -> None:
-    """Nothing is wanted any more of a run that has ended: close its evidence."""
+def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+    """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     wanted.forget(context.location, evidence.run_id)
     try:
         here = workspace.inner(context, folders.context_of(evidence))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
-    folders.seal(here, evidence, runs.told(context, evidence))
+    folders.seal(here, evidence, evidence.run(), again=again)
+
+
+def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
+    """The run has ended by that: its worktree is kept as it is."""
+    evidence.end_as_tampered(reason)
+    with contextlib.suppress(AgentosError, OSError):
+        wanted.forget(context.location, evidence.run_id)
+    if evidence.state().prepared is None:
+        return
+    run = folders.context_of(evidence)
+    with contextlib.suppress(AgentosError, OSError):
+        here = workspace.inner(context, run)
+        details = {"reason": reason}
+        log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
+    with contextlib.suppress(AgentosError, OSError):
+        seal(context, evidence, again=True)

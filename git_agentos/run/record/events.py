@@ -1,25 +1,28 @@
-"""The record of a run: one line of JSON for everything that happens to it, and the run as those lines tell it.
+"""The events of a run, and the run as they tell it.
 
-`events.jsonl` is only ever appended to, each line flushed to disk before what it announces is done: so the state of a
-run is what its events say, whoever was killed when. A torn last line is no event.
+Every event has `event` and `at`; those that made files of the evidence have `files` (name -> SHA-256). Those that there
+are, with their fields:
 
-Every event has `event` and `at`. Those that there are, with their fields:
-
-    begun          task, max_attempts, on_failure, guard, protected, steps, tool (who drives the run)
+    begun          task, max_attempts, on_failure, guard, protected, steps, tool (who drives the run), spec (a code of
+                   what it is to do, by the user's key), mark (what its processes are known by)
     prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
     attempt        number, point (`pre_run` where it began there anew)
-    step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr
-    step-ended     n, outcome, exit_code, seconds, checkpoint, changed, detail, stdout, stderr
+    step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr, index (in the spec),
+                   branches (where protected branches were)
+    step-ended     n, outcome, exit_code, seconds, checkpoint, changed, detail, stdout, stderr, moved (other branches
+                   that moved meanwhile)
     marked         n, checkpoint: a point that an orchestrator without steps has set
     attempt-ended  number, outcome, reason
     interrupted    signal, or error: what kept the kernel from going on
     resumed        step
     rolled-back    point, checkpoint, saved
     ended          state, reason
+    tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
 
 An event that is not known is passed over. A step that is done again after an interruption is begun again with its `n`.
+How they are kept, and why they can be believed: `journal`.
 """
 
 from __future__ import annotations
@@ -38,11 +41,14 @@ EVENTS = "events.jsonl"
 _KERNEL = "git-agentos "
 TDD = "tdd"
 SERVICE = "workspace service"
+PRE_RUN = "pre_run"  # the point where a run began
 # The states of a run.
 RUNNING, INTERRUPTED, OPEN = "running", "interrupted", "open"
 PASSED, FAILED, CANCELLED, ACCEPTED = "passed", "failed", "cancelled", "accepted"
+TAMPERED = "tampered"
 # How a step and an attempt ended.
 OK, FAILED_STEP, TIMED_OUT, NO_CHANGES, PROTECTED = "ok", "failed", "timed-out", "no-changes", "protected-branch"
+Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Step:
     `n` counts from 1 over the whole run, in the order in which steps were begun; `kind` is `agent`, `validate`,
     `rollback` or `checkpoint`; `outcome` one of the above, None while it runs; `checkpoint_before` is the point
     `step:<n>`. `exit_code` is 128 + N for signal N, None where there is no process. Paths are relative to `evidence`.
+    `moved` are branches that moved while it ran, other than the run's own; None where that is not known.
     """
 
     n: int
@@ -69,6 +76,7 @@ class Step:
     stdout: str | None
     stderr: str | None
     detail: str | None = None
+    moved: list[str] | None = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -118,37 +126,34 @@ class Run:
         return self.tool is not None and not self.tool.startswith(_KERNEL)
 
 
-def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
-    """The events in the bytes of `events.jsonl`."""
-    found = []
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        try:
-            body = json.loads(line)
-            if not isinstance(body["event"], str) or not isinstance(body["at"], str):
-                raise ValueError
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RunError(
-                f"the record of run '{run_id}' is damaged: line {number} of '{EVENTS}' is none",
-                f"git agentos run verify {run_id} tells more",
-            ) from error
-        found.append(body)
-    return found
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The event in a line of `events.jsonl`; ValueError where it is none."""
+    try:
+        body = json.loads(line)
+        if isinstance(body["event"], str) and isinstance(body["at"], str):
+            found: dict[str, Any] = body
+            return found
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError("not an event") from error
+    raise ValueError("not an event")
 
 
-def fold(run_id: str, evidence: str, events: Iterable[Mapping[str, Any]], *, alive: bool) -> Run:
+def fold(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
     """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
     interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
     run's."""
-    told = _Told(run_id)
-    try:
-        for event in events:
-            told.take(event)
-        return told.run(evidence, alive=alive)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(f"the record of run '{run_id}' is damaged", f"git agentos run verify {run_id}") from error
+    return state_of(run_id, events).run(evidence, alive=alive)
 
 
-def points(events: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+def state_of(run_id: str, events: Iterable[Event]) -> RunState:
+    """The state that the events of a run lead to; RunError where they are no run's."""
+    state = RunState(run_id)
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def points(events: Iterable[Event]) -> dict[int, str]:
     """The checkpoint of every point `step:<n>` of a run, by n; of a step that was begun twice, the later one."""
     return {
         each["n"]: each["checkpoint"]
@@ -157,71 +162,120 @@ def points(events: Iterable[Mapping[str, Any]]) -> dict[int, str]:
     }
 
 
-def pre_run(events: Iterable[Mapping[str, Any]]) -> str | None:
+def pre_run(events: Iterable[Event]) -> str | None:
     """The checkpoint of the state right after set-up; None where the run has no workspace yet."""
     return next((each["checkpoint"] for each in events if each["event"] == "prepared"), None)
 
 
-class _Told:
-    """A run in the telling."""
+class RunState:
+    """A run, event by event: how it is shown, and how far it has come.
+
+    `begun` and `prepared` are those events. `attempt` is the last attempt begun (0: none), `index` the position in the
+    spec of the step that is next in it, `count` how many steps were begun in the whole run; `numbers` tells which step
+    each one of the spec became in this attempt. `under_way` is the `step-begun` of a step that has not ended, `failed`
+    the `step-ended` of this attempt that is not `ok`; `outcome` and `why` are the attempt's, where it has ended.
+    `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the evidence was
+    sealed.
+
+    `point` is where the worktree is when nobody has touched it: where the step under way began, where the last one
+    ended (of one whose end could not be saved, since it had wrecked it: where that began), or where an attempt begins.
+    """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.begun: Mapping[str, Any] | None = None
+        self.begun: Event | None = None
+        self.prepared: Event | None = None
         self.context: WorkspaceContext | None = None
-        self.steps: dict[int, Step] = {}
-        self.attempts: dict[int, Attempt] = {}
-        self.state = RUNNING
-        self.reason: str | None = None
-        self.started_at: str | None = None
-        self.ended_at: str | None = None
-        self.rolled_back_to: str | None = None
+        self.attempt = self.index = self.count = 0
+        self.numbers: dict[int, int] = {}
+        self.points: dict[int, str] = {}
+        self.under_way: Event | None = None
+        self.failed: Event | None = None
+        self.outcome: str | None = None
+        self.why: str | None = None
+        self.point = PRE_RUN
+        self.ended: str | None = None
+        self.is_sealed = False
+        self.files: dict[str, str] = {}
+        self._steps: dict[int, Step] = {}
+        self._attempts: dict[int, Attempt] = {}
+        self._state = RUNNING
+        self._reason: str | None = None
+        self._started_at: str | None = None
+        self._ended_at: str | None = None
+        self._rolled_back_to: str | None = None
         self.final_checkpoint: str | None = None
         self.merge_commit: str | None = None
         self.accepted_into: str | None = None
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """What one event changes."""
-        at = event["at"]
-        self.started_at = self.started_at or at
-        match event["event"]:
+    def apply(self, event: Event) -> None:
+        """What one event changes; RunError where it is not one of a run's."""
+        try:
+            self._apply(event)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._damaged() from error
+
+    def _apply(self, event: Event) -> None:
+        kind, at = event["event"], event["at"]
+        self._started_at = self._started_at or at
+        self.is_sealed = kind == "sealed"
+        match kind:
             case "begun":
                 self.begun = event
             case "prepared":
                 self.context = WorkspaceContext.from_fields(event["context"], "an event")
+                self.prepared = event
             case "attempt":
-                number, self.rolled_back_to = event["number"], None
-                known = self.attempts.get(number)
-                self.attempts[number] = Attempt(number, None, None, known.steps if known is not None else [])
+                self._attempt_begun(event)
             case "step-begun":
                 self._step_begun(event, at)
             case "step-ended":
                 self._step_ended(event, at)
+            case "marked":
+                self.points[event["n"]] = event["checkpoint"]
             case "attempt-ended":
                 number = event["number"]
-                ended = self.attempts.get(number) or Attempt(number, None, None, [])
-                self.attempts[number] = replace(ended, outcome=event["outcome"], reason=event.get("reason"))
-            case "interrupted":
-                self.state = INTERRUPTED
-                if event.get("error"):
-                    self.reason = f"interrupted: {event['error']}"
-                else:
-                    self.reason = f"interrupted by {event['signal']}" if event.get("signal") else "interrupted"
-            case "resumed":
-                self.state, self.reason, self.ended_at = RUNNING, None, None
+                ended = self._attempts.get(number) or Attempt(number, None, None, [])
+                self.outcome, self.why = event["outcome"], event.get("reason")
+                self._attempts[number] = replace(ended, outcome=self.outcome, reason=self.why)
             case "rolled-back":
-                self.rolled_back_to = event["point"]
-            case "ended":
-                self.state, self.reason, self.ended_at = event["state"], event.get("reason"), at
-            case "accepted":
-                self.state, self.rolled_back_to = ACCEPTED, None
-                self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
+                self._rolled_back_to = event["point"]
             case "sealed":
                 self.final_checkpoint = event["checkpoint"]
+            case "interrupted" | "resumed" | "ended" | "accepted" | "tampered" if self.ended != TAMPERED:
+                self._change_state(event, kind, at)
+        self.files |= event.get("files") or {}
 
-    def _step_begun(self, event: Mapping[str, Any], at: str) -> None:
+    def _change_state(self, event: Event, kind: str, at: str) -> None:
+        if kind == "interrupted" and self.ended is None:
+            self._state = INTERRUPTED
+            if event.get("error"):
+                self._reason = f"interrupted: {event['error']}"
+            else:
+                self._reason = f"interrupted by {event['signal']}" if event.get("signal") else "interrupted"
+        elif kind == "resumed" and self.ended is None:
+            self._state, self._reason, self._ended_at = RUNNING, None, None
+        elif kind == "ended":
+            self.ended = self._state = event["state"]
+            self._reason, self._ended_at = event.get("reason"), at
+        elif kind == "tampered":
+            self.ended = self._state = TAMPERED
+            self._reason, self._ended_at = event["reason"], at
+        elif kind == "accepted":
+            self._state, self._rolled_back_to = ACCEPTED, None
+            self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
+
+    def _attempt_begun(self, event: Event) -> None:
+        number = event["number"]
+        known = self._attempts.get(number)
+        self._attempts[number] = Attempt(number, None, None, known.steps if known is not None else [])
+        self.attempt, self.index, self.numbers = number, 0, {}
+        self.failed = self.outcome = self.why = self._rolled_back_to = None
+        self.point = event.get("point") or self.point
+
+    def _step_begun(self, event: Event, at: str) -> None:
         n, number = event["n"], event["attempt"]
-        self.steps[n] = Step(
+        self._steps[n] = Step(
             n=n,
             kind=event["kind"],
             attempt=number,
@@ -236,15 +290,23 @@ class _Told:
             changed=None,
             stdout=event.get("stdout"),
             stderr=event.get("stderr"),
+            moved=None,
         )
-        attempt = self.attempts.setdefault(number, Attempt(number, None, None, []))
+        attempt = self._attempts.setdefault(number, Attempt(number, None, None, []))
         if n not in attempt.steps:
-            self.attempts[number] = replace(attempt, steps=[*attempt.steps, n])
-        self.rolled_back_to = None  # something is done since
+            self._attempts[number] = replace(attempt, steps=[*attempt.steps, n])
+        self._rolled_back_to = None  # something is done since
+        self.under_way, self.count = event, max(self.count, n)
+        folder = f"steps/{n:03d}-{event['kind']}/"  # of a step that is done again, what was there is put aside
+        self.files = {name: code for name, code in self.files.items() if not name.startswith(folder)}
+        self.index = event.get("index", self.index)  # an orchestrator's steps have no place in a spec
+        self.numbers[self.index], self.point = n, f"step:{n}"
+        if event.get("checkpoint") is not None:
+            self.points[n] = event["checkpoint"]
 
-    def _step_ended(self, event: Mapping[str, Any], at: str) -> None:
-        step = self.steps[event["n"]]
-        self.steps[step.n] = replace(
+    def _step_ended(self, event: Event, at: str) -> None:
+        step = self._steps[event["n"]]
+        self._steps[step.n] = replace(
             step,
             outcome=event["outcome"],
             exit_code=event.get("exit_code"),
@@ -255,40 +317,57 @@ class _Told:
             stdout=event.get("stdout", step.stdout),
             stderr=event.get("stderr", step.stderr),
             detail=event.get("detail"),
+            moved=event.get("moved"),
         )
+        self.under_way, self.index = None, self.index + 1
+        self.point = event.get("checkpoint") or self.point
+        if event["outcome"] != OK:
+            self.failed = event
 
     def run(self, evidence: str, *, alive: bool) -> Run:
-        """The whole of it."""
-        if self.started_at is None:
+        """The whole of it; see `fold`."""
+        if self._started_at is None:
             raise RunError(f"run '{self.run_id}' was never begun", f"remove '{evidence}' to use its id again")
-        begun = self.begun or {}
-        state, reason = self.state, self.reason
-        task = begun.get("task")
-        run = Run(
-            run_id=self.run_id,
-            state=state,
-            reason=reason,
-            context=self.context,
-            task_id=task if task is not None or self.context is None else self.context.task_id,
-            steps=[self.steps[n] for n in sorted(self.steps)],
-            attempts=[self.attempts[number] for number in sorted(self.attempts)],
-            evidence=evidence,
-            max_attempts=begun.get("max_attempts", 1),
-            on_failure=begun.get("on_failure", "keep"),
-            guarded=bool(begun.get("guard", True)),
-            protected=list(begun.get("protected") or ()),
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            rolled_back_to=self.rolled_back_to,
-            final_checkpoint=self.final_checkpoint,
-            merge_commit=self.merge_commit,
-            accepted_into=self.accepted_into,
-            tool=begun.get("tool"),
-        )
-        if state not in (RUNNING, INTERRUPTED):
+        try:
+            run = self._run(evidence)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self._damaged() from error
+        if self._state not in (RUNNING, INTERRUPTED):
             return run
         if alive:
             return replace(run, state=RUNNING, reason=None)
         if run.is_driven:
             return replace(run, state=OPEN)
-        return replace(run, state=INTERRUPTED, reason=reason or "its process is gone")
+        return replace(run, state=INTERRUPTED, reason=self._reason or "its process is gone")
+
+    def step(self, n: int) -> Step:
+        """A step that was begun."""
+        return self._steps[n]
+
+    def _run(self, evidence: str) -> Run:
+        begun = self.begun or {}
+        task = begun.get("task")
+        return Run(
+            run_id=self.run_id,
+            state=self._state,
+            reason=self._reason,
+            context=self.context,
+            task_id=task if task is not None or self.context is None else self.context.task_id,
+            steps=[self._steps[n] for n in sorted(self._steps)],
+            attempts=[self._attempts[number] for number in sorted(self._attempts)],
+            evidence=evidence,
+            max_attempts=begun.get("max_attempts", 1),
+            on_failure=begun.get("on_failure", "keep"),
+            guarded=bool(begun.get("guard", True)),
+            protected=list(begun.get("protected") or ()),
+            started_at=self._started_at or "",
+            ended_at=self._ended_at,
+            rolled_back_to=self._rolled_back_to,
+            final_checkpoint=self.final_checkpoint,
+            merge_commit=self.merge_commit,
+            accepted_into=self.accepted_into,
+            tool=begun.get("tool"),
+        )
+
+    def _damaged(self) -> RunError:
+        return RunError(f"the record of run '{self.run_id}' is damaged", f"git agentos run verify {self.run_id}")

@@ -8,22 +8,21 @@
       steps/<nnn>-<kind>/      stdout, stderr, exit_code, snapshot.json, diff.patch (roles `stdout` …)
       manifest.json            of every file above: role, sha256, size; written by `seal` (see there)
 
-One process at a time writes (`lock`). Agents have the rights to do so as well: whether one did is `seal.verify`'s to
-see. Links are never followed.
+One process at a time writes (`lock`). Agents have the rights to do so as well: so nothing in it is believed that our
+code is not on (`journal`). Links are never followed (`folder`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import itertools
+import hashlib
 import json
 import os
 import platform
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
@@ -33,17 +32,20 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import moment, process
 from git_agentos.git.location import Location
-from git_agentos.redact import redact_value
+from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
-from git_agentos.run.record import sealing
-from git_agentos.run.record.events import EVENTS, Run, parse
+from git_agentos.run.record import journal, sealing
+from git_agentos.run.record.events import EVENTS, TAMPERED, Run, RunState, state_of
+from git_agentos.run.record.folder import Folder
+from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
 from git_agentos.store import location as place
+from git_agentos.util import files
 from git_agentos.worktree import place as worktrees
 
 __all__ = [
-    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "Verification", "carried_events", "context_of", "find",
-    "fingerprint", "folder_of", "ids", "make", "seal", "verify",
+    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "carried_events",
+    "context_of", "file_context", "find", "fingerprint", "folder_of", "ids", "make", "seal", "verify",
 ]  # fmt: skip
 
 _NEW = ".new"
@@ -51,39 +53,97 @@ _CHUNK = 1 << 20
 
 
 class Evidence:
-    """The folder of one run."""
+    """The folder of one run. One that is pinned belongs to the process that goes on with the run: see `journal`."""
 
     def __init__(self, folder: str, run_id: str) -> None:
         self.folder = folder
         self.run_id = run_id
+        self._files = Folder(folder)
+        self._journal = Journal(self._files, run_id)
+        self._pinned: RunState | None = None
+        self._written: dict[str, str] = {}  # since the last event: name -> SHA-256
 
-    def event(self, kind: str, /, **fields: Any) -> None:
-        """Append one event, durably; the time is added, and secrets are taken out."""
-        kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
-        body = {"event": kind, "at": moment.stamp(datetime.now(UTC)), **kept}
-        line = json.dumps(body, separators=(",", ":")).encode("ascii") + b"\n"
-        with _writing():
-            self._append(line)
+    # -- the record ----------------------------------------------------------------------------------------------------
 
-    def _append(self, line: bytes) -> None:
-        path = self._path(EVENTS)
-        fresh = not os.path.lexists(path)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            os.ftruncate(descriptor, end := _end_of_lines(descriptor))
-            while line:
-                written = os.pwrite(descriptor, line, end)
-                line, end = line[written:], end + written
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if fresh:
-            _sync(self.folder)
+    def begin(self) -> None:
+        """It is the record of a new run: another one's of this id, which was removed, is forgotten."""
+        self._journal.begin()
+
+    def pin(self, is_ours: Callable[[], bool] = lambda: True) -> None:
+        """Go by memory from here on: the run's lock is held, and `is_ours` tells whether it still is. Tampered where
+        the record cannot be believed."""
+        self._files.pin()
+        self._journal.pin(is_ours)
+        self._pinned = state_of(self.run_id, self._journal.read().events)
+
+    def record(self) -> Record:
+        """What is known to be true of the run, and why its record says something else, if it does."""
+        return self._journal.read()
 
     def events(self) -> list[dict[str, Any]]:
-        """All of them; a torn last line is left out, a damaged one before it is a RunError."""
-        return parse(self.read(EVENTS) or b"", self.run_id)
+        """All of them; a torn last line is left out. Tampered where they cannot be believed, or one is damaged."""
+        found = self._journal.read()
+        if found.problem is not None:
+            raise Tampered(self.run_id, found.problem)
+        return found.events
+
+    def vouched(self) -> str | None:
+        """Why nothing vouches for the record; None where the user's key does."""
+        return self._journal.vouched()
+
+    def state(self) -> RunState:
+        """What the events lead to; of a record that cannot be believed, those that can: it has ended by that."""
+        if self._pinned is not None:
+            return self._pinned
+        found = self._journal.read()
+        state = state_of(self.run_id, found.events)
+        if found.problem is not None and state.ended != TAMPERED:
+            state.apply(_tampered(found.problem))
+        return state
+
+    def run(self, *, alive: bool = False) -> Run:
+        """The run as it is shown."""
+        return self.state().run(self.folder, alive=alive)
+
+    def check(self) -> None:
+        """Tampered where the record of a pinned run is not as this process left it."""
+        with _writing():
+            self._journal.check()
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Append one event, durably; the time is added, and what was written since the last one, and secrets are taken
+        out."""
+        kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
+        if self._written:
+            kept["files"] = self._written
+        body = {"event": kind, "at": moment.stamp(datetime.now(UTC)), **kept}
+        with _writing():
+            body = self._journal.append(body)
+        self._written = {}
+        if self._pinned is not None:
+            self._pinned.apply(body)
+
+    def end_as_tampered(self, reason: str) -> None:
+        """The run has ended by that; what is there instead of its record is put aside."""
+        with _writing():
+            body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
+        if self._pinned is not None:
+            self._pinned.apply(body)
+
+    def check_files(self) -> None:
+        """Tampered where a file that the record names is another by now, or something that is no file lies here."""
+        for name, expected in (self.state().files | self._written).items():
+            try:
+                if self.digest(name) == expected:
+                    continue
+            except (OSError, RunError):
+                pass
+            raise Tampered(self.run_id, f"'{name}' was changed or removed")
+        for name, regular in self.files():
+            if not regular:
+                raise Tampered(self.run_id, f"'{name}' is a link, or no file at all: git-agentos did not make it")
+
+    # -- files ---------------------------------------------------------------------------------------------------------
 
     def write_once(self, name: str, text: str) -> None:
         """A file that is never changed again; RunError where it is there with other contents."""
@@ -93,34 +153,41 @@ class Evidence:
             self.put(name, data)
         elif present != data:
             raise RunError(f"'{self._path(name)}' is there already, and is never written again")
+        else:
+            self._written[name] = hashlib.sha256(data).hexdigest()
 
     def step_folder(self, n: int, kind: str) -> str:
         """The folder of a step, made; relative to `folder`. Of a step that is done again, what was there is kept under
-        another name."""
+        another name. Tampered where a link lies there, or anything else that git-agentos does not make."""
         name = f"steps/{n:03d}-{kind}"
-        path = self._path(name)
         with _writing():
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            if os.path.isdir(path) and os.listdir(path):
-                os.rename(path, next(each for k in itertools.count(1) if not os.path.lexists(each := f"{path}.{k}")))
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path)
+            for each in ("steps", name):
+                if self._files.kind(each) not in (None, stat.S_IFDIR):
+                    raise Tampered(self.run_id, f"'{each}' is not a folder: git-agentos did not make it")
+            if self._files.kind(name) is not None and not self._files.is_empty(name):
+                self._files.set_aside(name)
+            self._files.make(name)
+        self._written = {each: code for each, code in self._written.items() if not each.startswith(f"{name}/")}
         return name
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file below the folder, whole or not at all."""
-        path = self._path(name)
-        with _writing():
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path + _NEW)
-            descriptor = os.open(path + _NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path + _NEW, path)
-            _sync(os.path.dirname(path))
+    def create(self, name: str) -> BinaryIO:
+        """A new file below the folder, to be written; `wrote` tells that it is complete."""
+        with self._placing(name):
+            return self._files.create(self._name(name))
+
+    def wrote(self, name: str) -> None:
+        """A file is complete: the next event has its hash."""
+        with self._placing(name):
+            self._written[name] = self.digest(name)
+
+    def put(self, name: str, data: bytes, *, vouched: bool = True) -> None:
+        """Write a file below the folder, whole or not at all; the next event has its hash, if it is to be `vouched`
+        for."""
+        name = self._name(name)
+        with self._placing(name):
+            self._files.replace(name, data, name.rpartition("/")[2] + _NEW)
+        if vouched and not name.endswith(_NEW):
+            self._written[name] = hashlib.sha256(data).hexdigest()
 
     def read(self, name: str) -> bytes | None:
         """A file below the folder; None where there is none."""
@@ -134,9 +201,9 @@ class Evidence:
         """A file below the folder, to be read; never what a link leads to."""
         path = self._path(name)
         try:
-            return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+            return os.fdopen(self._files.open(self._name(name)), "rb")
         except OSError as error:
-            if error.errno == errno.ELOOP:
+            if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and os.path.islink(os.path.dirname(path))):
                 raise RunError(f"'{path}' is a symbolic link", "git-agentos did not make it") from None
             raise
 
@@ -146,26 +213,56 @@ class Evidence:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file's contents."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks(name):
+            digest.update(chunk)
+        return digest.hexdigest()
+
     def files(self) -> Iterator[tuple[str, bool]]:
         """Everything in the folder that is no folder, by path, and whether it is a regular file."""
-        yield from sorted(_below(self.folder, ""))
+        yield from sorted(self._files.walk())
 
     def tidy(self) -> None:
         """Remove what a killed `put` left."""
         for name, regular in self.files():
             if regular and name.endswith(_NEW):
-                os.unlink(self._path(name))
+                self._files.remove(name)
 
     def remove(self, name: str) -> None:
         """Take back a file that has just been written."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(name))
+        self._files.remove(self._name(name))
+        self._written.pop(name, None)
+
+    def clear(self, name: str) -> None:
+        """Put aside what has a file's name and is none."""
+        if self._files.kind(name) not in (None, stat.S_IFREG):
+            self._files.set_aside(name)
+
+    @contextlib.contextmanager
+    def _placing(self, name: str) -> Iterator[None]:
+        """Tampered where a file cannot be reached, or is there already, since somebody else was here."""
+        with _writing():
+            try:
+                yield
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+                    raise
+                raise Tampered(self.run_id, f"'{name}': {(error.strerror or '').lower()}") from error
+
+    def _name(self, name: str) -> str:
+        return os.path.relpath(self._path(name), self.folder)
 
     def _path(self, name: str) -> str:
         path = os.path.normpath(os.path.join(self.folder, name))
         if not path.startswith(os.path.join(self.folder, "")):
             raise RunError(f"'{name}' is not in the evidence of run '{self.run_id}'")
         return path
+
+
+def _tampered(reason: str) -> dict[str, Any]:
+    return {"event": "tampered", "at": moment.stamp(datetime.now(UTC)), "reason": reason}
 
 
 def folder_of(location: Location) -> str:
@@ -189,8 +286,20 @@ def make(location: Location, run_id: str) -> Evidence:
         except FileExistsError:
             if not _is_folder(path) or os.listdir(path):
                 raise taken(run_id) from None
-        _sync(runs)
-    return Evidence(path, run_id)
+        files.sync_directory(runs)
+        made = Evidence(path, run_id)
+        made.begin()
+    return made
+
+
+def end_destroyed(location: Location, run_id: str) -> Evidence:
+    """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
+    with _writing():
+        journal.clear_way(os.path.join(folder_of(location), run_id))
+    place.ensure_folder(worktrees.top_of(location))
+    found = Evidence(os.path.join(folder_of(location), run_id), run_id)
+    found.end_as_tampered("its evidence was removed or replaced")
+    return found
 
 
 def taken(run_id: str) -> RunError:
@@ -238,7 +347,13 @@ def fingerprint() -> Mapping[str, Any]:
 
 
 def context_of(evidence: Evidence) -> WorkspaceContext:
-    """The recorded context; RunError where it is missing or damaged."""
+    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged."""
+    known = evidence.state().context
+    return known if known is not None else file_context(evidence)
+
+
+def file_context(evidence: Evidence) -> WorkspaceContext:
+    """The context as its file has it, which anybody can write; RunError where it is missing or damaged."""
     data = evidence.read(CONTEXT)
     if data is None:
         raise RunError(
@@ -251,13 +366,14 @@ def context_of(evidence: Evidence) -> WorkspaceContext:
         raise RunError(f"'{os.path.join(evidence.folder, CONTEXT)}' is damaged", error.hint) from error
 
 
-def seal(inner: Context, evidence: Evidence, run: Run) -> str:
+def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -> str:
     """Write the manifest, take the final checkpoint (in the run's worktree, `inner`) and note both; the id.
 
     Where the worktree is gone or too damaged to be looked at, any other of the repository does for `inner`: the
-    checkpoint then holds the last state that is known of the run's.
+    checkpoint then holds the last state that is known of the run's. `again` puts aside what has the name of the
+    manifest and is no file.
     """
-    return sealing.seal(inner, evidence, run)
+    return sealing.seal(inner, evidence, run, again=again)
 
 
 def verify(context: Context, run_id: str) -> Verification:
@@ -277,7 +393,7 @@ def verify(context: Context, run_id: str) -> Verification:
 def carried_events(context: Context, run_id: str) -> list[dict[str, Any]] | None:
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.carried(context.repository, run_id, EVENTS)
-    return None if found is None else parse(found, run_id)
+    return None if found is None else journal.parse(found, run_id)
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -303,39 +419,10 @@ def _is_folder(path: str) -> bool:
     return True
 
 
-def _below(folder: str, prefix: str) -> Iterator[tuple[str, bool]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _below(entry.path, f"{prefix}{entry.name}/")
-            else:
-                yield prefix + entry.name, entry.is_file(follow_symlinks=False)
-
-
-def _end_of_lines(descriptor: int) -> int:
-    """Where the last whole line of a file ends: what is behind it was torn when its writer was killed."""
-    position = os.fstat(descriptor).st_size
-    while position > 0:
-        start = max(0, position - _CHUNK)
-        found = os.pread(descriptor, position - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        position = start
-    return 0
-
-
 def _begun_at(folder: str) -> str:
     """When a run was begun, by its first event; what has none counts as older."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        descriptor = os.open(os.path.join(folder, EVENTS), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        descriptor = os.open(os.path.join(folder, EVENTS), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            return str(json.loads(file.readline())["at"])
+            return str(json.loads(file.readline(1 << 20))["at"])
     return ""
-
-
-def _sync(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,10 +17,10 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import lock, workspace
+from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
-from git_agentos.run.record.events import INTERRUPTED, Run, Step, fold
+from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.worktree import record
 
@@ -28,11 +28,15 @@ from git_agentos.worktree import record
 def told(context: Context, found: Evidence) -> Run:
     """A run as its record tells it, and who is at work on it."""
     pid = lock.holder(context.location, found.run_id)
-    events = found.events()
-    run = fold(found.run_id, found.folder, events, alive=pid is not None)
+    events, problem = found.record().events, found.record().problem
+    run = found.state().run(found.folder, alive=pid is not None)
+    if not events:
+        run = replace(run, started_at=_made_at(found.folder))
+    if run.context is None and run.state == TAMPERED:
+        run = replace(run, context=preparation.last_known(context, run.run_id))
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
-    return replace(run, process=pid or None)
+    return replace(run, process=pid or None, problems=[problem] if problem is not None else [])
 
 
 def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -89,10 +93,14 @@ def _damaged(context: Context, run_id: str, problem: str) -> Run:
         on_failure="keep",
         guarded=True,
         protected=[],
-        started_at=moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC)),
+        started_at=_made_at(folder),
         ended_at=None,
         problems=[problem],
     )
+
+
+def _made_at(folder: str) -> str:
+    return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
 
 
 def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:

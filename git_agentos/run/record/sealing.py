@@ -29,7 +29,7 @@ from git_agentos.git import consolidate, moment, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
 from git_agentos.run.context import CONTEXT, worktree_id
-from git_agentos.run.record.events import EVENTS, Run, parse
+from git_agentos.run.record.events import EVENTS, Run, state_of
 from git_agentos.worktree import place
 
 if TYPE_CHECKING:
@@ -79,14 +79,16 @@ class Last(NamedTuple):
 # -- sealing ---------------------------------------------------------------------------------------------------------
 
 
-def seal(inner: Context, evidence: Evidence, run: Run) -> str:
+def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -> str:
     """See `evidence.seal`."""
     evidence.tidy()
+    if again:
+        evidence.clear(MANIFEST)
     names = [name for name, regular in evidence.files() if regular and name != MANIFEST]
     rows = [_row(evidence, name) for name in names]
     body = {"schema": SCHEMA, "run_id": run.run_id, "sealed_at": moment.stamp(datetime.now(UTC)), "files": rows}
     data = json.dumps(body, indent=1).encode("ascii") + b"\n"
-    evidence.put(MANIFEST, data)
+    evidence.put(MANIFEST, data, vouched=False)
     digest = hashlib.sha256(data).hexdigest()
     origin = Origin(
         created_by=inner.agent,
@@ -203,7 +205,8 @@ class _Check:
             if sealed is None:
                 self.problems.append("the run is not sealed: no checkpoint carries its evidence")
         digest = self._manifest(sealed)
-        self._events(sealed)
+        if os.path.isdir(self.evidence.folder):
+            self._events(sealed)
         self._context()
         missing = [f"{oid} ({where})" for oid, where in self.commits.items() if not self._exists(oid)]
         self.problems += [f"the commit {each} is missing or damaged" for each in missing]
@@ -286,21 +289,21 @@ class _Check:
     # -- what it tells -------------------------------------------------------------------------------------------------
 
     def _events(self, sealed: Last | None) -> None:
-        """The record is whole, ends with the seal, and names the same one; commits in it are gathered."""
+        """The record can be believed, ends with the seal, and names the same one; commits in it are gathered."""
         data = self._read(EVENTS)
-        if data is None:
-            return  # the manifest has told
-        if not data.endswith(b"\n"):
+        if data and not data.endswith(b"\n"):
             self.problems.append(f"'{EVENTS}' ends in the middle of a line")
-        try:
-            events = parse(data, self.run_id)
-        except RunError as error:
-            self.problems.append(error.message)
-            return
+        problem = self.evidence.vouched()
+        if problem is not None and problem not in self.problems:
+            self.problems.append(problem)
+        events = self.evidence.record().events
         for event in events:
             self._gather(event, f"event '{event['event']}'")
             if isinstance(event.get("context"), Mapping):
                 self._gather(event["context"], f"event '{event['event']}'")
+            if event["event"] == "tampered":
+                self.problems.append(f"the run was tampered with: {event['reason']}")
+        self._named(events)
         seals = [n for n, event in enumerate(events) if event["event"] == "sealed"]
         if sealed is None:
             return
@@ -309,6 +312,22 @@ class _Check:
             self.problems.append(f"'{EVENTS}' does not have the seal of checkpoint {sealed.checkpoint[:8]}")
         elif seals[-1] != len(events) - 1:
             self.problems.append(f"'{EVENTS}' goes on after the last seal: {len(events) - 1 - seals[-1]} more")
+
+    def _named(self, events: list[dict[str, Any]]) -> None:
+        """Compare the files that the events name with what they say."""
+        try:
+            named = state_of(self.run_id, events).files
+        except RunError as error:
+            self.problems.append(error.message)
+            return
+        for name, expected in sorted(named.items()):
+            try:
+                if self.evidence.digest(name) == expected:
+                    continue
+            except (OSError, RunError):
+                pass
+            if not any(each.startswith(f"'{name}' ") for each in self.problems):
+                self.problems.append(f"'{name}' is not what the record says")
 
     def _context(self) -> None:
         """What was recorded at set-up, here and in the checkpoint of that time."""

@@ -25,12 +25,13 @@ from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.record import events, evidence
+from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
 from git_agentos.worktree import end, losses, place
 
-PRE_RUN = "pre_run"
-_STEP = re.compile(r"(?:step:)?(\d+)\Z")
+PRE_RUN = events.PRE_RUN
+_STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,19 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
     return _Point(name, checkpoint, format.read_state(context.repository, checkpoint))
 
 
-def _told(context: Context, run: WorkspaceContext) -> list[dict[str, object]]:
-    """What is on record of the run; nothing where that is gone or damaged."""
+def _state(context: Context, run: WorkspaceContext) -> RunState:
+    """What is known of the run, as far as its record can be believed."""
     try:
-        return evidence.find(context.location, run.run_id).events()
+        return evidence.find(context.location, run.run_id).state()
     except (AgentosError, OSError):
-        return []
+        return RunState(run.run_id)
 
 
 def _pre_run(context: Context, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    found = events.pre_run(_told(context, run))
-    if found is not None:
-        return found
+    prepared = _state(context, run).prepared
+    if prepared is not None:
+        return str(prepared["checkpoint"])
     oldest = None
     for link in timeline.walk(context.repository, worktree_id(run.run_id)):
         meta = format.parts(context.repository, link.checkpoint).meta
@@ -133,7 +134,7 @@ def _pre_run(context: Context, run: WorkspaceContext) -> str:
 
 
 def _step(context: Context, run: WorkspaceContext, n: int) -> str:
-    points = events.points(_told(context, run))
+    points = _state(context, run).points
     if n not in points:
         there = ", ".join(f"step:{each}" for each in sorted(points)) or "none"
         raise RunError(f"run '{run.run_id}' has no point 'step:{n}'", f"its points: {PRE_RUN}; of steps: {there}")

@@ -14,7 +14,7 @@ from functools import cached_property
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import objects, trees
 from git_agentos.tdd.arbiter import freeze, hollow, inifile, look
-from git_agentos.tdd.arbiter.report import Case
+from git_agentos.tdd.arbiter.report import PASSED, Case
 
 _MOST = 8 << 20
 
@@ -25,7 +25,6 @@ class Worktree:
     def __init__(self, root: str) -> None:
         self.root = root
         self.names = inifile.names(root)
-        self._hollow: dict[str, Mapping[str, str]] = {}
 
     def read(self, path: str) -> bytes | None:
         """A plain file; None where there is none, or it is too large for a test."""
@@ -37,15 +36,10 @@ class Worktree:
             about = os.fstat(descriptor)
             return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST else None
 
-    def has_module(self, name: str) -> bool:
-        """Whether the project has a module or package of a name, at its top."""
-        places = [os.path.join(self.root, folder, name) for folder in ("", "src")]
-        return any(os.path.isfile(each + ".py") or os.path.isdir(each) for each in places)
-
     def none(self, path: str, names: Sequence[str]) -> Sequence[str]:
         """Those of the tests `names` in a file that are none, a sentence each."""
         tree = look.parse(self.read(path) or b"")
-        said = hollow.of(tree, names, self.has_module) if tree is not None else {}
+        said = hollow.of(tree, names) if tree is not None else {}
         return [f"{path}: the test {name} {why}" for name, why in said.items()]
 
     def hollow(self, node_ids: Sequence[tuple[str, str]]) -> Sequence[str]:
@@ -79,8 +73,11 @@ class Base:
         before = self._before(case.path)
         if before is None:
             return True
-        tree = look.parse(before)
-        return tree is not None and not look.has(tree, look.of_node(case.node_id, case.path))
+        tree, name = look.parse(before), look.of_node(case.node_id, case.path)
+        if tree is None or look.has(tree, name):
+            return False
+        now = look.parse(self._worktree.read(case.path) or b"")  # what neither has is no function: a doctest
+        return case.outcome != PASSED or (now is not None and look.has(now, name))
 
     def vetoes(self) -> Sequence[str]:
         """What was done to tests that were there, and new ones that are none: a sentence each."""

@@ -12,6 +12,7 @@ from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
+from git_agentos.run.record.events import PRE_RUN
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
 from git_agentos.tdd import site as sites
@@ -71,6 +72,7 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
         tell(site, "ended", state="cancelled", reason="aborted")
     if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
         run, kept = site.run(), site.evidence()
+        sites.reached(kept, state)
         try:
             here = workspace.inner(site.context, run)
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
@@ -86,6 +88,6 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
 
 
 def _last_checkpoint(state: ImplementationState) -> str:
-    """How the worktree was last seen; the first node has one."""
+    """How the worktree was last seen."""
     seen = (each["checkpoint_after"] for each in reversed(state.get("history") or []))
-    return next(each for each in seen if each is not None)
+    return next((each for each in seen if each is not None), PRE_RUN)
