@@ -164,7 +164,10 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     """The error for a git command that ended with `status`, worded by what git itself said."""
     said = err.decode("utf-8", "replace").strip()
     name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
-    first = next((line for line in said.splitlines() if line.strip()), f"exit code {status}")
+    lines = [line for line in said.splitlines() if line.strip()]
+    # Warnings and hints come first, and say less than what git died of.
+    reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
+    reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
-        first = first.removeprefix(prefix)
-    return GitCommandError(f"git {name} failed: {first}", status=status, stderr=said)
+        reason = reason.removeprefix(prefix)
+    return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)
