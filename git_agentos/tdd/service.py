@@ -18,6 +18,7 @@ from typing import Protocol
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, TddError, UsageError
 from git_agentos.git import refs
+from git_agentos.guard import authorize
 from git_agentos.run import lock
 from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.stopping import Stop
@@ -117,6 +118,7 @@ class Nobody:
         return None
 
 
+@authorize.entry("tdd", "run")
 def start(
     context: Context,
     order: Order,
@@ -173,6 +175,7 @@ def start(
             raise
 
 
+@authorize.entry("tdd", "resume")
 def resume(
     context: Context, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
 ) -> Workflow:
@@ -194,6 +197,7 @@ def decide(context: Context, id_: str, word: str, environment: Mapping[str, str]
     """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted while it was worked
     on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
     Whether the one who says it may is asked before (`guard.approval.authority`)."""
+    authorize.require(context, "tdd", word, operands=(id_,))
     found = looking.find(context, id_, environment)
     with _at_work(context, found.id, found.place, environment, watcher) as work:
         if word == ABORT and (tampered := work.tampering()) is not None:

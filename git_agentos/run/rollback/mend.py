@@ -31,12 +31,13 @@ from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import locks, process, refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
-from git_agentos.worktree import end, place, record, repair
+from git_agentos.worktree import end, place, record
 from git_agentos.worktree.record import Managed, Record
 
 _LOST = "it was missing: what was in it could not be saved"
@@ -46,12 +47,14 @@ _LOST = "it was missing: what was in it could not be saved"
 class Mended:
     """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
 
+    `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it was not as it has to be.
     `commits` are kept alive by the save, `finished` is a rollback to the same point that a kill had interrupted, and
     that has been finished.
     """
 
     inner: Context | None = None
     recreated: bool = False
+    damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
     pristine: Pristine | None = None
@@ -130,7 +133,6 @@ class _Mending:
             self._index()
             self._fill()
         except _Damaged:
-            self.found.recreated = True
             return self.found
         self.found.inner = self._inner()
         if not self.dry_run:
@@ -141,6 +143,7 @@ class _Mending:
 
     def _touch(self) -> None:
         """Something is about to be mended."""
+        self.found.damaged = True
         if self.dry_run:
             raise _Damaged
 
@@ -202,7 +205,7 @@ class _Mending:
         foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
         if foreign is not None and record.known_root(foreign) == path:
-            repair.connect(foreign, target)
+            worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
     def _make_entry(self, root: str) -> str:
@@ -235,7 +238,7 @@ class _Mending:
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
         if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
             self._touch()
-            repair.connect(location.git_dir, location.root)
+            worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
         with contextlib.suppress(OSError), open(common, "rb") as file:
             there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
@@ -255,7 +258,7 @@ class _Mending:
                 self._touch()
                 target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
-                repair.connect(git_dir, target)
+                worktrees.relink(git_dir, target)
                 self._lost(root, f"another worktree of this repository: it is at '{target}' now")
 
     def _own_folder(self) -> None:
@@ -385,11 +388,10 @@ class _Mending:
         """Where the reflogs last saw the branch and HEAD."""
         found = []
         for folder, name in ((self.location.common_dir, self.ref), (self.location.git_dir, "HEAD")):
-            with contextlib.suppress(OSError), open(os.path.join(folder, "logs", name), "rb") as file:
-                lines = file.read().splitlines()
-                oid = lines[-1].split(b" ")[1].decode("ascii", "replace") if lines else ""
-                if len(oid) == 40 and oid.strip("0") and self._has(oid):
-                    found.append(oid)
+            for each in reversed(reflog.read(os.path.join(folder, "logs", name))):
+                if each.new.strip("0") and self._has(each.new):
+                    found.append(each.new)
+                    break
         return found
 
     # -- its configuration, and commands that were killed ----------------------------------------------------------
