@@ -254,7 +254,8 @@ class _Work:
         """Put on record that it was tampered with: its worktree is kept as it is, and it is never merged."""
         with contextlib.suppress(AgentosError, OSError):
             found = folders.find(self._found.context.location, self._found.id)
-            if found.state().ended != TAMPERED:
+            record = found.record()
+            if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._found.context, found, reason)
 
     def abandon(self, reason: str) -> Workflow:

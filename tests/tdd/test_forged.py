@@ -152,6 +152,9 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, t
                 each.unlink(missing_ok=True)
         aside.rename(each)
     assert service.show(context_of(repo), waiting.id, environment()) == waiting
+    events.write_bytes(data + b'{"event":"node-begun","at":"","n":9}\n')
+    assert decide(repo, waiting.id, "abort").state == "aborted"
+    assert not Path(str(waiting.worktree_path)).exists()
 
 
 def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path: Path) -> None:
