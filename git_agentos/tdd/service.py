@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, RunError, TddError, UsageError
+from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run import lock
@@ -253,7 +253,11 @@ class _Work:
     def note(self, reason: str) -> None:
         """Put on record that it was tampered with: its worktree is kept as it is, and it is never merged."""
         with contextlib.suppress(AgentosError, OSError):
-            found = folders.find(self._found.context.location, self._found.id)
+            location = self._found.context.location
+            try:
+                found = folders.find(location, self._found.id)
+            except (RunError, RepositoryError):  # it was removed
+                found = folders.end_destroyed(location, self._found.id)
             record = found.record()
             if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._found.context, found, reason)
