@@ -237,7 +237,7 @@ class _Work:
         """Where it stands; TddError where there is no such thread, Tampered where that cannot be believed."""
         at = self._graph.position(self._found.id)
         if at is None:
-            raise looking.unknown(self._found.id)
+            raise looking.unknown(self._found.id) if self._found.place else Tampered(self._found.id, looking.MISSING)
         if looking.is_here(self._found, at.state):
             self._check(at)
         return at

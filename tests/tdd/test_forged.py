@@ -171,3 +171,8 @@ def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path:
         start(code, script(tmp_path, [{"run": text, "unusable": "no"}]))
     (found,) = service.list_(context_of(code), environment())
     assert found.state == "tampered"
+    database(code).unlink()
+    assert [each.state for each in service.list_(context_of(code), environment())] == ["tampered"]
+    assert decide(code, found.id, "abort").state == "aborted"
+    assert not Path(str(found.worktree_path)).exists()
+    assert service.show(context_of(code), found.id, environment()).state == "aborted"
