@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -198,6 +200,16 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     assert_ended(repo, run, name)
 
 
+def test_a_torn_line_is_no_tampering(repo: Repo) -> None:
+    """It is what a kill or a power cut leaves."""
+    folder = interrupted(repo, validate="true")
+    with open(folder / "events.jsonl", "a", encoding="ascii") as file:
+        file.write('{"event":"ended","at":"x"')
+    assert kernel.show(context_of(repo), "T-1").state == "interrupted"
+    assert kernel.resume(context_of(repo), "T-1").state == "passed"
+    assert evidence.verify(context_of(repo), "T-1").problems == []
+
+
 @pytest.mark.parametrize("what", ["-d", ""])
 def test_a_timeline_that_was_moved(repo: Repo, what: str) -> None:
     interrupted(repo)
@@ -309,6 +321,25 @@ def test_what_was_changed_after_it_passed(repo: Repo) -> None:
     assert repo.oid("main") == base
     out.write_text("said\n")
     assert accept.accept(context_of(repo), "T-1")[0].state == "accepted"
+
+
+def test_looking_on_while_it_is_written(repo: Repo) -> None:
+    """Whoever reads a record between an event and its note sees no tampering."""
+    kept = evidence.make(context_of(repo).location, "T-1")
+    kept.event("begun")
+    ready = threading.Event()
+
+    def write() -> None:
+        for n in range(150):
+            kept.event("marked", n=n, checkpoint="c")
+        ready.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(write)
+        while not ready.is_set() and not done.done():
+            found = evidence.find(context_of(repo).location, "T-1").record()
+            assert found.problem is None
+        done.result()
 
 
 def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
