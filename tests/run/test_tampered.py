@@ -20,7 +20,7 @@ from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run import accept
 from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, journal
 from git_agentos.run.record.events import Run
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
@@ -283,7 +283,7 @@ def _passed_by_hand(folder: Path) -> None:
     )
     path.write_text("".join(text.splitlines(keepends=True)[:-1]))
     kept = evidence.Evidence(str(folder), "T-1")
-    found = evidence.journal.parse(path.read_bytes(), "T-1")
+    found = journal.parse(path.read_bytes(), "T-1")
     from git_agentos.run.record import events
 
     kept.record = lambda: evidence.Record([], found, None, None)  # type: ignore[method-assign]
@@ -412,9 +412,12 @@ def test_names_of_the_lock_that_are_links_or_folders(repo: Repo, tmp_path: Path)
     folder = repo.git_dir / "agentos/runs"
     run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     for name in ("T-1.turn", "T-1.pid", "T-1.pid.new", "T-1.json", "T-1.cancel"):
-        for put in (lambda path: path.symlink_to(victim), lambda path: path.mkdir()):
+        for is_link in (True, False):
             (folder / name).unlink(missing_ok=True)
-            put(folder / name)
+            if is_link:
+                (folder / name).symlink_to(victim)
+            else:
+                (folder / name).mkdir()
             assert kernel.show(context_of(repo), "T-1").state == "passed", name
             assert kernel.roll_back(context_of(repo), "T-1", "pre_run").point == "pre_run", name
             if (folder / name).is_dir() and not (folder / name).is_symlink():
