@@ -304,13 +304,10 @@ def _is_git(pid: int) -> bool:
 
 def _is_ours(pid: int) -> bool:
     """Whether a process only waits for a command of ours, as the git of `git agentos …` does."""
-    words = iter(_command_line(pid)[1:])
-    for word in words:
-        if word in (b"-C", b"-c"):
-            next(words, None)
-        elif not word.startswith(b"-"):
-            return word == b"agentos" or word.startswith(b"agentos-")
-    return False
+    from git_agentos.util import git_command_line  # not at the top: this module is run as a script too
+
+    command = git_command_line.parse(list(map(os.fsdecode, _command_line(pid)))).command or ""
+    return command == "agentos" or command.startswith("agentos-")
 
 
 def _works_in(pid: int, tops: Sequence[bytes]) -> bool:

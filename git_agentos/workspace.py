@@ -27,6 +27,7 @@ from git_agentos.git import locks, process
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
+from git_agentos.guard import authorize
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.doctor import Finding
@@ -97,6 +98,7 @@ class Workspace:
 
     # -- saving ---------------------------------------------------------------------------------------------
 
+    @authorize.entry("checkpoint")
     def checkpoint(
         self,
         description: str = "",
@@ -204,6 +206,7 @@ class Workspace:
 
     # -- going back -----------------------------------------------------------------------------------------
 
+    @authorize.entry("restore", named=("spec", "paths"))
     def restore(
         self,
         spec: str,
@@ -252,6 +255,7 @@ class Workspace:
             self._note(f"restored checkpoint {checkpoint[:8]}", done, given)
         return done
 
+    @authorize.entry("undo")
     def undo(self, *, dry_run: bool = False) -> Restoration:
         """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
         self._discard()
@@ -262,6 +266,7 @@ class Workspace:
             self._note(f"undid the last restore: went back to checkpoint {done.checkpoint[:8]}", done, {})
         return done
 
+    @authorize.entry("recover")
     def recover(self, *, abort: bool = False) -> Recovery:
         """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
         self._discard()
@@ -273,6 +278,7 @@ class Workspace:
             self._note(f"{what} checkpoint {done.checkpoint[:8]}", done, {"outcome": done.outcome})
         return done
 
+    @authorize.entry("pick")
     def pick(self, commits: Sequence[str]) -> Pick:
         """Cherry-pick commits after a `before_risky` checkpoint; a conflict is told in the result."""
         self._discard()
@@ -281,6 +287,7 @@ class Workspace:
 
         return pick.pick(self._repository, self._settings, self._origin(), commits)
 
+    @authorize.entry("pick")
     def pick_continue(self) -> Pick:
         """Go on after conflicts were resolved and added."""
         self._discard()
@@ -289,6 +296,7 @@ class Workspace:
 
         return pick.resume(self._repository, self._settings, self._origin())
 
+    @authorize.entry("pick")
     def pick_abort(self) -> Pick:
         """Take an unfinished pick back."""
         self._discard()
@@ -316,6 +324,7 @@ class Workspace:
 
         return replace(now, interrupted_worktrees=[each.id for each in intent.pending(self._location)])
 
+    @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
         from git_agentos.checkpoint import doctor

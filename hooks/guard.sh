@@ -22,8 +22,14 @@ begin() {
 	look "$git_pid"
 	case $comm in
 	git* | '') ;;
-	# A path with a blank in it is started through a shell, which may stay in between.
-	*sh | busybox) [ "$parent" = 0 ] || { git_pid=$parent && look "$git_pid"; } ;;
+	*)
+		# A path with a blank in it is started through a shell, which may stay in between: one that is this shell, not a
+		# git that was given another name.
+		# shellcheck disable=SC3013 # every sh that is met has it; where it is missing, the answer is no
+		if [ "$parent" != 0 ] && [ "/proc/$git_pid/exe" -ef "/proc/$$/exe" ]; then
+			git_pid=$parent && look "$git_pid"
+		fi
+		;;
 	esac
 	git_dir=${GIT_DIR-}
 	if [ -z "$git_dir" ]; then

@@ -21,6 +21,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.config import boolean
 from git_agentos.git import convert, trees
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
 
@@ -56,8 +57,7 @@ def stage(
             os.rename(through_git[path], place)
             os.chmod(place, file.permissions)
         else:
-            _write_blob(repository, file.raw or file.entry[1], place)
-            os.chmod(place, file.permissions)
+            _write_blob(repository, file.raw or file.entry[1], place, file.permissions)
         if file.recheck and filecmp.cmp(
             place, os.path.join(os.fsencode(repository.location.root), path), shallow=False
         ):
@@ -66,13 +66,20 @@ def stage(
     return staged
 
 
-def _write_blob(repository: Repository, oid: str, place: bytes) -> None:
-    if repository.is_large(oid, _STREAM_FROM):
-        with open(place, "wb") as file:
-            repository.stream_blob(oid, file.fileno())
-        return
-    with open(place, "wb") as file:
-        file.write(repository.blob(oid))
+def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> None:
+    """Make the file `place` with a blob's content. There may be thousands: each takes as few system calls as can be."""
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
+    try:
+        if repository.is_large(oid, _STREAM_FROM):
+            repository.stream_blob(oid, descriptor)
+        else:
+            data = memoryview(repository.blob(oid))
+            while data:
+                data = data[os.write(descriptor, data) :]
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != permissions:
+            os.fchmod(descriptor, permissions)
+    finally:
+        os.close(descriptor)
 
 
 def _needing_conversion(
@@ -91,7 +98,7 @@ def _needing_conversion(
         return {}
     root = os.path.join(folder, "attributes")
     os.mkdir(root)
-    found = _lay_out_attributes(repository, store, target, paths, root)
+    found = _lay_out_attributes(repository, store, target, paths, settings, root)
     env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
     needing = convert.needing_conversion(repository, paths, settings, tracks_attributes=found, root=root, env=env)
     if not needing:
@@ -106,26 +113,30 @@ def _needing_conversion(
     return {path: os.path.join(os.fsencode(into), path) for path in needing}
 
 
-def _lay_out_attributes(repository: Repository, store: Writer, target: State, paths: list[bytes], root: str) -> bool:
+def _lay_out_attributes(
+    repository: Repository,
+    store: Writer,
+    target: State,
+    paths: list[bytes],
+    settings: Mapping[str, list[str]],
+    root: str,
+) -> bool:
     """Write the target's `.gitattributes` files that may concern `paths` below `root`; whether there are any.
 
     As for git, the worktree's file counts, and the index's where the worktree has none.
     """
-    folders = {b""}
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
     found = False
-    for folder in folders:
-        name = folder + b"/.gitattributes" if folder else b".gitattributes"
+    names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
+    users = settings.get("core.attributesfile", [""])[-1]
+    if users and not users.startswith(("/", "~")) and not (users := os.path.normpath(users)).startswith(".."):
+        names.append(os.fsencode(users))  # git reads it from the top of the worktree
+    for name in names:
         entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
         entry = entry or trees.find(store, target.index_tree, name)
         if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
             continue
         place = os.path.join(os.fsencode(root), name)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        directories.make(os.path.dirname(place))
         with open(place, "wb") as file:
             file.write(repository.blob(target.raw.get(name, entry[1])))
         found = True
@@ -142,6 +153,7 @@ class Application:
         self._undo: list[Callable[[], None]] = []
         self._put_in_place: dict[bytes, tuple[int, int, int]] = {}
         self._made: set[bytes] = set()
+        self._parents = {b""}  # folders that are there while files are put in place
         self._opened: set[bytes] = set()
 
     def remember(self, step: Callable[[], None]) -> None:
@@ -209,9 +221,9 @@ class Application:
                 found.append(path)
         for path in self.plan.remove:
             full = os.path.join(self.root, path)
-            if path in self._put_in_place or self._below_a_link(path) or self._came_back(path):
+            if path in self._put_in_place or not os.path.lexists(full) or os.path.isdir(full):
                 continue
-            if os.path.lexists(full) and not os.path.isdir(full):
+            if not self._below_a_link(path) and not self._came_back(path):
                 found.append(path)
         return found
 
@@ -275,8 +287,8 @@ class Application:
 
     def _make_parents(self, path: bytes) -> None:
         missing = []
-        parent = path.rpartition(b"/")[0]
-        while parent:
+        above = parent = path.rpartition(b"/")[0]
+        while parent not in self._parents:
             full = os.path.join(self.root, parent)
             if os.path.isdir(full) and not os.path.islink(full):
                 break
@@ -286,6 +298,7 @@ class Application:
         for full in reversed(missing):
             os.mkdir(full)
             self._undo.append(_remover(full))
+        self._parents.add(above)
 
     def _remove_emptied(self, gone: Sequence[bytes]) -> None:
         """Remove the directories that lost their last file, unless the target has them empty."""
@@ -298,7 +311,7 @@ class Application:
     def _remove_tree_of_directories(self, path: bytes) -> None:
         """Remove a directory and the empty directories below it; what is not empty stays."""
         full = os.path.join(self.root, path)
-        for top, _, _ in os.walk(full, topdown=False):
+        for top in reversed([top for top, _ in directories.tree(full)]):
             self._rmdir(os.path.relpath(top, self.root))
 
     def _rmdir(self, path: bytes) -> bool:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format, journal, nested, operation, timeline
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import is_allowed
+from git_agentos.checkpoint.paths import covers, is_allowed
 from git_agentos.checkpoint.state import Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
@@ -40,15 +40,17 @@ class Request(NamedTuple):
     `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
-    in it are brought into the main store. `exact` asks for a complete state, of files of any size; `touched` names
-    files that are read even if git calls them unmodified, `walked` is what a walk just found, `bits` are permission
-    bits that files had before they were opened for this.
+    in it are brought into the main store; the same is done `within` a repository that has another one around it.
+    `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
+    unmodified, `walked` is what a walk just found, `bits` are permission bits that files had before they were opened
+    for this.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
+    within: bool = False
     exact: bool = False
     touched: frozenset[bytes] = frozenset()
     walked: Walked | None = None
@@ -56,7 +58,7 @@ class Request(NamedTuple):
 
     def for_inner(self) -> Request:
         """What is asked for of a repository inside."""
-        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={})
+        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={}, within=True)
 
 
 def capture(
@@ -103,6 +105,7 @@ class _Capture:
         self.skipped: list[Skipped] = []
         self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
+        self.worktree_modes = {each.path: each.worktree_mode for each in scanned.changed if each.unstaged != "."}
         if not boolean(scanned.config, "core.symlinks", default=True):
             self.plain_links = {change.path for change in scanned.changed if change.worktree_mode == trees.SYMLINK}
 
@@ -146,6 +149,7 @@ class _Capture:
             scanned.gitlinks,
             self.request.take_nested,
             leaving=self.request.leaving,
+            within=self.request.within,
         )
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
@@ -315,7 +319,7 @@ class _Capture:
             if folder not in folders:
                 entry = trees.find(self.writer, index_tree, folder) if folder else (trees.DIRECTORY, index_tree)
                 inside = entry is not None and entry[0] == trees.DIRECTORY
-                folders[folder] = trees.parse(self.writer.read_tree(entry[1])) if entry is not None and inside else {}
+                folders[folder] = self.writer.entries(entry[1]) if entry is not None and inside else {}
             there = folders[folder].get(name)
             if (there is None or there[0] == trees.DIRECTORY) and path not in apart:
                 found.add(path)
@@ -369,7 +373,7 @@ class _Capture:
         if entry is None or self.settings.file_mode or entry[0] == trees.SYMLINK:
             return entry
         # core.fileMode=false: the executable bit of a tracked path is the index's, whatever the disk says.
-        mode = next((c.worktree_mode for c in self.scanned.changed if c.path == path and c.unstaged != "."), entry[0])
+        mode = self.worktree_modes.get(path, entry[0])
         if path in self.scanned.unseen:
             mode = self.scanned.unseen[path][0]
         if mode != entry[0] and mode in (trees.REGULAR, trees.EXECUTABLE):
@@ -389,7 +393,7 @@ class _Capture:
             for path, entry in trees.walk(self.writer, index_tree)
             if entry[0] in (trees.REGULAR, trees.EXECUTABLE)
             and path not in seen
-            and any(folder == b"" or path.startswith(folder + b"/") for folder in folders)
+            and covers(folders, path)
             and self.contents.is_file(path)
         ]
         blobs = {path: entry[1] for path, entry in below}

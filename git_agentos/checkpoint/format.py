@@ -53,6 +53,8 @@ lone surrogate, escaped):
     staged_changes, unstaged_changes, untracked_files   [path]
     state             SHA-1 over everything that makes the state; equal states have equal values
     restores          for a checkpoint made by restore, undo or rollback: the id it went to; else null
+    restored_part     only where that was not all of its state: {"paths": [path] or null, "no_branch": bool,
+                      "keep_new": bool}
     tool, git         versions
 
 A reader refuses a higher `Agentos-Format` or `format`, and ignores keys that it does not know.
@@ -131,6 +133,7 @@ class Origin(NamedTuple):
     session_id: str | None = None
     meta: Mapping[str, str] = MappingProxyType({})
     restores: str | None = None
+    restored_part: Mapping[str, Any] | None = None
 
 
 class Parts(NamedTuple):
@@ -179,6 +182,7 @@ def write(
         "session_id": origin.session_id,
         "meta": dict(origin.meta),
         "restores": origin.restores,
+        **({"restored_part": dict(origin.restored_part)} if origin.restored_part is not None else {}),
         **_state_fields(state),
         "state": digest(state),
         **versions,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.head import Move, Shift
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
-from git_agentos.errors import MissingObjectsError
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError
 from git_agentos.git.repository import Repository
 
 
@@ -23,6 +25,27 @@ class Options:
     no_branch: bool = False
     keep_new: bool = False
     dry_run: bool = False
+
+    @property
+    def part(self) -> dict[str, Any] | None:
+        """What of a state is restored, as a checkpoint notes it (`restored_part`); None where it is all of it."""
+        if self.paths is None and not self.no_branch and not self.keep_new:
+            return None
+        paths = None if self.paths is None else [os.fsdecode(path) for path in self.paths]
+        return {"paths": paths, "no_branch": self.no_branch, "keep_new": self.keep_new}
+
+    @classmethod
+    def of_part(cls, part: Mapping[str, Any]) -> Options:
+        """The options for restoring the same part; CheckpointFormatError for what is none."""
+        try:
+            paths = part["paths"]
+            return cls(
+                paths=None if paths is None else [os.fsencode(path) for path in paths],
+                no_branch=bool(part["no_branch"]),
+                keep_new=bool(part["keep_new"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise CheckpointFormatError("the metadata of a checkpoint does not say what a restore brought") from error
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from git_agentos.checkpoint import paths
 from git_agentos.checkpoint.state import State
@@ -12,7 +13,7 @@ from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 
 
-def make(store: Writer, now: State, target: State, narrowing: Sequence[bytes] | None) -> IndexEdit:
+def make(store: Writer, now: State, target: State, narrowing: AbstractSet[bytes] | None) -> IndexEdit:
     """The edit from the index of `now` to that of `target`, for the paths that `narrowing` covers."""
     remove: set[bytes] = set()
     entries: dict[bytes, Entry] = {}
@@ -61,7 +62,7 @@ def holds(store: Writer, state: State, path: bytes) -> bool:
 
 
 def _flags(
-    store: Writer, now: State, target: State, narrowing: Sequence[bytes] | None, rewritten: set[bytes]
+    store: Writer, now: State, target: State, narrowing: AbstractSet[bytes] | None, rewritten: set[bytes]
 ) -> dict[str, list[bytes]]:
     """Which flags to set and to clear; an entry that is rewritten has lost its flags."""
     result: dict[str, list[bytes]] = {}

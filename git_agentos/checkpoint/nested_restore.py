@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint import head, journal, nested, timeline
+from git_agentos.checkpoint import head, journal, nested, nested_objects, timeline
 from git_agentos.checkpoint.apply import Application
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.goal import Goal, Restoration, resolve
@@ -65,9 +65,12 @@ def restore(
     skipped = []
     for path, oid in wanted.items():
         try:
-            _restore_one(repository, settings, origin, path, oid, application, stamp, run, saved, exact)
+            lost = _restore_one(repository, settings, origin, path, oid, application, stamp, run, saved, exact)
         except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
             skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
+        else:
+            name = os.fsdecode(path) + "/.git/"
+            skipped += [Skipped(name + ref, "the checkpoint does not hold what it names") for ref in lost]
     return skipped
 
 
@@ -82,10 +85,11 @@ def _restore_one(
     run: Run,
     saved: str,
     exact: bool,
-) -> None:
-    """Bring a nested repository to the state that its description names, making it again where it is gone."""
+) -> list[str]:
+    """Bring a nested repository to the state that its description names, making it again where it is gone; the refs
+    that it then lacks."""
     record = nested.read(repository, description)
-    location = _located(repository, path, record, application, saved)
+    location, lost = _located(repository, path, record, application, saved)
     if location is None or record["checkpoint"] is None:
         raise NotThereError("it cannot be opened")
     inner = Repository(location)
@@ -109,12 +113,15 @@ def _restore_one(
         application.remember(lambda: head.drop_made(location, made, move.head.commit))
     if before is not None:
         application.remember(lambda: _go_back(inner, values, own, before, run))
+    return lost
 
 
 def _located(
     repository: Repository, path: bytes, record: Mapping[str, object], application: Application, saved: str
-) -> Location | None:
-    """The repository at `path`, brought back from aside or made again where there is none, or another one."""
+) -> tuple[Location | None, list[str]]:
+    """The repository at `path`, brought back from aside or made again where there is none, or another one; and the refs
+    that could not be made again."""
+    lost: list[str] = []
     location = nested.locate_at(repository.location.root, path)
     checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
     holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
@@ -131,10 +138,10 @@ def _located(
         if gone and not record["refs"]:
             raise NotThereError("its git directory is gone")
         if gone or record["kind"] != "submodule":
-            nested.make_again(repository, path, record)
+            lost = nested_objects.make_again(repository, path, record)
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
-    return location
+    return location, lost
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from git_agentos.errors import CheckpointFormatError
 from git_agentos.git import scan
 
 
-def covers(narrowing: Sequence[bytes] | None, path: bytes) -> bool:
-    """Whether `path` is, or lies below, one of the narrowing paths; None covers everything, and so does `b""`."""
-    return narrowing is None or any(path == p or path.startswith(p + b"/") or p == b"" for p in narrowing)
+def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
+    """Whether `path` is, or lies below, one of the narrowing paths; None covers everything, and so does `b""`.
+
+    The cost is that of the folders above `path`, however many paths there are to narrow to.
+    """
+    if narrowing is None or b"" in narrowing:
+        return True
+    while path:
+        if path in narrowing:
+            return True
+        path = path.rpartition(b"/")[0]
+    return False
 
 
-def may_touch(narrowing: Sequence[bytes] | None, path: bytes) -> bool:
+def may_touch(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
     """Whether a plan may touch `path` at all."""
     return not scan.own(path) and covers(narrowing, path)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint import index_plan, obstacles
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import check, may_touch
+from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
@@ -71,12 +71,12 @@ class _Planner:
         self.store = store
         self.now = now
         self.target = target
-        self.paths = paths
+        self.paths = None if paths is None else frozenset(paths)
         self.keep_new = keep_new
         self.exact = exact
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
-        self.rules_differ = False
+        self.differing: Collection[bytes] = ()
         self.aside: dict[bytes, None] = {}
         self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item.reason for item in now.skipped}
         # What the target itself had to leave out was there: no checkpoint holds it as it was.
@@ -91,7 +91,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
-        self.rules_differ = any(path.rpartition(b"/")[2] == b".gitignore" for path in delta)
+        self.differing = delta.keys()
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -137,10 +137,11 @@ class _Planner:
         make_directories += links
         blocking = self._blocking_directories(write)
         if self.keep_new:
-            kept = dict.fromkeys(path for path in remove if not self._must_leave(path, write, make_directories))
+            needed = trees.folders_above([*write, *make_directories])
+            kept = dict.fromkeys(path for path in remove if path not in needed and not covers(write.keys(), path))
             self.skipped += [Skipped(os.fsdecode(path), NEW_KEPT) for path in kept]
             remove = [path for path in remove if path not in kept]
-        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), tuple(path + b"/" for path in self.aside))
+        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
@@ -266,9 +267,7 @@ class _Planner:
         for path, entry in trees.walk(self.store, self.target.visible_tree):
             if path in write or path in delta or path in hidden or not self.wanted(path):
                 continue
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and any(
-                folder == b"" or path.startswith(folder + b"/") for folder in folders
-            ):
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and covers(folders, path):
                 write[path] = replace(self._write(path, entry), recheck=True)
 
     def _write(self, path: bytes, entry: Entry) -> FileWrite:
@@ -311,29 +310,29 @@ class _Planner:
         """
         if self.exact is not None:
             return remove  # everything was captured there: what it does not have was not there
-        tracked = [path for path in remove if path not in self.untracked_now]
+        if not remove:
+            return remove
+        users = ignore.excludes_file(self.repository)
+        rules_differ = users in self.differing or any(
+            path.rpartition(b"/")[2] == b".gitignore" for path in self.differing
+        )
         candidates = [
             path
-            for path in (remove if self.rules_differ else tracked)
+            for path in remove
+            if (rules_differ or path not in self.untracked_now)
             # What the target tracks and does not have was deleted there.
-            if path not in self.gone_for_sure and not index_plan.holds(self.store, self.target, path)
+            and path not in self.gone_for_sure
+            and not index_plan.holds(self.store, self.target, path)
         ]
         if not candidates:
             return remove
-        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates)
+        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates, users)
         # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
         head = self.repository.commit_tree(self.target.head.commit)
         ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
-
-    def _must_leave(self, path: bytes, write: Mapping[bytes, FileWrite], directories: Iterable[bytes]) -> bool:
-        """Whether a new file stands where the target has a directory, or the other way round."""
-        below = path + b"/"
-        if any(other.startswith(below) for other in [*write, *directories]):
-            return True
-        return any(path.startswith(other + b"/") for other in write)
 
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
         """Directories that stand where a file comes."""

@@ -149,7 +149,7 @@ def take_nested(
         trigger=origin.trigger if origin.trigger not in format.ALWAYS else "periodic",
         restores=None,
     )
-    wanted = None if request is None else request.for_inner()
+    wanted = (request or Request()).for_inner()
     taken = take(repository, settings._replace(values=started.config()), own, scan=started, request=wanted)
     return nested.NestedCheckpoint(
         id=taken.checkpoint.id,

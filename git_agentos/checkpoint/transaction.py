@@ -60,7 +60,7 @@ class _Transaction:
         self.repository = repository
         self.location = repository.location
         self.settings = settings
-        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint)
+        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part)
         self.goal = goal
         self.checkpoint = goal.checkpoint
         self.target = goal.target
@@ -305,15 +305,18 @@ class _Transaction:
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _check_paths(self, writer: Writer, now: State) -> None:
-        for path in self.options.paths or ():
+        if self.options.paths is None:
+            return
+        others = {*self.target.ignored, *self.target.empty_directories, *self.target.nested}
+        others |= {*now.empty_directories, *now.nested}
+        folders = trees.folders_above(others)
+        for path in self.options.paths:
             if path == b"" or any(
                 trees.find(writer, tree, path)
                 for tree in (self.target.visible_tree, now.visible_tree, self.target.index_tree, now.index_tree)
             ):
                 continue
-            others = [*self.target.ignored, *self.target.empty_directories, *self.target.nested]
-            others += [*now.empty_directories, *now.nested]
-            if any(paths.covers([path], other) for other in others):
+            if path in others or path in folders:
                 continue
             raise UsageError(
                 f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
@@ -382,11 +385,12 @@ class _Transaction:
         """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is
         stale."""
         apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
+        narrowing = None if self.options.paths is None else frozenset(self.options.paths)
         return {
             path: entry
             for path in dict.fromkeys([*steps.write, *steps.index.entries])
             if path not in apart
-            and paths.covers(self.options.paths, path)
+            and paths.covers(narrowing, path)
             and (entry := trees.find(writer, self.target.tree, path)) is not None
             and entry[0] not in (trees.GITLINK, trees.DIRECTORY)
             and entry == trees.find(writer, self.target.index_tree, path)

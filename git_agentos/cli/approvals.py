@@ -61,7 +61,8 @@ def show(run: Invocation, request: Request) -> None:
 def grant(run: Invocation, request: Request) -> None:
     """Let a request's command run, once.
 
-    It holds for the same command line, HEAD and worktree, and for an hour (agentos.approvalExpiry). Not for agents.
+    It holds for an hour (agentos.approvalExpiry), and as long as all that 'approvals show' tells is the same: command
+    line, folder, worktree, HEAD, agent, variables, configuration, and the text of a harness. Not for agents.
     """
     from git_agentos.guard.approval import approvals as domain
 

@@ -6,7 +6,7 @@ line, before and after the subcommand's name; the function itself gets an `Invoc
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec
 
 import typer
@@ -25,8 +25,9 @@ P = ParamSpec("P")
 class Invocation:
     """One run of a command: where, as whom, how to answer; and the workspace, opened when it is asked for."""
 
-    def __init__(self, output: Output, scan: "Scan | None" = None) -> None:
+    def __init__(self, output: Output, scan: "Scan | None" = None, words: Sequence[str] = ()) -> None:
         self.output = output
+        self.words = tuple(words)
         self.agent: str | None = None
         self.directories: list[str] = []
         self.subcommand: str | None = None
@@ -92,7 +93,13 @@ def command(function: Callable[Concatenate[Invocation, P], None]) -> Callable[..
         common = {name: options.pop(name, None) for name in COMMON_NAMES}
         _merge(invocation, common)
         invocation.subcommand = ctx.invoked_subcommand
-        function(invocation, *args, **options)
+        if invocation.subcommand is not None:
+            function(invocation, *args, **options)
+            return
+        from git_agentos.cli import permission
+
+        with permission.running(ctx, invocation):
+            function(invocation, *args, **options)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
@@ -122,11 +129,14 @@ def paths_from(invocation: Invocation, paths: list[str] | None) -> list[str]:
     return [*(paths or ()), *invocation.after_dashes]
 
 
-def number(limit: str | None) -> int | None:
-    """The value of `-n`."""
-    if limit is None or (limit.isascii() and limit.isdigit()):
-        return None if limit is None else int(limit)
-    raise UsageError(f"-n takes a number, not '{limit}'")
+def number(text: str | None, option: str = "-n") -> int | None:
+    """The value of an option that takes a number: at most nine digits."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    what = "a number of at most nine digits" if text.isdigit() else "a number"
+    raise UsageError(f"{option} takes {what}, not '{text if len(text) <= 40 else f'{text[:40]}...'}'")
 
 
 def has_runs(workspace: "Workspace") -> bool:

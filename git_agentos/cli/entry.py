@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
         from git_agentos.cli import common
         from git_agentos.cli.output import Output
 
-        invocation = common.Invocation(Output.standard(json=seen.json), scan)
+        invocation = common.Invocation(Output.standard(json=seen.json), scan, argv)
         from git_agentos.cli.app import execute
 
         with invocation.output.telling():

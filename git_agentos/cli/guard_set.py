@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from git_agentos.cli import permission, text_guard
+from git_agentos.cli import text_guard
 from git_agentos.cli.common import Invocation, command
 from git_agentos.cli.worktree_end import OptionalId
 
@@ -37,7 +37,6 @@ def disable(run: Invocation, id_: OptionalId = None) -> None:
     """
     from git_agentos.worktree import guarded
 
-    permission.ask(run, "guard", "disable", *([id_] if id_ else []))
     done = guarded.switch_off(run.workspace().context, id_, os.environ)
     run.output.show("guard-status", done, lambda style: text_guard.guard(done, style))
 

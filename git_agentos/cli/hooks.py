@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from git_agentos.cli import permission, text_guard
+from git_agentos.cli import text_guard
 from git_agentos.cli.common import Invocation, command
 
 
@@ -44,7 +44,6 @@ def install(
     from git_agentos.guard.setup import doctor
     from git_agentos.guard.setup import install as installing
 
-    permission.ask(run, "hooks", "install", *(["--save"] if save else []))
     location = run.workspace().context.location
     installing.install(location, save=save)
     found = doctor.hooks_status(location, os.environ)
@@ -60,7 +59,6 @@ def uninstall(run: Invocation) -> None:
     from git_agentos.guard.setup import doctor
     from git_agentos.guard.setup import install as installing
 
-    permission.ask(run, "hooks", "uninstall")
     location = run.workspace().context.location
     installing.uninstall(location)
     found = doctor.hooks_status(location, os.environ)

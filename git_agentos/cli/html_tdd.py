@@ -41,6 +41,7 @@ _STATES = {
     "interrupted": "Interrupted",
     "merged": "Merged",
     "aborted": "Aborted",
+    "tampered": "Cannot be believed",
 }
 
 
@@ -77,25 +78,19 @@ def _count_vetoes(it: Workflow) -> int:
     return sum(len(each["vetoes"]) for each in it.history)
 
 
-def _colour(record: Record) -> str:
-    if record["vetoes"]:
-        return "bad"
-    return "good" if record["next"].startswith("__") or record["next"] > record["node"] else "back"
-
-
 def _way(it: Workflow) -> str:
     """The nodes in the order in which they were done."""
     if not it.history:
         return ""
     steps = "".join(
-        f'<li><a class="{_colour(each)}" href="#n{each["n"]}">{html.line(text_tdd.node(each["node"]))}</a></li>'
+        f'<li><a class="{text_tdd.grade(each)}" href="#n{each["n"]}">{html.line(text_tdd.node(each["node"]))}</a></li>'
         for each in it.history
     )
     return f'<ol class="way" aria-label="The way through the graph">{steps}</ol>'
 
 
 def _facts(it: Workflow) -> str:
-    waits = it.state == "waiting"
+    waits = it.state in ("waiting", "tampered")
     what = (f"<li><code>{html.line(text_tdd.command(it, word))}</code> {_what(it, word)}</li>" for word in it.words)
     rows = (
         ("why", html.block(it.reason) if it.reason else ""),
@@ -107,7 +102,7 @@ def _facts(it: Workflow) -> str:
         ("decided", html.line(it.human_decision) if it.human_decision else ""),
         ("merged", f"{html.short(it.merge_commit)} in {html.line(it.into)}" if it.merge_commit else ""),
         ("agent", html.line(it.agent)),
-        ("design", html.path(it.lld_path)),
+        ("design", html.path(it.lld_path) if it.lld_path else ""),
         ("context", _list(html.path(each) for each in it.context_paths)),
         ("branch", html.line(it.branch) + " from " + html.line(it.into)),
         ("base", html.short(it.base_sha) if it.base_sha else ""),
@@ -151,8 +146,9 @@ def _record(record: Record, evidence: Evidence) -> str:
     )
     vetoes = "".join(f'<p class="veto">Veto: {html.block(each)}</p>' for each in record["vetoes"])
     said, changed = evidence.outputs.get(n, b""), evidence.patches.get(n, b"")
+    grade = text_tdd.grade(record)
     return (
-        f'<article class="card {_colour(record)}" id="n{n}"><h3>{n}. {html.line(text_tdd.node(record["node"]))}</h3>'
+        f'<article class="card {grade}" id="n{n}"><h3>{n}. {html.line(text_tdd.node(record["node"]))}</h3>'
         f'<p class="what">{html.block(record["summary"])}</p>'
         f'<p class="meta">{html.stamp(record["began_at"])}, {elapsed(record["seconds"])}{exited}; '
         f"next: {html.line(text_tdd.node(record['next']))}</p>{vetoes}{html.facts(rows)}"

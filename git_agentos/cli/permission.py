@@ -1,53 +1,30 @@
-"""What an agent needs approval for, wherever it calls it from, and what only whoever runs the agents decides."""
+"""Whether the command at hand may be run: what the guard is asked, in its own words."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
-from git_agentos.errors import PolicyError
+from git_agentos.guard import authorize
 
 if TYPE_CHECKING:
     from git_agentos.cli.common import Invocation
     from git_agentos.git.location import Location
+    from git_agentos.guard.policy.command_table import Request
 
 
-def ask(run: Invocation, *words: str) -> None:
-    """Go on where `git agentos WORDS` may be run by who calls it; else a PolicyError says why not."""
-    from git_agentos.guard import identity
-
-    where = os.path.abspath(run.directory)
-    who = identity.who(os.environ, identity.git_dir_of(where), os.getpid(), run.agent)
-    if who.agent is None:
-        return
-    from git_agentos.guard import enforce, judge, settings
-    from git_agentos.guard.call import Call
-
-    call = Call(("git", "agentos", *words), where, os.environ)
-    known = settings.read(where, os.environ)
-    judgement = judge.judge(call, who, known)
-    verdict = enforce.enforce(call, judgement, who, layer="shim", pid=os.getpid(), settings=known)
-    if not verdict.run:
-        first, *rest = (line.strip().removeprefix("git-agentos: ") for line in verdict.message.splitlines())
-        if who.how in ("worktree", "ancestor"):
-            rest.append("who works in an agent's worktree counts as that agent; others do this from outside of it")
-        raise PolicyError(first, "\n".join(rest))
+def running(ctx: Any, run: Invocation) -> AbstractContextManager[None]:
+    """Run the command of `ctx`, click's context; PolicyError where this process may not."""
+    return authorize.running(request(ctx, run), _called(run), run.agent)
 
 
-def ask_unless_own(run: Invocation, run_id: str | None, *words: str) -> None:
-    """As `ask`, for what an agent may do to the run in whose worktree it stands itself, and to no other.
+def ask(run: Invocation, *path: str, option: str) -> None:
+    """PolicyError where this process may not run the command with that option, which was not given as one."""
+    from git_agentos.guard.policy.command_table import Request
 
-    Where it stands is this process's folder: `-C` would make every run its own.
-    """
-    from git_agentos.guard import identity
-
-    here = identity.git_dir_of(os.getcwd())
-    own = identity.recorded(here) if here is not None else None
-    there = identity.git_dir_of(os.path.abspath(run.directory))
-    wanted = f"run-{run_id}" if run_id is not None else identity.recorded(there) if there is not None else None
-    if wanted is None or wanted != own:
-        ask(run, *words)
+    authorize.check(Request(path, (), frozenset({option}), tuple(run.directories)), _called(run), run.agent)
 
 
 def require(run: Invocation, location: Location, what: str) -> str:
@@ -55,10 +32,37 @@ def require(run: Invocation, location: Location, what: str) -> str:
 
     `what` is for people: `granting`.
     """
-    from git_agentos.guard import identity, settings
+    from git_agentos.guard import settings
     from git_agentos.guard.approval import authority
 
-    who = identity.who(os.environ, identity.git_dir_of(os.getcwd()), os.getpid(), run.agent)
     known = settings.read(location.root, os.environ)
     terminal = sys.stdin is not None and sys.stdin.isatty()
+    who = authorize.current(run.agent)
     return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what)
+
+
+def request(ctx: Any, run: Invocation) -> Request:
+    """The call as typer has parsed it."""
+    from git_agentos.guard.policy.command_table import WRITES, Request
+
+    path = tuple(ctx.command_path.split()[2:])
+    operands: list[str] = []
+    options: set[str] = set()
+    files: list[str] = []
+    for each in ctx.command.params:
+        value = ctx.params.get(each.name)
+        if each.param_type_name == "argument":
+            operands += [value] if isinstance(value, str) else value or ()
+        elif value is False and each.secondary_opts:
+            options.add(each.secondary_opts[-1])
+        elif value and value != each.default:
+            options.add(each.opts[-1])
+            files += [value] if WRITES in each.opts else []
+    operands += run.after_dashes
+    return Request(path, tuple(operands), frozenset(options), tuple(run.directories), tuple(files))
+
+
+def _called(run: Invocation) -> tuple[str, ...]:
+    """The command line of this process as it was typed, for requests and grants."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return (name, *sys.argv[1:]) if name.startswith("git-agentos") else ("git", "agentos", *run.words)

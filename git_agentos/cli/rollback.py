@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from git_agentos.cli import permission, text_rollback
+from git_agentos.cli import text_rollback
 from git_agentos.cli.common import DryRun, Invocation, command
 
 
@@ -34,7 +34,5 @@ def rollback(
     """
     from git_agentos.run.kernel import kernel
 
-    if not dry_run:
-        permission.ask_unless_own(run, run_id, "rollback", *([run_id] if run_id is not None else []))
     done = kernel.roll_back(run.workspace().context, run_id, to, dry_run=dry_run)
     run.output.show("rollback", done, lambda _: text_rollback.rolled_back(done))

@@ -123,7 +123,7 @@ def start(
         run_id=run_id,
     )
     if not spec.guard:
-        permission.ask(run, "run", "start", "--no-guard")
+        permission.ask(run, "run", "start", option="--no-guard")
     context = run.workspace().context
     with _progress(run) as watcher:
         ended = kernel.start(context, spec, watcher)
@@ -138,7 +138,6 @@ def resume(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    permission.ask_unless_own(run, run_id, "run", "resume", run_id)
     context = run.workspace().context
     with _progress(run) as watcher:
         ended = kernel.resume(context, run_id, watcher)
@@ -153,7 +152,6 @@ def cancel(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    permission.ask_unless_own(run, run_id, "run", "cancel", run_id)
     done = kernel.cancel(run.workspace().context, run_id)
     run.output.show("run", done, lambda _: text_run.ended(done))
 

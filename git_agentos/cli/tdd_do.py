@@ -114,8 +114,6 @@ def resume(
     """
     from git_agentos.tdd import service
 
-    if retry:
-        permission.ask(run, "tdd", "resume", "--retry", workflow)
     context = run.workspace().context
     with _walk(run) as watcher:
         ended = service.resume(context, workflow, os.environ, watcher, retry=retry)
@@ -138,9 +136,8 @@ def approve(run: Invocation, workflow: WorkflowId) -> None:
 def abort(run: Invocation, workflow: WorkflowId) -> None:
     """End a workflow without merging it.
 
-    Its worktree and branch are removed, after a checkpoint of everything. Not for agents.
+    Its worktree and branch are removed, after a checkpoint of everything. An agent needs approval for this.
     """
-    permission.ask(run, "tdd", "abort", workflow)
     _decide(run, run.workspace().context, workflow, "abort")
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from git_agentos.cli import permission, text_worktree
+from git_agentos.cli import text_worktree
 from git_agentos.cli.common import Id, Invocation, command
 
 OptionalId = Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)]
@@ -33,8 +33,6 @@ def complete(
     """
     from git_agentos.worktree import complete as completing
 
-    if push:
-        permission.ask(run, "worktree", "complete", *([id_] if id_ else []), "--push")
     done = completing.complete(run.workspace().context, id_, push=push)
     run.output.show("worktree-complete", done, lambda _: text_worktree.completed(done))
     if done.problems:

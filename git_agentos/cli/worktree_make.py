@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from git_agentos.cli import permission, text_worktree
+from git_agentos.cli import text_worktree
 from git_agentos.cli.common import Id, Invocation, command
 
 
@@ -44,8 +44,6 @@ def create(
     """
     from git_agentos.worktree import create as making
 
-    if not guard:
-        permission.ask(run, "worktree", "create", id_, "--no-guard")
     context = run.workspace().context
     made = making.create(
         context, id_, from_ref=from_ref, task=task, sparse=sparse or (), lock=lock, revive=revive, guard=guard

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from git_agentos.errors import GitCommandError
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository
 
 _ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
@@ -70,13 +71,7 @@ def _outside_attributes(repository: Repository, config: Mapping[str, list[str]])
 
 
 def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
-    folders = {b""}
-    for path in paths:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
-    return any(os.path.lexists(os.path.join(top, folder, b".gitattributes")) for folder in folders)
+    return any(os.path.lexists(os.path.join(top, each, b".gitattributes")) for each in trees.folders_above(paths))
 
 
 def clean(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, str | None]:

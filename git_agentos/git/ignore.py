@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from git_agentos.git import locks, scan, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import TreeSource
+from git_agentos.util import directories
 
 
 def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
@@ -24,36 +25,55 @@ def everything(repository: Repository) -> tuple[list[bytes], list[bytes]]:
     return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
 
 
-def excluded(repository: Repository, store: TreeSource, tree: str, paths: Iterable[bytes]) -> dict[bytes, bool]:
+def excluded(
+    repository: Repository, store: TreeSource, tree: str, paths: Iterable[bytes], users: bytes | None
+) -> dict[bytes, bool]:
     """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files (True), or by rules
-    outside of the worktree (False), which are those of now."""
+    outside of the worktree (False), which are those of now. `users` is the `excludes_file`."""
     wanted = list(paths)
     if not wanted:
         return {}
-    folders = {b""}
-    for path in wanted:
-        while path := path.rpartition(b"/")[0]:
-            if path in folders:
-                break
-            folders.add(path)
+    options: tuple[str | bytes, ...] = ()
+    names = [folder + b"/.gitignore" if folder else b".gitignore" for folder in trees.folders_above(wanted)]
     with locks.scratch(repository.location) as root:
-        for folder in folders:
-            name = folder + b"/.gitignore" if folder else b".gitignore"
+        if users is not None:
+            names.append(users)
+            options = ("-c", b"core.excludesFile=" + os.path.join(os.fsencode(root), users))
+        for name in names:
             entry = trees.find(store, tree, name)
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
                 continue
             target = os.path.join(os.fsencode(root), name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            directories.make(os.path.dirname(target))
             with open(target, "wb") as file:
                 file.write(repository.blob(entry[1]))
         env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}
         data = b"\0".join(wanted) + b"\0"
-        args = ("check-ignore", "--no-index", "--verbose", "-z", "--stdin")
+        args = (*options, "check-ignore", "--no-index", "--verbose", "-z", "--stdin")
         fields = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1)).split(b"\0")
     # source, line number, pattern, path
     found = {}
     for n in range(0, len(fields) - 3, 4):
         source, _, pattern, path = fields[n : n + 4]
         if not pattern.startswith(b"!"):
-            found[path] = os.path.basename(source) == b".gitignore"
+            # `.gitignore` files are named from the top of the worktree; the others, here, by their full path.
+            found[path] = not os.path.isabs(source) or source.startswith(os.path.join(os.fsencode(root), b""))
     return found
+
+
+def excludes_file(repository: Repository) -> bytes | None:
+    """core.excludesFile, or where git looks without it, relative to the worktree; None where it lies outside.
+
+    It can lie inside: `core.excludesFile=rules`, or a worktree that is the user's home.
+    """
+    out = repository.git("config", "--null", "--type=path", "--get", "core.excludesFile", ok=(0, 1))
+    if out:
+        path = os.path.join(repository.location.root, os.fsdecode(out.removesuffix(b"\0")))
+    else:
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        path = os.path.join(home, "git", "ignore")
+    real = os.path.realpath(path)
+    top = os.path.join(os.path.realpath(repository.location.root), "")
+    if not real.startswith(top) or real.startswith(os.path.join(repository.location.git_dir, "")):
+        return None
+    return os.fsencode(real.removeprefix(top))

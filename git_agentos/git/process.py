@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
 
@@ -67,7 +68,7 @@ FIXED_CONFIG = (
 def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a git that is told explicitly where it works, plus `extra`."""
     source = os.environ if base is None else base
-    env = {key: value for key, value in source.items() if key not in LOCATION_VARIABLES}
+    env = {key: value for key, value in without_trace_files(source).items() if key not in LOCATION_VARIABLES}
     env["LC_ALL"] = "C"
     env["GIT_TERMINAL_PROMPT"] = "0"
     # A pathspec that we hand to git is a path, never a pattern.
@@ -77,6 +78,12 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     if extra:
         env.update(extra)
     return env
+
+
+def without_trace_files(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which git appends its traces (GIT_TRACE and its like) to no file: a git of our own, which looks
+    whether a command may write to that file, must not do so itself."""
+    return {key: value for key, value in env.items() if not (key.startswith("GIT_TRACE") and os.path.isabs(value))}
 
 
 def for_others(extra: Mapping[str, str]) -> dict[str, str]:
@@ -162,20 +169,11 @@ def run(
 def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandError:
     """The error for a git command that ended with `status`, worded by what git itself said."""
     said = err.decode("utf-8", "replace").strip()
-    name = subcommand(args)
-    first = next((line for line in said.splitlines() if line.strip()), f"exit code {status}")
+    name = git_command_line.parse(["git", *map(os.fsdecode, args)]).command or "command"
+    lines = [line for line in said.splitlines() if line.strip()]
+    # Warnings and hints come first, and say less than what git died of.
+    reason = next((line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)), None)
+    reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
-        first = first.removeprefix(prefix)
-    return GitCommandError(f"git {name} failed: {first}", status=status, stderr=said)
-
-
-def subcommand(args: Sequence[str | bytes]) -> str:
-    """The subcommand's name in an argument list that may begin with git's own options."""
-    words = iter(args)
-    for word in words:
-        text = os.fsdecode(word)
-        if text in ("-C", "-c"):
-            next(words, None)
-        elif not text.startswith("-"):
-            return text
-    return "command"
+        reason = reason.removeprefix(prefix)
+    return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)

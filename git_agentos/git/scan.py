@@ -198,10 +198,12 @@ class Scan:
         vanished = [change.path for change in changed if change.unstaged == "D"]
         vanished += [entry.path for entry in unmerged if not entry.worktree_mode]
         vanished += missing
-        absent = collapsed if sparse else [path for path in missing if path in set(skipped)]
+        flagged = set(skipped)
+        absent = collapsed if sparse else [path for path in missing if path in flagged]
         others, complaints = self._others.result()
         untracked, nested, empty, closed = _expand(self.location, others + _replaced(self.location, vanished))
         empty += _emptied(self.location, vanished, set(empty))
+        gone = set(absent)
         for path in absent:
             # To git a directory of skip-worktree paths has them in it, even if it is empty.
             if path.endswith(b"/") and path != b"/":
@@ -216,7 +218,7 @@ class Scan:
             unreadable=sorted({*_unreadable(complaints), *closed}),
             assume_unchanged=assume_unchanged,
             skip_worktree=collapsed,
-            unseen={path: entry for path, entry in unseen.items() if path not in set(absent)},
+            unseen={path: entry for path, entry in unseen.items() if path not in gone},
             absent=absent,
             gitlinks=_gitlinks(self.location),
             tracks_attributes=b".gitattributes\0" in flags,
@@ -351,14 +353,13 @@ def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], l
     if populated:
         few = len(populated) <= _MAX_PATHSPECS
         args: list[str | bytes] = [*_OTHERS, "--", *populated] if few else [*_OTHERS]
-        top = set(files)
+        known = {*files, *(path + b"/" for path in nested)}
         env = location.environment()
         for path in process.run(args, cwd=location.root, env=env).split(b"\0"):
-            if not path or own(path) or path in top:
+            if not path or own(path) or path in known:
                 continue
             if path.endswith(b"/"):
-                if path[:-1] not in nested:
-                    nested.append(path[:-1])
+                nested.append(path[:-1])
             else:
                 files.append(path)
     return files, nested, empty, closed
@@ -367,12 +368,12 @@ def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], l
 def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
     """Directories in the place of tracked files, in the form of `ls-files --directory`, which leaves them out."""
     root = os.fsencode(location.root)
-    found = b""
+    found = []
     for path in vanished:
         full = os.path.join(root, path)
         if os.path.isdir(full) and not os.path.islink(full):
-            found += path + b"/\0"
-    return found
+            found.append(path + b"/\0")
+    return b"".join(found)
 
 
 def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
@@ -391,28 +392,29 @@ def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
     """Append the empty directories at and below `directory`, and those that cannot be read; say whether there is
     anything else in it."""
-    try:
-        entries = list(os.scandir(os.path.join(root, directory)))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        closed.append(directory)
-        return True
-    if not entries:
-        empty.append(directory)
-        return False
     populated = False
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            inner = os.path.join(directory, entry.name)
-            if (
-                entry.name == b".git"
-                or is_repository(os.path.join(root, inner))
-                or _find_empty(root, inner, empty, closed)
-            ):
-                populated = True
-        else:
+    waiting = [directory]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(root, directory)))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            closed.append(directory)
             populated = True
+            continue
+        if not entries:
+            empty.append(directory)
+        for entry in entries:
+            inner = os.path.join(directory, entry.name)
+            if entry.is_dir(follow_symlinks=False) and entry.name != b".git":
+                if is_repository(os.path.join(root, inner)):
+                    populated = True
+                else:
+                    waiting.append(inner)
+            else:
+                populated = True
     return populated
 
 

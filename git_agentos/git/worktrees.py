@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from git_agentos.git import locks
+from git_agentos.errors import RepositoryError
+from git_agentos.git import locks, refs
 from git_agentos.git.location import Location
+from git_agentos.util import files
+
+_HEADS = "refs/heads/"
+_LONGEST = 1 << 16  # of the small files that git keeps for a worktree
+
+
+class DamagedEntryError(OSError):
+    """A file of a worktree's entry does not say what it should."""
 
 
 @contextlib.contextmanager
@@ -21,18 +32,21 @@ def turn(location: Location) -> Iterator[None]:
 def entries(common_dir: str) -> Iterator[str]:
     """The git directories of all linked worktrees, by name."""
     folder = os.path.join(common_dir, "worktrees")
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False):
                 yield entry.path
 
 
 def root_of(git_dir: str) -> str:
-    """Where a linked worktree's folder is, by its entry (`worktrees/<id>/gitdir`)."""
-    with open(os.path.join(git_dir, "gitdir"), "rb") as file:
-        path = os.fsdecode(file.read().removesuffix(b"\n"))
+    """Where a linked worktree's folder is, by its entry (`worktrees/<id>/gitdir`); DamagedEntryError or another OSError
+    where the entry does not say."""
+    path = os.path.join(git_dir, "gitdir")
+    content = files.read(path, limit=_LONGEST).rstrip(b"\r\n")
+    if b"\0" in content or b"\n" in content or not content.endswith(b"/.git"):
+        raise DamagedEntryError(errno.EINVAL, "does not name the .git file of a worktree", path)
     # With worktree.useRelativePaths (git 2.48) it is relative to the entry.
-    return os.path.dirname(os.path.normpath(os.path.join(git_dir, path)))
+    return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(content))))
 
 
 def known_root(git_dir: str) -> str | None:
@@ -41,6 +55,100 @@ def known_root(git_dir: str) -> str | None:
         return root_of(git_dir)
     except OSError:
         return None
+
+
+def read_gitfile(root: str) -> str | None:
+    """The git directory that the `.git` file of a folder names; None where there is no such file, or nothing in it."""
+    try:
+        content = files.read(os.path.realpath(os.path.join(root, ".git")), limit=_LONGEST)
+    except OSError:
+        return None
+    target = content.removeprefix(b"gitdir: ").rstrip(b"\r\n")
+    if target == content or not target or b"\0" in target:
+        return None
+    return os.path.normpath(os.path.join(root, os.fsdecode(target)))
+
+
+def is_linked(root: str, git_dir: str) -> bool:
+    """Whether the `.git` file of a folder leads to this git directory."""
+    target = read_gitfile(root)
+    return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
+
+
+def relink(git_dir: str, root: str) -> None:
+    """Let a folder and its entry point at each other; by relative paths where they did."""
+    pointer = os.path.join(git_dir, "gitdir")
+    mine, theirs = os.path.join(root, ".git"), git_dir
+    with contextlib.suppress(OSError):
+        if files.read(pointer, limit=_LONGEST)[:1] not in (b"/", b"", b"\0"):
+            mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
+    files.replace(os.path.join(root, ".git"), os.fsencode(f"gitdir: {theirs}\n"))
+    files.replace(pointer, os.fsencode(f"{mine}\n"))
+
+
+# -- who uses a branch ---------------------------------------------------------------------------------------------
+
+
+class BranchUser(NamedTuple):
+    """A worktree that uses a branch: `how` is `checkout`, or the operation that comes back to the branch or moves it
+    when it ends (`rebase`, `bisect`). `root` is None where the entry does not say where its folder is."""
+
+    git_dir: str
+    root: str | None
+    how: str
+
+
+# Where git keeps the branch that an operation has left, and comes back to.
+_LEFT_BRANCHES = (
+    ("rebase-merge/head-name", "rebase"),
+    ("rebase-apply/head-name", "rebase"),
+    ("BISECT_START", "bisect"),
+)
+_UPDATED = "rebase-merge/update-refs"  # `rebase --update-refs`: three lines for each branch that moves at the end
+
+
+def branch_users(location: Location, ref: str, *, except_git_dir: str | None = None) -> list[BranchUser]:
+    """The worktrees of the repository that use a branch (full name), as git counts them before it deletes one. What
+    cannot be read of a worktree is passed over."""
+    found = []
+    for git_dir in (location.common_dir, *entries(location.common_dir)):
+        if git_dir == except_git_dir:
+            continue
+        root = main_root(location) if git_dir == location.common_dir else known_root(git_dir)
+        found += [BranchUser(git_dir, root, how) for how, name in _used(location, git_dir) if name == ref]
+    return found
+
+
+def main_root(location: Location) -> str:
+    """The main repository's folder: its worktree, or the bare repository itself."""
+    if location.is_main:
+        return location.root
+    return location.common_dir.removesuffix(os.sep + ".git")
+
+
+def _used(location: Location, git_dir: str) -> Iterator[tuple[str, str]]:
+    """How a worktree uses branches, and which (full names)."""
+    here = Location("", git_dir, location.common_dir)
+    with contextlib.suppress(OSError, RepositoryError):
+        head = refs.read_head(here).ref
+        if head is not None:
+            yield "checkout", refs.target(here, head)
+    for name, how in _LEFT_BRANCHES:
+        text = _line(os.path.join(git_dir, name))
+        if text:
+            yield how, text if text.startswith("refs/") else _HEADS + text
+    with contextlib.suppress(OSError):
+        lines = files.read(os.path.join(git_dir, _UPDATED), limit=_LONGEST).split(b"\n")
+        yield from (("rebase", os.fsdecode(line)) for line in lines[::3] if line)
+
+
+def _line(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return os.fsdecode(files.read(path, limit=_LONGEST).strip())
+    return ""
+
+
+# -- which there are -----------------------------------------------------------------------------------------------
 
 
 def living(location: Location, core_worktree: str | None = None) -> list[Location]:

@@ -8,7 +8,10 @@ start times and arguments, and nothing is known of environments and places.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from git_agentos.util import git_command_line
 
 # What `guard exec` puts into the environment of the process that supervises an agent, and so of all below it: the
 # agent's id. The supervisor is started with it, and takes in what is orphaned below, so that no `env -i` and no
@@ -126,13 +129,20 @@ def outermost_git(pid: int) -> int:
     its own work (`git stash` runs `git reset --hard`)."""
     while True:
         found = _parent_and_start(pid)
-        if found is None or not is_part(argv(pid), argv(found[0])):
+        if found is None or not (is_part(argv(pid), argv(found[0])) and same_program(pid, found[0])):
             return pid
         pid = found[0]
 
 
+def is_inner_step(args: Sequence[str], outer: int, git: str) -> bool:
+    """Whether `git ARGS`, which the process `outer` is about to start by PATH as the program `git`, is a step of what
+    that one was told to do."""
+    return is_part(("/git", *args), argv(outer)) and _same_file(git, _executable(outer))
+
+
 def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    """Whether the git command `inner`, started by `outer`, is a step of what that one was told to do.
+    """Whether the git command `inner`, started by the git command `outer`, is a step of what that one was told to do,
+    by their arguments: which programs these two are, they do not prove (`same_program`).
 
     git starts its own commands by their whole path. That is no proof (an editor, a filter or a pager could be given as
     that path), so only the steps that git is known to take count, and none of a command that shows something page by
@@ -149,26 +159,43 @@ def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
     return name in _PARTS.get(above, ())
 
 
+def same_program(one: int, other: int) -> bool:
+    """Whether two processes run the same program, by the files that they were started from and not by what they call
+    themselves (`exec -a git bash`). False where the system does not tell."""
+    return _same_file(_executable(one), _executable(other))
+
+
+def _executable(pid: int) -> str:
+    return f"{_PROC}/{pid}/exe"
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether two paths lead to one file, or to files with the same content: some systems have git twice."""
+    try:
+        if os.path.samefile(one, other):
+            return True
+        if os.path.getsize(one) != os.path.getsize(other):
+            return False
+        with open(one, "rb") as first, open(other, "rb") as second:
+            while chunk := first.read(1 << 20):
+                if chunk != second.read(1 << 20):
+                    return False
+            return True
+    except OSError:
+        return False
+
+
 def _is_git(program: str) -> bool:
     name = os.path.basename(program)
     return name == "git" or name.startswith("git-")
 
 
-def _subcommand(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def _subcommand(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """git's subcommand and what follows; empty where options before it make it show pages, or are not known."""
-    name = os.path.basename(words[0])
-    if name.startswith("git-"):
-        return name.removeprefix("git-"), words[1:]
-    rest = list(words[1:])
-    while rest:
-        word = rest.pop(0)
-        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
-            del rest[:1]
-        elif word in ("-p", "--paginate"):
-            break
-        elif not word.startswith("-"):
-            return word, tuple(rest)
-    return "", ()
+    line = git_command_line.parse(argv)
+    if line.command is None or any(option.name in ("-p", "--paginate") for option in line.options):
+        return "", ()
+    return line.command, line.args
 
 
 def _parent_and_start(pid: int) -> tuple[int, str] | None:

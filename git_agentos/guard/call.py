@@ -10,11 +10,17 @@ from git_agentos.guard import ancestry
 
 
 class Call(NamedTuple):
-    """`argv` with the program first, as text (`os.fsdecode`); `cwd` absolute; the complete `environment`."""
+    """`argv` with the program first, as text (`os.fsdecode`); `cwd` absolute; the complete `environment`.
+
+    `text` is what a harness was given of which the command is a part (shell text, the input of a tool), None where it
+    was not a harness; `unknown` tells that words of `argv` cannot be known before that text runs.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
+    text: str | None = None
+    unknown: bool = False
 
 
 def of_process(pid: int) -> Call | None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
 from git_agentos.guard.approval import approvals
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HARNESS = "harness"
 LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
-_GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given; git itself has gone to the root by then
+_GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given
 _PAUSE = 0.5  # seconds between two looks at a request that is waited for
 _OTHER_WORKTREE = "another worktree of this repository"
 
@@ -60,15 +60,19 @@ def enforce(
     settings: GuardSettings,
     wait: bool = False,
     tell: Callable[[str], None] | None = None,
+    hold: bool = False,
 ) -> Verdict:
     """Do what `judgement` takes before `call` may run, and say whether it may.
 
     `layer` is one of `LAYERS`; `pid` the process that the command is, or will be (the shim becomes git). With `wait`,
-    an operation that needs approval waits for it, and `tell` is told so.
+    an operation that needs approval waits for it, and `tell` is told so. With `hold`, a grant for it is found and not
+    used: for a command that runs together with others or not at all.
     """
     if judgement.decision.decision == ALLOW and judgement.save is None:
         return Verdict(True, judgement.decision, None, "")
-    return _Case(call, judgement, who, layer, pid, settings, tell if wait else None).verdict()
+    case = _Case(call, judgement, who, layer, pid, settings, tell if wait else None)
+    case.hold = hold
+    return case.verdict()
 
 
 class _Case:
@@ -92,6 +96,7 @@ class _Case:
         self.pid = pid
         self.settings = settings
         self.waiting = waiting
+        self.hold = False
         self.location = self._locate()
         self.context: Context | None = None
         self.incomplete = ""  # why a checkpoint does not hold everything, or could not be taken
@@ -177,10 +182,15 @@ class _Case:
         asked = self._asked(self.location)
         found = approvals.find_grant(place, asked, by_harness=self.layer == HARNESS)
         if found is not None:
-            return self._granted(place, asked, found)
+            return self._verdict(True, approval=found.id) if self.hold else self._granted(place, asked, found)
         self._save(whole=False)
         asked = asked._replace(checkpoint=self.decision.checkpoint)
-        found = approvals.request(place, asked, by_harness=self.layer == HARNESS)
+        try:
+            found = approvals.request(place, asked, by_harness=self.layer == HARNESS)
+        except GuardError as error:
+            if error.hint:
+                self.notes.append(error.hint)
+            return self._stop(error.message)
         if self.waiting is not None and found.state != approvals.DENIED:
             self.waiting(wording.told(f"'{self._command}' waits for approval: git agentos approvals grant {found.id}"))
             found = self._wait(place, found)
@@ -222,6 +232,7 @@ class _Case:
             self._rule(),
             f"request {found.id}: git agentos approvals grant {found.id} (not by you: by whoever runs you)",
             "when it is granted, run the same command again",
+            self._not_known(),
             self._where_saved(),
             self._instead(),
             *self.notes,
@@ -233,21 +244,41 @@ class _Case:
 
     def _asked(self, location: Location) -> Asked:
         from git_agentos.git import refs
+        from git_agentos.guard.approval import circumstances
+        from git_agentos.guard.policy import git_line
 
+        call = self.call
         head = refs.read_head(location)
         names = tuple(self.decision.operations)
-        return approvals.Asked(
+        asked = approvals.Asked(
             operation=names[0] if names else "unknown",
             operations=names,
-            argv=tuple(wording.redacted(self.call.argv)),
-            bound=approvals.digest(self.call.argv),
-            cwd=os.path.realpath(self.call.cwd) if self.layer in _GIVEN_HERE else None,
+            argv=tuple(wording.redacted(call.argv)),
+            bound=approvals.digest(call.argv) if not call.unknown else approvals.digest(("unknown", call.text or "")),
+            cwd=self._folder(location),
             worktree=location.root,
             head=head.commit,
             branch=head.ref,
             agent=self.who.agent or ILL_FORMED,
             reason=self.decision.reason or "",
             instead=self.decision.instead or "",
+        )
+        where = git_line.parse(call.argv, call.environment).where if call.argv else ()
+        # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
+        started = ancestry.environment(self.pid) if self.layer == "shim" else None
+        return circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+
+    def _folder(self, location: Location) -> str | None:
+        """Where the command was given. git goes to the root before it runs a hook: that one may be none."""
+        found = os.path.realpath(self.call.cwd)
+        return found if self.layer in _GIVEN_HERE or found != location.root else None
+
+    def _not_known(self) -> str:
+        if not self.call.unknown:
+            return ""
+        return (
+            "not all of its words can be known before it runs, so a grant is for this whole text alone: write out what"
+            " variables and substitutions stand for"
         )
 
     # -- saving and telling --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from git_agentos.guard import ancestry
 from git_agentos.util import files
 
 _SIZE = 32
+DAMAGED = "damaged"
 
 
 def folder(environment: Mapping[str, str]) -> str:
@@ -36,16 +37,14 @@ def folder(environment: Mapping[str, str]) -> str:
 
 
 def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
-    """The key, made where there is none yet; None where it cannot be read or made, as in a sandbox.
+    """The key, made where there is none yet; None where it cannot be read or made, as in a sandbox, or is damaged.
 
     GuardError where others may write to it.
     """
     path = os.path.join(folder(environment), "key")
     for _ in range(2):
         try:
-            with open(path, "rb") as file:
-                found = os.fstat(file.fileno())
-                data = file.read(4096)
+            data, found = _read(path)
         except FileNotFoundError:
             if not make or not _make(path):
                 return None
@@ -53,9 +52,43 @@ def key(environment: Mapping[str, str], *, make: bool = True) -> bytes | None:
         except OSError:
             return None
         if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
-            raise GuardError(f"others may write to the key '{path}'", "remove it, and grant again what still waits")
-        return data if len(data) >= _SIZE else None
+            raise GuardError(
+                f"others may write to the key '{path}'",
+                f"chmod go-w '{path}' if nobody has; else remove it, and grant again what still waits",
+            )
+        return data if len(data) == _SIZE else None
     return None
+
+
+def problem(environment: Mapping[str, str]) -> str | None:
+    """What is wrong with the key, in a sentence; None where it is as it should be, or not there."""
+    path = os.path.join(folder(environment), "key")
+    try:
+        data, found = _read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"the key '{path}' cannot be read: {(error.strerror or str(error)).lower()}"
+    if not stat.S_ISREG(found.st_mode):
+        return f"the key '{path}' is {DAMAGED}"
+    if len(data) != _SIZE:
+        return f"the key '{path}' is {DAMAGED}"
+    if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
+        return f"others may write to the key '{path}'"
+    return None
+
+
+def is_out_of_reach(environment: Mapping[str, str]) -> bool:
+    """Whether there is no key and none can be made, as in a sandbox: nobody can tell then what was signed.
+
+    A key that was removed or damaged where this user can write is not out of reach.
+    """
+    place = folder(environment)
+    if os.path.lexists(os.path.join(place, "key")):
+        return False
+    while not os.path.lexists(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    return not os.access(place, os.W_OK)
 
 
 def sign(data: bytes, environment: Mapping[str, str]) -> str | None:
@@ -94,6 +127,16 @@ def verify_document(kind: str, name: str, document: Mapping[str, Any], known: by
     """Whether a JSON object carries the `mac` of the rest of it."""
     body = {field: value for field, value in document.items() if field != "mac"}
     return verify(document_bytes(kind, name, body), document.get("mac"), known)
+
+
+def _read(path: str) -> tuple[bytes, os.stat_result]:
+    """The content of the key's file (a link is followed, a pipe not waited for), and what it is."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        return (os.read(descriptor, _SIZE + 1) if stat.S_ISREG(found.st_mode) else b""), found
+    finally:
+        os.close(descriptor)
 
 
 def _make(path: str) -> bool:

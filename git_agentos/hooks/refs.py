@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from git_agentos.git import process
 from git_agentos.guard import judge
 from git_agentos.guard.decision import Judgement
 from git_agentos.guard.judge import RefUpdate
 from git_agentos.hooks import passed, record, subject, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
+from git_agentos.util import git_command_line
 
 
 def reference_transaction(called: Called) -> int:
@@ -33,9 +33,7 @@ def reference_transaction(called: Called) -> int:
 
 def is_merge(argv: tuple[str, ...]) -> bool:
     """Whether a git command line is one that merges."""
-    name = os.path.basename(argv[0])
-    command = name.removeprefix("git-") if name.startswith("git-") else process.subcommand(argv[1:])
-    return command in ("merge", "pull")
+    return git_command_line.parse(argv).command in ("merge", "pull")
 
 
 def _updates(data: bytes) -> list[RefUpdate]:

@@ -6,6 +6,7 @@ The process that asks becomes git when the answer is yes, so it is the one that 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
@@ -34,7 +35,8 @@ def main(args: Sequence[str]) -> int:
 
 def _decide(args: tuple[str, ...], pid: int) -> int:
     above = ancestry.parents(pid)[:1]
-    if above and ancestry.is_part(("/git", *args), ancestry.argv(above[0])):
+    git = shutil.which("git")
+    if above and git is not None and ancestry.is_inner_step(args, above[0], git):
         return RUN  # what git starts itself, on a system where it finds its own commands by PATH
     asked = call.here(("git", *args))
     who = identity.who(asked.environment, identity.git_dir_of(asked.cwd), pid)

@@ -14,6 +14,7 @@ from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Who
 from git_agentos.guard.settings import GuardSettings
+from git_agentos.util import git_command_line
 
 
 class Subject(NamedTuple):
@@ -67,7 +68,7 @@ def call_of(outermost: int, asking: int) -> Call | None:
         return None
     prefix = _prefix(outermost, asking)
     here = os.path.normpath(os.path.join(call.cwd, prefix)) if prefix else call.cwd
-    changes = list(_changes_of_directory(call.argv))
+    changes = _changes_of_directory(call.argv)
     if not changes:
         return call._replace(cwd=here)
     for given in _candidates(outermost, call.environment):
@@ -89,24 +90,14 @@ def _prefix(outermost: int, asking: int) -> str:
     return (ancestry.environment(below) or {}).get("GIT_PREFIX", "")
 
 
-def _changes_of_directory(argv: tuple[str, ...]) -> Iterator[str]:
+def _changes_of_directory(argv: tuple[str, ...]) -> list[str]:
     """The folders of git's own `-C` options."""
-    words = iter(argv[1:])
-    for word in words:
-        if word == "-C":
-            yield next(words, "")
-        elif word in ("-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"):
-            next(words, None)
-        elif not word.startswith("-"):
-            return
+    return [option.value or "" for option in git_command_line.parse(argv).options if option.name == "-C"]
 
 
 def _without_changes(argv: tuple[str, ...]) -> tuple[str, ...]:
-    words = list(argv)
-    for _ in _changes_of_directory(argv):
-        at = words.index("-C")
-        del words[at : at + 2]
-    return tuple(words)
+    line = git_command_line.parse(argv)
+    return git_command_line.join(argv[0], [each for each in line.options if each.name != "-C"], line)
 
 
 def _candidates(pid: int, environment: Mapping[str, str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
+from git_agentos.guard import authorize
 from git_agentos.run import landing, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.landing import NOTHING, NotAsValidated
@@ -31,6 +32,7 @@ class _Validated(NamedTuple):
     after: str
 
 
+@authorize.entry("run", "accept")
 def accept(context: Context, run_id: str, *, into: str | None = None, squash: bool = False) -> tuple[Run, Merge]:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 

@@ -24,6 +24,7 @@ from git_agentos.checkpoint import capture, format, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
+from git_agentos.guard import authorize
 from git_agentos.run import lock, preparation
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.preparation import Plan
@@ -165,6 +166,15 @@ class NullWorkspaceService:
         return self._context
 
 
+def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
+    """What a call for a run is about, for whoever has to allow it."""
+    return {"operands": (service._run_id,) if service._run_id is not None else ()}
+
+
+def _guarded(service: GitWorktreeWorkspaceService) -> dict[str, object]:
+    return {"guard": service._guard}
+
+
 class GitWorktreeWorkspaceService:
     """A dedicated worktree under the stable root, on the branch `agentos/run-<run id>`, or `branch`.
 
@@ -200,6 +210,12 @@ class GitWorktreeWorkspaceService:
         self._run_id = None if run_id is None else check_id(run_id)
         self._held = held
 
+    @property
+    def context(self) -> Context:
+        """Where the service works, and as whom."""
+        return self._context
+
+    @authorize.entry("worktree", "create", also=_guarded)
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
         """Make the worktree at the base, ready for work; RunError where the run has one already.
 
@@ -254,6 +270,7 @@ class GitWorktreeWorkspaceService:
             out = here.repository.git(*args, run.base_sha, state.visible_tree)
         return out.decode("utf-8", "replace")
 
+    @authorize.entry("checkpoint")
     def mark_step(self, n: int) -> str:
         """Make the state now the point `step:<n>`; its checkpoint's id."""
         run = self._prepared()
@@ -271,6 +288,7 @@ class GitWorktreeWorkspaceService:
             folders.find(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
+    @authorize.entry("rollback", named=("point",), also=_of_run)
     def rollback_to(self, point: int | str) -> WorkspaceContext:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
         run = self._prepared()

@@ -8,6 +8,7 @@ environment says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.tdd.routing import ROUTES
-from git_agentos.tdd.state import N0, N6, NODES, ImplementationState
+from git_agentos.tdd.signed import Tampered
+from git_agentos.tdd.state import N0, N6, N8, NODES, ImplementationState
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -51,8 +53,7 @@ class Graph:
 
     def begin(self, id_: str, state: ImplementationState) -> None:
         """Start a thread, and go on until it ends or waits."""
-        metadata = {"agentos": "tdd", "repository": state["repository"], "issue": state["issue_id"]}
-        self._go(id_, state, metadata)
+        self._go(id_, state, _metadata(state))
 
     def go_on(self, id_: str) -> None:
         """Go on with a thread that was interrupted."""
@@ -69,10 +70,19 @@ class Graph:
         with _untraced():
             self._app.update_state(_config(id_), dict(update), as_node=N6)
 
-    def position(self, id_: str) -> Position | None:
-        """Where a thread stands; None where there is none."""
+    def replace(self, id_: str, state: ImplementationState) -> None:
+        """Make a thread anew that has ended in `state`."""
+        self.forget(id_)
         with _untraced():
-            found = self._app.get_state(_config(id_))
+            self._app.update_state(_config(id_, _metadata(state)), dict(state), as_node=N8)
+
+    def position(self, id_: str) -> Position | None:
+        """Where a thread stands; None where there is none. Tampered where its rows are not as they were written."""
+        with _untraced():
+            try:
+                found = self._app.get_state(_config(id_))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:  # of a thread that is none of ours
+                raise Tampered(id_, f"it cannot be read ({error})") from error
         if not found.values:
             return None
         node = found.next[0] if found.next else None
@@ -88,7 +98,11 @@ class Graph:
 
 
 def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str]:
-    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all."""
+    """The ids of all threads that are workflows of ours, the newest first; of one repository, or of all. One that is
+    damaged is among them, as far as that can be told."""
+    if hasattr(saver, "first_metadata"):
+        firsts = sorted(saver.first_metadata(), key=lambda each: str(each[1]), reverse=True)
+        return [str(id_) for id_, _, metadata in firsts if _is_wanted(metadata, repository)]
     wanted = {"agentos": "tdd", "source": "input"}
     if repository is not None:
         wanted["repository"] = repository
@@ -96,6 +110,16 @@ def threads(saver: BaseCheckpointSaver[Any], repository: str | None) -> list[str
         (each.checkpoint["ts"], each.config["configurable"]["thread_id"]) for each in saver.list(None, filter=wanted)
     ]
     return list(dict.fromkeys(id_ for _, id_ in sorted(found, reverse=True)))
+
+
+def _is_wanted(metadata: object, repository: str | None) -> bool:
+    try:
+        found = json.loads(metadata)  # type: ignore[arg-type]  # TypeError for what is no text
+        return found["agentos"] == "tdd" and repository in (None, found["repository"])
+    except (ValueError, RecursionError):
+        return True  # damaged
+    except (TypeError, KeyError):
+        return False  # somebody else's
 
 
 def ask(value: Mapping[str, Any]) -> str:
@@ -132,6 +156,10 @@ def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
 
 def _nothing(_: ImplementationState) -> dict[str, Any]:
     return {}
+
+
+def _metadata(state: ImplementationState) -> Mapping[str, str]:
+    return {"agentos": "tdd", "repository": state["repository"], "issue": state["issue_id"]}
 
 
 def _config(id_: str, metadata: Mapping[str, str] | None = None) -> Any:

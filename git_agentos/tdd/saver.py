@@ -3,14 +3,15 @@
     AGENTOS_WORKFLOW_DB=postgresql://…   LangGraph's own tables in that database (extra `postgres`)
     otherwise                            the same in the SQLite file that log and memory are in (`store.location`)
 
-Whoever can write there is not trusted to name code: a row is read as plain values and LangGraph's own few types, and
-nothing is imported on its word. Text that neither database takes (names that are not UTF-8, NUL) is kept all the same,
-and no message has a password in it.
+Whoever can write there is not trusted: what is kept is signed (`signed`), a row is read as plain values and LangGraph's
+own few types, and nothing is imported on its word. Text that neither database takes (names that are not UTF-8, NUL) is
+kept all the same, and no message has a password in it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import time
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from git_agentos.errors import DatabaseError, TddError
+from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.guard import signing
 from git_agentos.store import database
 from git_agentos.store import location as places
+from git_agentos.tdd.signed import Signed, Unreadable, Vouched
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,12 +35,19 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from psycopg.rows import DictRow
 
+    Opened = BaseCheckpointSaver[Any]
+
 _CONNECT = 10  # seconds, where the URL does not say
 _PATIENCE = 60.0  # seconds, while another process makes the tables
 _IDLE = 30.0  # seconds after which a connection may have been cut by what lies between
 _TURN = 0x6167656E746F73  # the advisory lock of whoever makes the tables
 _SMALL = 1 << 10
-_PLAIN, _PACKED, _TEXT = "agentos-json", "agentos-json-zlib", "agentos-text"
+# What reading may end in: whoever can write to the database chose what is read.
+_UNREADABLE = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, ImportError, EOFError,
+    MemoryError, zlib.error,
+)  # fmt: skip
+_PLAIN, _PACKED, _TEXT, _SIGNED = "agentos-json", "agentos-json-zlib", "agentos-text", "agentos-signed"
 
 
 def place(location: Location, environment: Mapping[str, str], *, make: bool = True) -> str:
@@ -63,6 +74,13 @@ def opened(where: str) -> Iterator[BaseCheckpointSaver[Any]]:
         yield saver
 
 
+def trusting(opened: Opened) -> Opened:
+    """The same saver for looking at what another user has written, which nothing vouches for here."""
+    found: Any = copy.copy(opened)
+    found.is_trusting = True
+    return found  # type: ignore[no-any-return]  # a copy of the same type
+
+
 def missing(extra: str, error: ImportError) -> TddError:
     """What is to be said where an extra is not installed."""
     what = {"tdd": "LangGraph", "postgres": "LangGraph's saver for PostgreSQL"}[extra]
@@ -81,8 +99,18 @@ def _sqlite(path: str) -> Iterator[BaseCheckpointSaver[Any]]:
 
     if os.path.basename(os.path.dirname(path)) == places.FOLDER:
         places.refuse_links(path)
+
+    class Saver(Signed, SqliteSaver):
+        """The same, signed."""
+
+        def first_metadata(self) -> Iterator[tuple[str, str, bytes | str | None]]:
+            """The id, the first checkpoint's id and its metadata of every thread."""
+            with self.cursor(transaction=False) as cursor:
+                columns = "thread_id, min(checkpoint_id), metadata"
+                yield from cursor.execute(f"SELECT {columns} FROM checkpoints GROUP BY thread_id").fetchall()
+
     with database.opened(path, handed_on=True) as found:
-        saver = SqliteSaver(found.connection, serde=_serializer())
+        saver = Saver(found.connection, serde=_serializer(), user_key=signing.key(process.environment()))
         saver.setup()
         yield saver
 
@@ -158,7 +186,7 @@ def _postgres(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
 
     server = _Server.of(url)
 
-    class Saver(PostgresSaver):
+    class Texts(PostgresSaver):
         """The same with a connection that is made again where it was cut while an agent took its time, and with every
         text in a row of its own: written when it changes, and free of what `jsonb` does not take."""
 
@@ -181,7 +209,10 @@ def _postgres(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
             kept = {**checkpoint, "channel_values": values}
             return super().put(config, kept, metadata, new_versions)  # type: ignore[arg-type]  # one with another value
 
-    saver = Saver(server.connect(), serde=_serializer())
+    class Saver(Signed, Texts):
+        """The same, signed."""
+
+    saver = Saver(server.connect(), serde=_serializer(), user_key=signing.key(process.environment()))
     try:
         with server.telling():
             _set_up(server, saver)
@@ -250,6 +281,8 @@ def _serializer() -> SerializerProtocol:
 
     class Serializer(JsonPlusSerializer):
         def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+            if isinstance(obj, Vouched):
+                return _SIGNED, obj.to_bytes()
             if isinstance(obj, _Text):
                 return _TEXT, zlib.compress(obj.text.encode("utf-8", "surrogatepass"))
             if not _is_plain(obj):
@@ -258,12 +291,20 @@ def _serializer() -> SerializerProtocol:
             return (_PLAIN, data) if len(data) < _SMALL else (_PACKED, zlib.compress(data))
 
         def loads_typed(self, data: tuple[str, bytes]) -> Any:
-            kind, body = data
+            try:
+                return self._loaded(*data)
+            except _UNREADABLE as error:
+                return Unreadable(error)
+
+        def _loaded(self, kind: str, body: bytes) -> Any:
+            if kind == _SIGNED:
+                mac, inner, rest = Vouched.split(body)
+                return Vouched(self._loaded(inner, rest), inner, rest, mac)
             if kind == _TEXT:
                 return zlib.decompress(body).decode("utf-8", "surrogatepass")
             if kind in (_PLAIN, _PACKED):
                 return json.loads(zlib.decompress(body) if kind == _PACKED else body)
-            return super().loads_typed(data)
+            return super().loads_typed((kind, body))
 
     return Serializer(allowed_msgpack_modules=None)
 

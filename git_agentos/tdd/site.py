@@ -6,27 +6,32 @@ where it began. Everything that counts is on disk before the graph goes on.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
-from git_agentos.errors import TddError
+from git_agentos.errors import RunError, TddError
 from git_agentos.git import moment, trees
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import children
+from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import runs
 from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.rollback import mend
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+from git_agentos.worktree import place
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -53,7 +58,7 @@ class Listener(Protocol):
 @dataclass(frozen=True)
 class Site:
     """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
-    run's lock is held."""
+    run's lock is held, which `is_ours` tells. The record of the run is in memory once it was read."""
 
     context: Context
     id: str
@@ -61,6 +66,8 @@ class Site:
     environment: Mapping[str, str]
     stop: Stop
     listener: Listener
+    is_ours: Callable[[], bool] = lambda: True
+    pinned: list[Evidence] = field(default_factory=list)
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
@@ -70,15 +77,19 @@ class Site:
         return found
 
     def evidence(self) -> Evidence:
-        """The run's evidence."""
-        return folders.find(self.context.location, self.id)
+        """The run's evidence; `folders.Tampered` where its record cannot be believed."""
+        if not self.pinned:
+            found = folders.find(self.context.location, self.id)
+            found.pin(self.is_ours)
+            self.pinned.append(found)
+        return self.pinned[0]
 
 
 @dataclass(frozen=True)
 class Begun:
     """A node at work: `here` is the agent in the worktree; `checkpoint`, `tree` (of all visible files) and `skipped`
     (what was not saved) are how it found that; `folder` is in the evidence, relative to it, None for a node that is no
-    step."""
+    step. `branches` are where protected branches were; `touched` is what a killed try of this node did to them."""
 
     site: Site
     state: ImplementationState
@@ -91,6 +102,8 @@ class Begun:
     skipped: Sequence[Skipped]
     folder: str | None
     step: int | None
+    branches: Mapping[str, str]
+    touched: Sequence[str]
     began_at: str
     clock: float
 
@@ -137,8 +150,14 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     run, kept = site.run(), site.evidence()
     events = kept.events()
     earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
+    touched: list[str] = []
     if earlier is not None:
         children.sweep(state["mark"])
+        unlock(site, run)
+        # Before the worktree is taken back: what it did is told by its reflogs.
+        touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
+        if touched:
+            kept.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=touched)
         take_back(site.context, run, kept, earlier["checkpoint"])
     here = workspace.inner(site.context, run)
     before = save(here, run, f"tdd {site.id}: before {node}", node=node, phase="before")
@@ -147,7 +166,8 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     if kind is not None:
         step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
         folder = kept.step_folder(step, kind)
-    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id)
+    branches = protected.look(site.context.location, state["protected"])
+    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(branches), touched=list(touched))
     if step is not None:
         kept.event(
             "step-begun",
@@ -171,9 +191,30 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
         skipped=before.state.skipped,
         folder=folder,
         step=step,
+        branches=branches,
+        touched=touched,
         began_at=now(),
         clock=time.monotonic(),
     )
+
+
+def violations(begun: Begun) -> list[str]:
+    """What this node did to protected branches, for people; a killed try of it counts."""
+    return [*begun.touched, *_touched(begun.site, begun.state, begun.run, begun.branches)]
+
+
+def _touched(
+    site: Site, state: ImplementationState, run: WorkspaceContext, branches: Mapping[str, str] | None
+) -> list[str]:
+    if branches is None:  # of a version that did not note them
+        return []
+    return protected.violations(site.context, run, branches, state["protected"])
+
+
+def unlock(site: Site, run: WorkspaceContext) -> None:
+    """Remove the locks that a killed git has left in the worktree."""
+    with contextlib.suppress(RunError):  # it is wrecked
+        mend.unlock(workspace.inner(site.context, run).location, place.HEADS + run.branch_name)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
@@ -185,6 +226,7 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
     seconds = round(time.monotonic() - begun.clock, 3)
     if begun.step is not None:
+        _keep(begun, done, kept, here)
         kept.event(
             "step-ended",
             n=begun.step,
@@ -217,6 +259,33 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
         tokens_out=done.tokens_out,
     )
     return record, after.state.visible_tree
+
+
+def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
+    """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
+    has the hashes of all that is there."""
+    folder = f"{begun.folder}/"
+    shot = workspace.snapshot(here, begun.run)
+    if done.exit_code is not None:
+        kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
+    kept.put(f"{folder}snapshot.json", (json.dumps(asdict(shot), indent=1) + "\n").encode("ascii"))
+    kept.put(f"{folder}diff.patch", runs.patch(here.repository, begun.tree, shot.tree))
+    for name, regular in kept.files():
+        if regular and name.startswith(folder):
+            kept.wrote(name)
+
+
+def reached(kept: Evidence, state: ImplementationState, kind: str = "node") -> None:
+    """Put on record how far a workflow has come, by nodes that are no steps (`node`), or that it waits for a person
+    (`waiting`): an older state in its newest one's place is seen by that (`furthest`)."""
+    n = len(state.get("history") or []) + 1
+    if n > furthest(kept):
+        kept.event(kind, n=n)
+
+
+def furthest(kept: Evidence) -> int:
+    """The number of the last node that has begun, by the record of the run."""
+    return max((each["n"] for each in kept.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
 
 
 def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:

@@ -25,13 +25,14 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, WorktreeError
-from git_agentos.git import consolidate, index, locks, process, refs, trees
+from git_agentos.git import consolidate, index, locks, process, refs, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.worktree import intent, record
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.obstacles import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
+from git_agentos.worktree.place import used
 from git_agentos.worktree.work import standing_in
 
 OPERATION = "merge"
@@ -80,13 +81,9 @@ def checkout_of(context: Context, ref: str) -> Location | None:
             f"the branch '{name}' is checked out in {len(roots)} worktrees: {names}",
             f"switch all but one of them to another branch; {_UNCHANGED}",
         )
-    for git_dir in (location.common_dir, *record.entries(location.common_dir)):
-        working = _worked_on(git_dir, name)
-        if working is not None:
-            where = location.root if git_dir == location.git_dir else os.path.basename(git_dir)
-            raise WorktreeError(
-                f"the branch '{name}' is in a {working} in '{where}'", f"finish or abort it first; {_UNCHANGED}"
-            )
+    for user in worktrees.branch_users(location, ref):
+        if user.how != "checkout":
+            raise WorktreeError(f"the branch '{name}' is {used(user)}", f"finish or abort it first; {_UNCHANGED}")
     if not roots:
         return None
     if refs.read_head(location).ref == ref:
@@ -117,19 +114,6 @@ def _is_bare(context: Context, common: str) -> bool:
     file = os.path.join(common, "config.worktree")
     said = context.repository.git("config", "--file", file, "--type=bool", "--get", "core.bare", ok=(0, 1))
     return said.strip() == b"true"
-
-
-def _worked_on(git_dir: str, name: str) -> str | None:
-    """What has taken HEAD off the branch in the worktree of this git directory and will come back to it."""
-    for file, working in (
-        ("rebase-merge/head-name", "rebase"),
-        ("rebase-apply/head-name", "rebase"),
-        ("BISECT_START", "bisection"),
-    ):
-        with contextlib.suppress(OSError), open(os.path.join(git_dir, file), "rb") as found:
-            if os.fsdecode(found.read().strip()).removeprefix(_HEADS) == name:
-                return working
-    return None
 
 
 # -- moving it -----------------------------------------------------------------------------------------------------

@@ -19,12 +19,13 @@ import functools
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from shlex import quote
+from typing import Any, NamedTuple
 
 from git_agentos import config, log, processes
-from git_agentos.checkpoint import capture, restore, take, timeline
+from git_agentos.checkpoint import capture, format, restore, take, timeline
 from git_agentos.checkpoint.capture import Request
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped, State
@@ -33,28 +34,32 @@ from git_agentos.errors import (
     AgentosError,
     IncompleteCaptureError,
     LockedError,
-    RepositoryError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, locks, refs, trees
+from git_agentos.git import consolidate, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import enable
-from git_agentos.worktree import intent, losses, place, record, trash
+from git_agentos.worktree import intent, last_state, losses, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
+from git_agentos.worktree.work import standing_in
 
 REMOVE = "remove"
 ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
+_BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
 # The kernel's time stamps are those of its last tick.
 _TICK_NS = 12_000_000
+
+pointed_at = worktrees.read_gitfile
+below = place.below
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,9 @@ class Removal:
     `branch` is its own, which stays unless `branch_deleted`; `branch_sha` is where that is or was (None: there was
     none). `checkpoint` holds everything in `losses`. `discarded` is gone for good: ignored files that could not be
     saved, where that was asked for. `not_saved` is the rest of what the checkpoint does not have: sockets and pipes,
-    or what could not be read of a damaged worktree. `get_back` are the commands that bring things back.
+    or what could not be read of a damaged worktree. `get_back` are the commands that bring things back. `revives` is
+    the checkpoint whose state `create --revive` brings back: `checkpoint`, or, where the folder was missing, the last
+    one before.
     """
 
     id: str
@@ -78,6 +85,18 @@ class Removal:
     discarded: list[Skipped] = field(default_factory=list)
     not_saved: list[Skipped] = field(default_factory=list)
     get_back: list[str] = field(default_factory=list)
+    revives: str = ""
+
+
+class _Saved(NamedTuple):
+    """What was saved before a worktree goes; the fields are those of `Removal`."""
+
+    checkpoint: str
+    revives: str
+    head: str | None
+    losses: Losses
+    discarded: list[Skipped]
+    not_saved: list[Skipped]
 
 
 def end(
@@ -105,15 +124,14 @@ def find(context: Context, id_: str) -> Managed:
         return record.find(context.location.common_dir, id_)
     except WorktreeError:
         for git_dir in record.entries(context.location.common_dir):
-            if timeline.name_of(Location("", git_dir, context.location.common_dir)) != id_:
-                continue
-            if os.path.exists(os.path.join(git_dir, "agentos", "id")):
+            if record.identify(git_dir) == id_:
                 raise WorktreeError(
                     f"the worktree '{id_}' is half-made or damaged", f"git agentos worktree repair {id_}"
                 ) from None
-            raise WorktreeError(
-                f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
-            ) from None
+            if timeline.name_of(Location("", git_dir, context.location.common_dir)) == id_:
+                raise WorktreeError(
+                    f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
+                ) from None
         raise
 
 
@@ -121,10 +139,7 @@ def inner_context(context: Context, managed: Managed, root: str | None = None) -
     """The same person at work in another worktree of the repository; `root` where its folder is, if elsewhere."""
     top = root or os.path.realpath(managed.root)
     location = Location(top, managed.git_dir, managed.common_dir)
-    values = read_config(location) if os.path.isdir(top) else context.settings.values
-    ours = context.settings
-    settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
-    return Context(Repository(location), settings, context.agent, timeline.name_of(location))
+    return standing_in(context, location)
 
 
 class _End:
@@ -138,7 +153,7 @@ class _End:
         self.discard_ignored = discard_ignored
         self.managed: Managed
         self.inner: Context
-        self.missing = False  # the folder is not there
+        self.missing = False  # the folder is not there, or empty
         self.stuck = False  # neither gone nor back: the intent stays
         self.done = False
         self.result: Removal
@@ -174,7 +189,8 @@ class _End:
     def _alone(self) -> Iterator[None]:
         """No checkpoint, restore or undo of ours is made in it meanwhile."""
         with locks.turn(self.inner.location, "worktree"):
-            restore.refuse_interrupted(self.inner.location)
+            if not self.missing:  # else there is nothing to recover in: the state before it is the last one
+                restore.refuse_interrupted(self.inner.location)
             yield
 
     # -- what speaks against it ------------------------------------------------------------------------------------
@@ -186,7 +202,7 @@ class _End:
             main = place.top_of(self.location)
             raise WorktreeError(
                 f"'{self.id}' is the worktree that you are in",
-                f"run it from another one: git -C '{main}' agentos worktree {self.intent.operation} {self.id}",
+                f"run it from another one: git -C {quote(main)} agentos worktree {self.intent.operation} {self.id}",
             )
         locked = os.path.join(git_dir, "locked")
         if os.path.lexists(locked):
@@ -194,26 +210,25 @@ class _End:
                 reason = file.read().strip()
             raise WorktreeError(
                 f"the worktree '{self.id}' is locked" + (f": {reason}" if reason else ""),
-                f"if it may go: git worktree unlock '{root}'; {_NOTHING}",
+                f"if it may go: git worktree unlock {quote(root)}; {_NOTHING}",
             )
-        if os.path.islink(root):
+        if os.path.islink(root) and worktrees.is_linked(root, git_dir):
             raise WorktreeError(
                 f"'{root}' is a symbolic link: the worktree '{self.id}' lies in '{os.path.realpath(root)}'",
                 f"git agentos worktree repair {self.id}; {_NOTHING}",
             )
         if self.delete_branch:
             self._check_branch()
-        self.missing = not os.path.isdir(root)
+        self.missing = is_lost(root)
         if self.missing:
             return
         check_folder(self.managed, self.id)
         self._check_alone(root)
 
     def _check_branch(self) -> None:
-        elsewhere = checked_out(self.location, self.ref, but=self.managed.git_dir)
-        if elsewhere is not None:
+        for user in worktrees.branch_users(self.location, self.ref, except_git_dir=self.managed.git_dir):
             raise WorktreeError(
-                f"the branch '{self.managed.record.branch}' is checked out at '{elsewhere}'",
+                f"the branch '{self.managed.record.branch}' is {place.used(user)}",
                 f"leave --delete-branch out; {_NOTHING}",
             )
 
@@ -244,10 +259,31 @@ class _End:
     def _attempt(self) -> Removal | None:
         """Save, and go; None where something has changed meanwhile, and all is as it was."""
         since = time.time_ns() - _TICK_NS
-        with self._whole_folder() as inner, inner.repository.writer() as writer:
+        saved = self._save_remains() if self.missing else self._save()
+        tip = refs.resolve(self.location, self.ref)
+        self.result = Removal(
+            id=self.id,
+            path=self.managed.root,
+            branch=self.managed.record.branch,
+            branch_sha=tip,
+            branch_deleted=self.delete_branch and tip is not None,
+            head_sha=saved.head,
+            checkpoint=saved.checkpoint,
+            losses=saved.losses,
+            discarded=saved.discarded,
+            not_saved=saved.not_saved,
+            get_back=get_back(self.id, saved.checkpoint, self.managed.record.branch, tip, self.delete_branch),
+            revives=saved.revives,
+        )
+        return self._go(since, tip)
+
+    def _save(self) -> _Saved:
+        """One checkpoint of everything in the folder."""
+        inner = self.inner
+        with inner.repository.writer() as writer:
             started = Scan(inner.location)  # git looks while we do
             try:
-                stock = losses.Inventory((), (), ()) if self.missing else losses.take_stock(inner.location.root)
+                stock = losses.take_stock(inner.location.root)
             except BaseException:
                 started.discard()
                 raise
@@ -256,41 +292,56 @@ class _End:
             going = self.ref if self.delete_branch else None
             commits, tips = losses.own_commits(inner.repository, without=going)
             state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
-            cargo = Cargo(self._cargo(inner, writer))
-            origin = inner.origin(
-                trigger=_TRIGGERS[self.intent.operation],
-                description=f"worktree {self.id} {self.intent.operation}d",
-                task_id=self.managed.record.task,
-            )._replace(worktree_path=self.managed.root)
-            taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
-            consolidate.note(inner.repository, writer.loose)
-        tip = refs.resolve(self.location, self.ref)
+            taken = self._record(inner, writer, state, f"worktree {self.id} {self.intent.operation}d")
         not_saved = [Skipped(os.fsdecode(path), "a socket, pipe or device") for path in stock.special]
-        if self.missing:
-            not_saved.append(Skipped(self.managed.root, "the folder is missing: nothing in it could be read"))
-        self.result = Removal(
-            id=self.id,
-            path=self.managed.root,
-            branch=self.managed.record.branch,
-            branch_sha=tip,
-            branch_deleted=self.delete_branch and tip is not None,
-            head_sha=state.head.commit,
-            checkpoint=taken.checkpoint.id,
-            losses=losses.of_state(state, commits),
-            discarded=discarded,
-            not_saved=not_saved,
-            get_back=get_back(self.id, taken.checkpoint.id, self.managed.record.branch, tip, self.delete_branch),
-        )
-        return self._go(since, tip)
+        gone = losses.of_state(state, commits)
+        return _Saved(taken, taken, state.head.commit, gone, discarded, not_saved)
 
-    @contextlib.contextmanager
-    def _whole_folder(self) -> Iterator[Context]:
-        """The worktree to save; for a missing folder an empty one stands in, so that HEAD and index can be."""
-        if not self.missing:
-            yield self.inner
-            return
+    def _save_remains(self) -> _Saved:
+        """What there is of a worktree whose folder is gone: HEAD, index and commits, in a checkpoint that is not its
+        last state, unless it has all that the last one has; that one is brought to the end of the timeline."""
+        before = last_state.find(self.context, self.id, self.inner.location)
         with locks.scratch(self.location) as folder:
-            yield inner_context(self.context, self.managed, folder)
+            # An empty folder stands in for the missing one, so that HEAD and index can be read.
+            inner = inner_context(self.context, self.managed, folder)
+            with inner.repository.writer() as writer:
+                state = self._capture(inner, writer, Scan(inner.location))
+                # What is not there says nothing: the files are taken to be as the index has them.
+                state = state._replace(tree=state.index_tree, visible_tree=state.index_tree, unstaged=[], untracked=[])
+                state = state._replace(skipped=[], empty_directories=[], absent=[], nested={})
+                commits, tips = losses.own_commits(inner.repository, without=self.ref if self.delete_branch else None)
+                state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
+                meta = {last_state.FOLDER: last_state.MISSING}
+                gone = losses.of_state(state, commits)
+                if before is None or last_state.covers(inner.repository, writer, state, before):
+                    words = f"worktree {self.id} {self.intent.operation}d: HEAD and index, its folder was missing"
+                    taken = revives = self._record(inner, writer, state, words, meta=meta)
+                else:
+                    words = f"HEAD and index of the worktree {self.id}, whose folder was missing"
+                    self._record(inner, writer, state, words, trigger=_TRIGGERS[REMOVE], meta=meta, last=False)
+                    taken, revives = self._repeat(inner, writer, before, meta), before.source
+        why = "the folder is missing: nothing in it could be read"
+        return _Saved(taken, revives, state.head.commit, gone, [], [Skipped(self.managed.root, why)])
+
+    def _repeat(self, inner: Context, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
+        """The last state once more, as the newest checkpoint: the one that says how the worktree ended."""
+        state = format.read_state(inner.repository, before.state)
+        state = format.with_visible_tree(inner.repository, writer, state)
+        words = f"worktree {self.id} {self.intent.operation}d, its folder was missing: as in {before.source[:8]}"
+        meta = {**meta, last_state.STATE_OF: before.source}
+        return self._record(inner, writer, state, words, meta=meta, restores=before.of, restored_part=before.part)
+
+    def _record(
+        self, inner: Context, writer: Writer, state: State, description: str, *, last: bool = True, **fields: Any
+    ) -> str:
+        """Write a checkpoint; its id. `last`: it carries what is kept of a worktree that ended."""
+        fields = {"trigger": _TRIGGERS[self.intent.operation], **fields}
+        origin = inner.origin(description=description, task_id=self.managed.record.task, **fields)
+        origin = origin._replace(worktree_path=self.managed.root)
+        cargo = Cargo(self._cargo(inner, writer)) if last else None
+        taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
+        consolidate.note(inner.repository, writer.loose)
+        return taken.checkpoint.id
 
     def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:
         request = Request(everything_ignored=True, leaving=True)
@@ -305,11 +356,6 @@ class _End:
                 f"not everything in the worktree '{self.id}' can be saved: {error.message}",
                 "; ".join(filter(None, [error.hint, _NOTHING])),
             ) from error
-        if self.missing:
-            # What is not there says nothing: the files are taken to be as the index has them.
-            head, index = state.head, state.index_tree
-            state = state._replace(head=head, tree=index, visible_tree=index, unstaged=[], untracked=[], skipped=[])
-            state = state._replace(empty_directories=[], absent=[], nested={})
         return state
 
     def _judge(self, inner: Context, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
@@ -345,6 +391,8 @@ class _End:
         if self.managed.record.run_id is not None:
             files.update(_evidence(writer, place.top_of(self.location), self.managed.record.run_id))
         if self.missing:
+            if os.path.isdir(os.path.join(self.managed.root, ".agentos")):
+                files.update(log.archive_files(self.inner, writer))
             return files
         files.update(log.archive_files(inner, writer))
         files.update(_evidence(writer, inner.location.root))
@@ -369,9 +417,10 @@ class _End:
             )
             try:
                 trash.mark(self.managed.git_dir, bin_.folder)
-                if not self.missing:
+                there = is_folder(self.managed.root)
+                if there:
                     trash.throw(self.managed.root, bin_.folder)
-                if not self.missing and stirs(bin_.folder, since) is not None:
+                if there and stirs(bin_.folder, since) is not None:
                     move_back(self.location, self.intent)
                     return None
                 forward(self.location, self.intent)
@@ -473,10 +522,11 @@ def forget_branch(repository: Repository, branch: str) -> None:
 def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: bool) -> list[str]:
     """The commands that bring back what a worktree had."""
     commands = [f"git agentos worktree create {id_} --revive"]
-    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {id_}-restored")
+    beside = f"{id_[: config.LONGEST_ID - len(_BESIDE)].rstrip('.')}{_BESIDE}"
+    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {beside}")
     commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} -- PATH")
     if deleted and tip is not None:
-        commands.append(f"git branch {branch} {tip}")
+        commands.append(f"git branch {quote(branch)} {tip}")
     return commands
 
 
@@ -490,27 +540,31 @@ def check_folder(managed: Managed, id_: str) -> None:
         )
 
 
+def is_lost(root: str) -> bool:
+    """Whether the folder of a worktree is not there: nothing, something else, or (a disk that is not mounted) a folder
+    with nothing in it but what this tool puts there."""
+    if not is_folder(root):
+        return True
+    try:
+        return set(os.listdir(root)) <= {".agentos"}
+    except OSError:
+        return False
+
+
+def is_folder(path: str) -> bool:
+    """Whether a folder is there, and not a link to one."""
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
 def belongs(root: str, git_dir: str) -> str | None:
     """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
     path = os.path.join(root, ".git")
-    if os.path.isdir(path):
+    if os.path.isfile(os.path.join(path, "HEAD")):
         return "a repository of its own lies there"
     target = pointed_at(root)
-    if target is None or not os.path.isdir(target) or os.path.realpath(target) == os.path.realpath(git_dir):
+    if target is None or not os.path.isdir(target) or worktrees.is_linked(root, git_dir):
         return None
     return f"it belongs to '{target}'"
-
-
-def pointed_at(root: str) -> str | None:
-    """The git directory that the `.git` file of a worktree names; None where that cannot be read."""
-    try:
-        with open(os.path.join(root, ".git"), "rb") as file:
-            content = file.read(8192)
-    except OSError:
-        return None
-    if not content.startswith(b"gitdir: "):
-        return None
-    return os.path.normpath(os.path.join(root, os.fsdecode(content[8:].rstrip(b"\r\n"))))
 
 
 def refuse_processes(root: str, id_: str) -> None:
@@ -539,22 +593,10 @@ def _does(process: processes.Process) -> str:
 
 
 def checked_out(location: Location, ref: str, *, but: str) -> str | None:
-    """Where a branch is checked out, other than in the worktree with the git directory `but`."""
-    for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
-        if git_dir == but:
-            continue
-        with contextlib.suppress(RepositoryError, OSError):
-            if refs.read_head(Location("", git_dir, location.common_dir)).ref == ref:
-                if git_dir == location.common_dir:
-                    return place.top_of(location)
-                return record.known_root(git_dir) or git_dir
+    """The worktree that uses a branch, other than the one with the git directory `but`."""
+    for user in worktrees.branch_users(location, ref, except_git_dir=but):
+        return user.root or user.git_dir
     return None
-
-
-def below(path: str, folder: str) -> bool:
-    """Whether a path is the folder or lies in it."""
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
-    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def with_state(managed: Managed, **changes: Any) -> None:

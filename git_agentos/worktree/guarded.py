@@ -9,10 +9,12 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
+from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor, enable
 from git_agentos.guard.setup.doctor import GuardStatus
 
 
+@authorize.entry("guard", "enable")
 def switch_on(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Guard the worktree `id_`, or the one that the command was given in; how it stands then."""
     location = find(context, id_)
@@ -20,6 +22,7 @@ def switch_on(context: Context, id_: str | None, environment: Mapping[str, str])
     return doctor.guard_status(location, environment)
 
 
+@authorize.entry("guard", "disable")
 def switch_off(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Take the guard of a worktree away; how it stands then."""
     location = find(context, id_)

@@ -25,16 +25,21 @@ from typing import Any, NamedTuple
 from git_agentos.errors import LockedError, WorktreeError
 from git_agentos.git import locks, worktrees
 from git_agentos.git.location import Location
+from git_agentos.util import files
+from git_agentos.worktree import damaged
 
 _FOLDER = "worktrees"
 _VERSION = 1
 _PATIENCE = 0.3
+_LONGEST = 1 << 24
+DAMAGED = "damaged"
 
 turn = worktrees.turn
 
 
 class Intent(NamedTuple):
-    """One operation under way: `operation` is `create`, `archive`, `remove` or `merge`; `fields` are JSON values.
+    """One operation under way: `operation` is `create`, `archive`, `remove`, `complete` or `merge` (DAMAGED where that
+    cannot be read any more); `fields` are JSON values.
 
     `owner` is the descriptor that proves who it belongs to; -1 where it is not this process's.
     """
@@ -53,11 +58,7 @@ def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent
     """
     folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), _FOLDER))
     path = os.path.join(folder, f"{id_}.json")
-    owner = _own(path)
-    deadline = time.monotonic() + _PATIENCE  # whoever asks if an owner is alive has the lock for a moment
-    while owner is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-        owner = _own(path)
+    owner = _take(path)
     if owner is None:
         raise LockedError(
             f"another git-agentos command is at work on the worktree '{id_}'", "try again when it has finished"
@@ -84,9 +85,8 @@ def note(intent: Intent, **fields: Any) -> Intent:
 
 def end(intent: Intent) -> None:
     """It is done, or has been taken back."""
-    for path in (intent.path, intent.path + ".new"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(intent.path)
     if intent.owner >= 0:
         _disown(intent.path, intent.owner)
 
@@ -111,34 +111,57 @@ def leave(intent: Intent) -> None:
 
 
 def pending(location: Location) -> list[Intent]:
-    """The intents that killed commands left, by id; those of living ones are not among them."""
+    """The intents that killed commands left, by id, damaged ones too; those of living commands are not among them."""
     return [intent for intent in everything(location) if not alive(intent)]
 
 
 def everything(location: Location) -> list[Intent]:
-    """All intents that are there, by id."""
+    """All intents that are there, by id. One that cannot be read has the operation DAMAGED and no fields."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     found = []
-    with contextlib.suppress(FileNotFoundError):
-        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            if entry.name.endswith(".json"):
-                with contextlib.suppress(FileNotFoundError):
-                    found.append(_read(entry.path))
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for name in sorted(os.listdir(folder)):
+            if not name.endswith(".json") or name.startswith("."):
+                continue
+            path = os.path.join(folder, name)
+            try:
+                found.append(_read(path))
+            except FileNotFoundError:
+                continue
+            except WorktreeError:
+                found.append(Intent(path, name.removesuffix(".json"), DAMAGED, {}))
     return found
 
 
 def alive(intent: Intent) -> bool:
-    """Whether the one who wrote this intent, or a git command that it started, still works on it."""
-    descriptor = _own(intent.path, make=False)
-    if descriptor is None:
-        return os.path.lexists(_owner_path(intent.path))
-    os.close(descriptor)
-    return False
+    """Whether the one who wrote this intent, or a git command that it started, still works on it.
+
+    The lock is asked for as a shared one: those who only look do not take each other for the owner.
+    """
+    while True:
+        try:
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(_owner_path(intent.path), flags)
+        except PermissionError:
+            return True  # it cannot be told: nothing is taken from whoever it is
+        except OSError:
+            return False  # there is none, or what is there is no file that somebody could hold
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return False
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return True
+            raise
+        finally:
+            os.close(descriptor)
 
 
 def adopt(intent: Intent) -> Intent | None:
-    """Take over the intent of a killed command, as it is now; None where its owner lives, or where it has ended."""
-    descriptor = _own(intent.path)
+    """Take over the intent of a killed command, as it is now; None where its owner lives, or where it has ended. The
+    turn must be held."""
+    descriptor = _take(intent.path)
     if descriptor is None:
         return None
     try:
@@ -146,24 +169,53 @@ def adopt(intent: Intent) -> Intent | None:
     except FileNotFoundError:
         _disown(intent.path, descriptor)
         return None
+    except WorktreeError:
+        return Intent(intent.path, intent.id, DAMAGED, {}, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def drop_damaged(location: Location, intent: Intent) -> str | None:
+    """Put a damaged intent that was adopted out of the way, and let go of it; where it is kept, None where nothing was
+    in it. WorktreeError where it may be whole, but is closed to us."""
+    try:
+        files.read(intent.path, limit=_LONGEST)
+    except PermissionError as error:
+        raise WorktreeError(
+            f"'{intent.path}' cannot be read: permission denied", "make it readable, then try again"
+        ) from error
+    except OSError:
+        pass  # a folder, a link, or larger than what is written there: no intent
+    kept = damaged.set_aside(location, intent.path)
+    end(intent)
+    return kept
 
 
 def _owner_path(path: str) -> str:
     return path.removesuffix(".json") + ".owner"
 
 
-def _own(path: str, *, make: bool = True) -> int | None:
-    """The lock on the owner's file of the intent at `path`; None where somebody has it (or it is not there)."""
+def _take(path: str) -> int | None:
+    """`_own`, with some patience: who asks whether an owner is alive has the lock for a moment."""
+    deadline = time.monotonic() + _PATIENCE
+    while (owner := _own(path)) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return owner
+
+
+def _own(path: str) -> int | None:
+    """The lock on the owner's file of the intent at `path`; None where somebody has it. The turn must be held."""
     owner = _owner_path(path)
     while True:
         try:
-            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
-            descriptor = os.open(owner, flags, 0o644)
-        except FileNotFoundError:
-            return None
+            descriptor = os.open(owner, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ELOOP, errno.ENXIO):
+                # Nobody can hold a lock on a folder or a link that has taken the file's place.
+                os.rename(owner, f"{owner}.{os.urandom(4).hex()}.damaged")
+                continue
+            raise
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_nlink:
@@ -184,25 +236,23 @@ def _disown(path: str, descriptor: int) -> None:
 
 def _read(path: str) -> Intent:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            body = json.load(file)
-        return Intent(path, body["id"], body["operation"], body["fields"])
+        body = json.loads(files.read(path, limit=_LONGEST).decode("utf-8", "surrogateescape"))
+        id_, operation, fields = body["id"], body["operation"], body["fields"]
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise WorktreeError(f"the record of an interrupted command '{path}' is damaged", "remove it") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path) from error
+    if id_ != os.path.basename(path).removesuffix(".json") or not isinstance(operation, str):
+        raise _damaged(path)
+    if not isinstance(fields, dict):
+        raise _damaged(path)
+    return Intent(path, id_, operation, fields)
+
+
+def _damaged(path: str) -> WorktreeError:
+    return WorktreeError(f"the record of an interrupted command '{path}' is damaged", "git agentos worktree repair")
 
 
 def _write(intent: Intent) -> None:
-    temporary = intent.path + ".new"
     body = {"version": _VERSION, "id": intent.id, "operation": intent.operation, "fields": intent.fields}
-    try:
-        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(body, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, intent.path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    files.replace(intent.path, json.dumps(body, indent=1).encode("utf-8", "surrogateescape"))

@@ -22,6 +22,7 @@ from git_agentos.git import locks, merging, process, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Writer
+from git_agentos.guard import authorize
 from git_agentos.worktree import advance, intent, work
 from git_agentos.worktree.advance import MovedError, Recovered, recover
 from git_agentos.worktree.work import Work
@@ -79,6 +80,7 @@ class Merge:
     warnings: list[str] = field(default_factory=list)
 
 
+@authorize.entry("worktree", "merge")
 def merge(
     context: Context,
     ids: Sequence[str],

@@ -6,6 +6,9 @@ default is `../{repo}.worktrees/{id}`: a folder beside the repository.
 
 A folder inside of the repository's own worktree is possible, if it holds nothing that git tracks: it is then listed in
 `info/exclude` (the worktrees would be untracked files to git otherwise, committed as gitlinks and cleaned away).
+
+A submodule's repository lies in the git directory of its superproject: there, a relative path counts from the top of
+the superproject.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from shlex import quote
 from typing import NamedTuple
 
 from git_agentos import config
@@ -20,8 +24,10 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import Settings
 from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.git.worktrees import BranchUser
+from git_agentos.util import files
 from git_agentos.worktree import record
 
 HEADS = "refs/heads/"
@@ -80,7 +86,11 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
                 f"bad value '{template}' for 'agentos.worktreeRoot': '{name}' is not known", "use {repo} and {id}"
             )
     top = top_of(location)
-    template = os.path.join(top, template.replace(_REPO, os.path.basename(top).removesuffix(".git")))
+    name = os.path.basename(top).removesuffix(".git")
+    around = _git_dir_around(os.path.dirname(location.common_dir))
+    if around is not None:
+        top = around.removesuffix(os.sep + ".git")
+    template = os.path.join(top, template.replace(_REPO, name))
     folder = template[: template.index(_ID)].rpartition(os.sep)[0] or os.sep
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
@@ -132,7 +142,7 @@ def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
         hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
     follows = branch in (record.branch_of(id_), record.RUN_BRANCHES + id_)
-    what = "choose another id" if follows else f"git branch -m {branch} NEW renames it"
+    what = "choose another id" if follows else f"git branch -m {quote(branch)} NEW renames it"
     return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
 
 
@@ -144,13 +154,14 @@ def check_branch(context: Context, branch: str) -> None:
 
 
 def _check_not_checked_out(location: Location, branch: str) -> None:
-    for git_dir in [location.common_dir, *record.entries(location.common_dir)]:
-        with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
-            if file.read().strip() == os.fsencode("ref: " + HEADS + branch):
-                where = top_of(location) if git_dir == location.common_dir else record.known_root(git_dir)
-                raise WorktreeError(
-                    f"the branch '{branch}' is checked out at '{where}'", f"choose another id; {_NOTHING}"
-                )
+    for user in worktrees.branch_users(location, HEADS + branch):
+        raise WorktreeError(f"the branch '{branch}' is {used(user)}", f"choose another id; {_NOTHING}")
+
+
+def used(user: BranchUser) -> str:
+    """How a worktree uses a branch, in words."""
+    where = f"'{user.root or user.git_dir}'"
+    return f"checked out at {where}" if user.how == "checkout" else f"in a {user.how} in {where}"
 
 
 def _check_room(location: Location, ref: str) -> None:
@@ -160,7 +171,7 @@ def _check_room(location: Location, ref: str) -> None:
         if refs.resolve(location, HEADS + parent) is not None:
             raise WorktreeError(
                 f"the branch '{parent}' is in the way of '{name}': git cannot have both",
-                f"rename it (git branch -m {parent} NEW); {_NOTHING}",
+                f"rename it (git branch -m {quote(parent)} NEW); {_NOTHING}",
             )
     if refs.names(location, ref + "/"):
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
@@ -170,8 +181,9 @@ def exclude(context: Context, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(top_of(location))
-    if _inside(path, location.common_dir):
-        raise _bad_root(path, "inside of the git directory")
+    around = _git_dir_around(os.path.dirname(path))
+    if _inside(path, location.common_dir) or around is not None:
+        raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
     for git_dir in record.entries(location.common_dir):
         root = record.known_root(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
@@ -198,7 +210,7 @@ def add_exclude(location: Location, line: str) -> None:
     present = _read(path)
     if os.fsencode(line) not in present.split(b"\n"):
         gap = b"" if not present or present.endswith(b"\n") else b"\n"
-        _replace(path, present + gap + os.fsencode(line) + b"\n")
+        files.replace(path, present + gap + os.fsencode(line) + b"\n")
 
 
 def remove_exclude(location: Location, line: str) -> None:
@@ -209,7 +221,7 @@ def remove_exclude(location: Location, line: str) -> None:
     if os.fsencode(line) in lines:
         lines.remove(os.fsencode(line))
         if any(lines):
-            _replace(path, b"\n".join(lines))
+            files.replace(path, b"\n".join(lines))
             return
         os.unlink(path)
         with contextlib.suppress(OSError):
@@ -217,28 +229,34 @@ def remove_exclude(location: Location, line: str) -> None:
 
 
 def _exclude_file(location: Location) -> str:
-    return os.path.join(location.common_dir, "info", "exclude")
+    return os.path.realpath(os.path.join(location.common_dir, "info", "exclude"))
 
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read(path)
     except FileNotFoundError:
         return b""
 
 
-def _replace(path: str, data: bytes) -> None:
-    temporary = path + ".agentos-new"
-    with open(temporary, "wb") as file:
-        file.write(data)
-    if os.path.exists(path):
-        os.chmod(temporary, os.stat(path).st_mode & 0o7777)
-    os.replace(temporary, path)
+def below(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies in it, links resolved."""
+    return _inside(os.path.realpath(path), os.path.realpath(folder))
+
+
+def _git_dir_around(path: str) -> str | None:
+    """The outermost git directory that is `path` or that it lies in; None where there is none."""
+    found = None
+    while True:
+        if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+            found = path
+        if (above := os.path.dirname(path)) == path:
+            return found
+        path = above
 
 
 def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + os.sep)
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _bad_root(path: str, where: str) -> ConfigurationError:

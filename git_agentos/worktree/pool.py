@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,10 +23,12 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location
+from git_agentos.util import files
 from git_agentos.worktree import record
 
 _MARK = "pool.json"
 _VERSION = 1
+_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class Prepared(NamedTuple):
@@ -41,10 +44,11 @@ def prepared(location: Location) -> list[Prepared]:
     found = []
     for git_dir in record.entries(location.common_dir):
         mark = os.path.join(git_dir, "agentos", _MARK)
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            with open(mark, encoding="utf-8") as file:
-                base_sha = str(json.load(file)["base_sha"])
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            base_sha = json.loads(files.read(mark))["base_sha"]
             path = record.root_of(git_dir)
+            if not isinstance(base_sha, str) or not _OID.fullmatch(base_sha):
+                continue
             if os.path.isfile(os.path.join(path, ".git")):
                 found.append((os.stat(mark).st_mtime_ns, Prepared(git_dir, path, base_sha)))
     return [each for _, each in sorted(found, reverse=True)]
@@ -59,10 +63,8 @@ def choose(location: Location, base_sha: str) -> Prepared | None:
 def mark(git_dir: str, base_sha: str) -> None:
     """Make a worktree a prepared one."""
     folder = locks.own_folder(os.path.join(git_dir, "agentos"))
-    temporary = os.path.join(folder, _MARK + ".new")
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump({"version": _VERSION, "base_sha": base_sha}, file)
-    os.replace(temporary, os.path.join(folder, _MARK))
+    data = json.dumps({"version": _VERSION, "base_sha": base_sha}).encode("ascii")
+    files.replace(os.path.join(folder, _MARK), data, durable=False)
 
 
 def unmark(git_dir: str) -> None:

@@ -12,21 +12,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from git_agentos import config
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.errors import WorktreeError
+from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.worktrees import entries, known_root, root_of
+from git_agentos.util import files
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "id_of", "known_root", "managed", "name", "put", "read", "remembered", "root_of", "write",
+    "find", "from_fields", "has_record", "id_of", "identify", "known_root", "managed", "name", "put", "read",
+    "remembered", "root_of", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -34,6 +37,7 @@ RUN_BRANCHES = "agentos/"  # of the worktree of a run, whose id is `run-<run id>
 ACTIVE = "active"
 COMPLETE = "complete"
 _VERSION = 1
+_LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
 CARGO = b"worktree.json"  # where a checkpoint carries it
@@ -107,20 +111,15 @@ def name(git_dir: str, id_: str) -> str:
     return folder
 
 
-def put(path: str, text: str, *, end: str = ".new") -> None:
-    """Replace a small file durably; it is written beside, under its name with `end`."""
-    temporary = path + end
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def put(path: str, text: str) -> None:
+    """Replace a small file durably."""
+    files.replace(path, text.encode("utf-8", "surrogateescape"))
 
 
 def carried(repository: Repository, checkpoint: str) -> Record | None:
     """The record that a checkpoint of an ended worktree carries; None where it carries none."""
     data = format.read_cargo(repository, checkpoint, CARGO)
-    return from_fields(json.loads(data), f"{checkpoint[:8]}:worktree.json") if data is not None else None
+    return _parse(data, f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 
 def remembered(repository: Repository, id_: str) -> Record | None:
@@ -153,31 +152,78 @@ def read(git_dir: str) -> Record | None:
     """The record of a worktree; None where there is none (not managed, or half-made)."""
     path = os.path.join(git_dir, "agentos", _RECORD)
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            body = json.load(file)
+        data = files.read(path, limit=_LONGEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
-        raise WorktreeError(f"the record '{path}' is damaged", "git agentos worktree repair") from error
-    return from_fields(body, path)
+    except OSError as error:
+        raise _damaged(path, (error.strerror or "").lower()) from error
+    return _parse(data, path)
 
 
 def id_of(git_dir: str) -> str | None:
-    """The id that a worktree was given; None where it is not a managed one."""
+    """The id that a worktree was given; None where it is not a managed one, or where what is recorded is no id."""
     try:
-        with open(os.path.join(git_dir, "agentos", _ID), encoding="ascii") as file:
-            return file.read(80).strip() or None
-    except (OSError, UnicodeDecodeError):
+        text = files.read(os.path.join(git_dir, "agentos", _ID), limit=_LONGEST).decode("ascii").strip()
+        return config.agent_id(text, source="id")
+    except (OSError, UnicodeDecodeError, AgentosError):
         return None
 
 
-def from_fields(body: Mapping[str, Any], source: str) -> Record:
-    """A record out of JSON; keys that are not known are ignored."""
-    known = Record.__dataclass_fields__
+def has_record(git_dir: str) -> bool:
+    """Whether a worktree has a record, whole or damaged."""
+    return os.path.lexists(os.path.join(git_dir, "agentos", _RECORD))
+
+
+def identify(git_dir: str) -> str | None:
+    """The id of a managed worktree, also where what is recorded of it is damaged: that of the record, or git's own name
+    for the worktree. None for one that is not managed."""
+    if has_record(git_dir):
+        with contextlib.suppress(AgentosError):
+            known = read(git_dir)
+            if known is not None:
+                return known.id  # the id that is recorded alone can be another one by accident: it is a single word
+    elif not os.path.lexists(os.path.join(git_dir, "agentos", _ID)):
+        return None
+    with contextlib.suppress(AgentosError):
+        return id_of(git_dir) or config.agent_id(os.path.basename(git_dir), source="id")
+    return None
+
+
+def _parse(data: bytes, source: str) -> Record:
     try:
-        return Record(**{key: value for key, value in body.items() if key in known})
-    except (TypeError, AttributeError) as error:
-        raise WorktreeError(f"the record '{source}' is damaged", "git agentos worktree repair") from error
+        return from_fields(json.loads(data.decode("utf-8", "surrogateescape")), source)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(source) from error
+
+
+def _damaged(source: str, why: str = "") -> WorktreeError:
+    return WorktreeError(
+        f"the record '{source}' is damaged" + (f": {why}" if why else ""), "git agentos worktree repair"
+    )
+
+
+def from_fields(body: Any, source: str) -> Record:
+    """A record out of JSON; keys that are not known are ignored. WorktreeError where one is missing or of a wrong
+    type."""
+    if not isinstance(body, dict):
+        raise _damaged(source)
+    fields = {key: value for key, value in body.items() if key in Record.__dataclass_fields__}
+    for key, value in fields.items():
+        if not _is_of_type(value, str(Record.__dataclass_fields__[key].type)):
+            raise _damaged(source, f"'{key}' is of a wrong type")
+    try:
+        found = Record(**fields)
+        config.agent_id(found.id, source="id")
+    except (TypeError, AgentosError) as error:
+        raise _damaged(source) from error
+    return found
+
+
+def _is_of_type(value: Any, type_: str) -> bool:
+    """Whether a JSON value fits the type of a field, as `Record` writes it down."""
+    if type_ == "list[str]":
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str) or (value is None and type_.endswith("None"))
 
 
 def managed(common_dir: str) -> Iterator[Managed]:

@@ -16,20 +16,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from git_agentos import processes
-from git_agentos.checkpoint import journal, take, timeline
+from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks, refs
+from git_agentos.git import locks
 from git_agentos.git.location import Location
-from git_agentos.worktree import archive, complete, create, end, intent, place, record, trash
+from git_agentos.guard import authorize
+from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
+from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
-
-_INITIALIZING = "initializing"
-_NEW = ".agentos-new"
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class Repair:
     findings: list[Mended]
 
 
+@authorize.entry("worktree", "repair")
 def repair(context: Context, id_: str | None = None) -> Repair:
     """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
 
@@ -104,6 +104,19 @@ class _Work:
         """A finding that repair mends, and that was only looked at."""
         return Mended(id_, code, message, False, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
 
+    def _mended(self, fault: Fault) -> Mended:
+        """What became of a fault: one that cannot be mended does not keep the others waiting."""
+        if fault.fix is None:
+            return Mended(fault.id, fault.code, fault.message, False, fault.hint)
+        if not self.mend:
+            return self._waits(fault.id, fault.code, fault.message)
+        try:
+            words = fault.fix()
+        except (AgentosError, OSError) as error:
+            why, hint = _told(error)
+            return Mended(fault.id, fault.code, f"{fault.message}, and cannot be repaired: {why}", False, hint)
+        return Mended(fault.id, fault.code, f"{fault.message}: {words}" if words else fault.message, True)
+
     # -- interrupted commands --------------------------------------------------------------------------------------
 
     def _intents(self) -> Iterator[Mended]:
@@ -126,10 +139,11 @@ class _Work:
                 continue
             try:
                 message = self._settle(adopted)
-            except AgentosError as error:
+            except (AgentosError, OSError, KeyError, TypeError, ValueError) as error:
                 intent.leave(adopted)
-                message = f"an interrupted {found.operation} of '{found.id}' could not be settled: {error.message}"
-                yield Mended(found.id, "interrupted", message, False, error.hint)
+                why, hint = _told(error)
+                message = f"an interrupted {found.operation} of '{found.id}' could not be settled: {why}"
+                yield Mended(found.id, "interrupted", message, False, hint)
                 continue
             except BaseException:
                 intent.leave(adopted)
@@ -140,6 +154,8 @@ class _Work:
 
     def _settle(self, found: Intent) -> str:
         """Lead from an interrupted command to before or after, and end its intent; what was done, in words."""
+        if found.operation == intent.DAMAGED:
+            return self._settle_damaged(found)
         what = f"a {found.operation} of the worktree '{found.id}' was interrupted: "
         if found.operation == create.OPERATION:
             return what + _settle_creation(self.location, found)
@@ -159,6 +175,17 @@ class _Work:
         raise WorktreeError(
             f"'{found.operation}' is not an operation that this version knows", "use the version that was interrupted"
         )
+
+    def _settle_damaged(self, found: Intent) -> str:
+        """Nobody knows what was done: what there is of the worktree is looked over like any other."""
+        kept = intent.drop_damaged(self.location, found)
+        words = f"the record of an interrupted command on '{found.id}' was damaged"
+        words += f": it is kept in '{kept}'" if kept is not None else ": it is gone"
+        with contextlib.suppress(AgentosError):
+            link = timeline.newest(self.context.repository, found.id)
+            if link is not None and format.read(self.context.repository, link.checkpoint).trigger == "before_merge":
+                words += f"; if it was a merge, the state before it is checkpoint {link.checkpoint[:8]}"
+        return words
 
     def _settle_removal(self, found: Intent) -> str:
         """Forward where the folder is in the trash, and nobody has touched it since it was saved; else back."""
@@ -188,15 +215,18 @@ class _Work:
     def _clean_intents(self) -> None:
         """Remove what is no more than the sign of somebody who was killed while writing an intent, or after its end."""
         folder = os.path.join(self.location.shared_state_dir, "worktrees")
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for name in sorted(os.listdir(folder)):
-                id_ = name.removesuffix(".owner").removesuffix(".json.new")
+                id_ = name.removesuffix(".owner")
                 path = os.path.join(folder, f"{id_}.json")
-                if id_ == name or os.path.lexists(path) or self.only not in (None, id_):
-                    continue
-                if not intent.alive(Intent(path, id_, "", {})):
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(os.path.join(folder, name))
+                unfinished = name.startswith(".") and name.endswith(".tmp") and self.only is None
+                if not unfinished:
+                    if id_ == name or os.path.lexists(path) or self.only not in (None, id_):
+                        continue
+                    if intent.alive(Intent(path, id_, "", {})):
+                        continue
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
 
     # -- locks -----------------------------------------------------------------------------------------------------
 
@@ -206,8 +236,9 @@ class _Work:
         for path in locks.remove_stale(self.location):
             yield Mended(None, "stale-lock", f"'{path}' was left by a killed command of ours", True)
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            if record.id_of(git_dir) not in self.busy:
-                locks.remove_scratch(Location("", git_dir, self.location.common_dir))
+            if record.identify(git_dir) not in self.busy:
+                with contextlib.suppress(OSError):
+                    locks.remove_scratch(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
         places = self._places()
@@ -243,10 +274,12 @@ class _Work:
         common = self.location.common_dir
         ours = set(locks.stale(self.location))
         for git_dir in [common, *record.entries(common)]:
-            id_ = None if git_dir == common else timeline.name_of(Location("", git_dir, common))
+            id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            candidates = [entry.path for entry in os.scandir(git_dir) if entry.name.endswith(".lock")]
+            candidates = []
+            with contextlib.suppress(OSError):
+                candidates += [entry.path for entry in os.scandir(git_dir) if entry.name.endswith(".lock")]
             for folder, _, names in os.walk(os.path.join(git_dir, "refs")):
                 candidates += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
             for path in sorted(candidates):
@@ -279,181 +312,22 @@ class _Work:
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
+    def _id(self, git_dir: str) -> str:
+        """The id of a worktree; of one that is not managed, what its timeline is called."""
+        return record.identify(git_dir) or timeline.name_of(Location("", git_dir, self.location.common_dir))
+
     def _entry(self, git_dir: str) -> Iterator[Mended]:
-        id_ = record.id_of(git_dir)
-        if id_ is None:
-            known = None
-            with contextlib.suppress(WorktreeError):
-                known = record.read(git_dir)
-            id_ = known.id if known is not None else None
-        name = timeline.name_of(Location("", git_dir, self.location.common_dir))
-        if (id_ or name) in self.busy or not self._wanted(id_ or name):
+        id_ = self._id(git_dir)
+        if id_ in self.busy or not self._wanted(id_):
             return
-        yield from self._initializing(git_dir, id_ or name)
-        if id_ is None:
-            return
-        yield from self._head(git_dir, id_)
-        yield from self._record(git_dir, id_)
-        yield from self._connection(git_dir, id_)
-        location = Location("", git_dir, self.location.common_dir)
-        with contextlib.suppress(AgentosError):
-            found = journal.read(location)
-            if found is not None:
-                where = record.known_root(git_dir)
-                message = f"a {found.command} in the worktree '{id_}' was interrupted"
-                yield Mended(id_, "interrupted-restore", message, False, f"git -C '{where}' agentos recover")
-
-    def _initializing(self, git_dir: str, id_: str) -> Iterator[Mended]:
-        """A killed `git worktree add` leaves its entry locked, and half-made."""
-        path = os.path.join(git_dir, "locked")
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                if file.read().strip() != _INITIALIZING:
-                    return
-        except FileNotFoundError:
-            return
-        reason = processes.why_not_stale(path, self._places())
-        if reason is not None:
-            yield Mended(id_, "initializing", f"the worktree '{id_}' is being made: {reason}", False, "wait for it")
-            return
-        message = f"'git worktree add' was killed while it made the worktree '{id_}'"
-        if not self.mend:
-            yield self._waits(id_, "initializing", message)
-            return
-        root = record.known_root(git_dir)
-        if os.path.lexists(os.path.join(git_dir, "index")) or not _is_bare_folder(root):
-            os.unlink(path)
-            yield Mended(id_, "initializing", message + ": it is unlocked, its files may not all be there", True)
-            return
-        if root is not None and os.path.isdir(root):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(root, ".git"))
-            os.rmdir(root)
-        processes.remove_folder(git_dir)
-        yield Mended(id_, "initializing", message + ": nothing was in it yet, and it is gone", True)
-
-    def _head(self, git_dir: str, id_: str) -> Iterator[Mended]:
-        """HEAD and the way to the common directory, which git needs to see an entry at all."""
-        if not os.path.isdir(git_dir):
-            return
-        common = os.path.join(git_dir, "commondir")
-        if not _has_content(common):
-            message = f"the entry of the worktree '{id_}' does not say to which repository it belongs"
-            if self.mend:
-                record.put(common, "../..\n", end=_NEW)
-            yield (
-                Mended(id_, "damaged-entry", message, True) if self.mend else self._waits(id_, "damaged-entry", message)
-            )
-        if not _has_content(os.path.join(git_dir, "HEAD")):
-            message = f"HEAD of the worktree '{id_}' is missing or empty"
-            if not self.mend:
-                yield self._waits(id_, "damaged-head", message)
-                return
-            text, words = self._last_head(git_dir, id_)
-            record.put(os.path.join(git_dir, "HEAD"), text, end=_NEW)
-            yield Mended(id_, "damaged-head", f"{message}: it is {words} again", True)
-
-    def _last_head(self, git_dir: str, id_: str) -> tuple[str, str]:
-        """HEAD as the newest checkpoint has it, else on the worktree's own branch."""
-        with contextlib.suppress(AgentosError):
-            last = archive.ended(self.context, id_).last
-            if last.branch is None and last.commit is not None:
-                return last.commit + "\n", f"at {last.commit[:8]}"
-            if last.branch is not None:
-                return f"ref: {place.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
-        branch = record.BRANCHES + id_
-        with contextlib.suppress(AgentosError):
-            known = record.read(git_dir) or record.remembered(self.context.repository, id_)
-            branch = known.branch if known is not None else branch
-        return f"ref: {place.HEADS}{branch}\n", f"on branch '{branch}'"
-
-    def _record(self, git_dir: str, id_: str) -> Iterator[Mended]:
-        """The record, made anew from what the checkpoints know."""
-        try:
-            known = record.read(git_dir)
-        except WorktreeError:
-            known = None
-        if known is not None and record.id_of(git_dir) == known.id:
-            return
-        message = f"the record of the worktree '{id_}' is missing or damaged"
-        if not self.mend:
-            yield self._waits(id_, "damaged-record", message)
-            return
-        if known is None:
-            try:
-                known = archive.last_record(self.context, id_)
-            except AgentosError:
-                head = refs.read_head(Location("", git_dir, self.location.common_dir))
-                branch = head.branch or record.BRANCHES + id_
-                commit = head.commit or ""
-                made = create.now()
-                known = record.Record(id_, branch, "", commit, commit, made, self.context.agent)
-            known = replace(known, id=id_, path=record.known_root(git_dir) or known.path)
-        record.write(git_dir, known)
-        yield Mended(id_, "damaged-record", message + ": it was made anew from its checkpoints", True)
-
-    def _connection(self, git_dir: str, id_: str) -> Iterator[Mended]:
-        """The folder and the entry know each other."""
-        here = self.location
-        root = record.known_root(git_dir)
-        if here.git_dir == git_dir and (root is None or os.path.realpath(root) != here.root):
-            yield self._moved(git_dir, id_, here.root)
-            return
-        if root is not None and os.path.isdir(root):
-            if end.belongs(root, git_dir) is not None:
-                other = self._search(git_dir, id_)
-                if other is not None:
-                    yield self._moved(git_dir, id_, other)
-                    return
-                message = f"'{root}' is no longer the worktree '{id_}': {end.belongs(root, git_dir)}"
-                yield Mended(
-                    id_, "folder-taken", message, False, "move that away, and bring the worktree's folder back"
-                )
-                return
-            target = end.pointed_at(root)
-            if target is not None and os.path.realpath(target) == os.path.realpath(git_dir):
-                return
-            message = f"'{root}' did not know that it is the worktree '{id_}' of this repository"
-            if not self.mend:
-                yield self._waits(id_, "disconnected", message)
-                return
-            connect(git_dir, root)
-            yield Mended(id_, "disconnected", message + ": it does again", True)
-            return
-        found = self._search(git_dir, id_)
-        if found is not None:
-            yield self._moved(git_dir, id_, found)
-            return
-        yield Mended(
-            id_,
-            "missing-folder",
-            f"the folder of the worktree '{id_}' is missing: '{root}'",
-            False,
-            "if it was moved, run 'git agentos worktree repair' in it; if it is on a disk, mount that\n"
-            f"if it is gone for good: git agentos worktree remove {id_}, then worktree create {id_} --revive",
-        )
-
-    def _moved(self, git_dir: str, id_: str, root: str) -> Mended:
-        message = f"the worktree '{id_}' was moved to '{root}'"
-        if not self.mend:
-            return self._waits(id_, "moved", message)
-        connect(git_dir, root)
-        return Mended(id_, "moved", message + ": it is known there now", True)
-
-    def _search(self, git_dir: str, id_: str) -> str | None:
-        """Where the folder went, if there is exactly one that says it belongs to this entry."""
-        expected = place.path_of(self.location, self.context.settings, id_)
-        parents = {os.path.dirname(expected)}
-        root = record.known_root(git_dir)
-        if root is not None:
-            parents.add(os.path.dirname(root))
-        found = set()
-        for parent in parents:
-            with contextlib.suppress(OSError):
-                for entry in os.scandir(parent):
-                    if entry.is_dir(follow_symlinks=False) and _claims(entry.path, git_dir):
-                        found.add(os.path.realpath(entry.path))
-        return found.pop() if len(found) == 1 else None
+            for fault in entries.initializing(git_dir, id_, self._places()):
+                yield self._mended(fault)
+            if record.identify(git_dir) is not None:
+                yield from map(self._mended, entries.faults(self.context, git_dir, id_))
+        except (AgentosError, OSError) as error:
+            why, hint = _told(error)
+            yield Mended(id_, "damaged-entry", f"the worktree '{id_}' cannot be looked over: {why}", False, hint)
 
     # -- the trash -------------------------------------------------------------------------------------------------
 
@@ -472,11 +346,10 @@ class _Work:
 def _settle_creation(location: Location, found: Intent) -> str:
     """Before, unless all was done but for the end."""
     for git_dir in record.entries(location.common_dir):
-        if record.id_of(git_dir) == found.id and record.known_root(git_dir) == found.fields.get("path"):
-            with contextlib.suppress(WorktreeError):
-                if record.read(git_dir) is not None:
-                    intent.end(found)
-                    return "it is complete"
+        # The record is written last: where there is one, damaged or not, somebody may have worked there since.
+        if record.known_root(git_dir) == found.fields.get("path") and record.has_record(git_dir):
+            intent.end(found)
+            return "it is complete"
     path = found.fields.get("path")
     alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
     if alive:
@@ -485,40 +358,12 @@ def _settle_creation(location: Location, found: Intent) -> str:
     return "what had been made of it is gone"
 
 
-def connect(git_dir: str, root: str) -> None:
-    """Let a folder and its entry point at each other; relative where they did."""
-    pointer = os.path.join(git_dir, "gitdir")
-    mine, theirs = os.path.join(root, ".git"), git_dir
-    with contextlib.suppress(OSError), open(pointer, "rb") as file:
-        if file.read(1) not in (b"/", b""):
-            mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
-    record.put(os.path.join(root, ".git"), f"gitdir: {theirs}\n", end=_NEW)
-    record.put(pointer, f"{mine}\n", end=_NEW)
-
-
-def _claims(folder: str, git_dir: str) -> bool:
-    """Whether a folder says that it is the worktree of this entry, wherever the repository was then."""
-    target = end.pointed_at(folder)
-    if target is None:
-        return False
-    if os.path.isdir(target):
-        return os.path.realpath(target) == os.path.realpath(git_dir)
-    return os.path.basename(target) == os.path.basename(git_dir) and (
-        os.path.basename(os.path.dirname(target)) == "worktrees"
-    )
-
-
-def _is_bare_folder(root: str | None) -> bool:
-    """Whether there is nothing in a worktree's folder but what `git worktree add` begins with."""
-    try:
-        return root is None or set(os.listdir(root)) <= {".git"}
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-
-
-def _has_content(path: str) -> bool:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        return bool(file.read().strip(b"\0\n "))
-    return False
+def _told(error: Exception) -> tuple[str, str | None]:
+    """What an error says, and its hint."""
+    if isinstance(error, AgentosError):
+        return error.message, error.hint
+    if isinstance(error, OSError):
+        name = error.filename2 or error.filename
+        where = f"'{os.fsdecode(name)}': " if isinstance(name, str | bytes) else ""
+        return where + (error.strerror or str(error)).lower(), None
+    return f"its record is damaged ({type(error).__name__}: {error})", "remove it once you have looked at the worktree"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from git_agentos import processes
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.util import files
 from git_agentos.worktree import losses
 
 FOLDER = ".agentos-trash"
@@ -42,16 +43,20 @@ def choose(location: Location, root: str, id_: str) -> Bin:
 def mark(git_dir: str, folder: str) -> None:
     """Write into a worktree's git directory where its folder goes."""
     path = os.path.join(locks.own_folder(os.path.join(git_dir, "agentos")), _MARK)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(folder + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    files.replace(path, os.fsencode(folder + "\n"))
 
 
 def unmark(git_dir: str) -> None:
     """It does not go after all."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(git_dir, "agentos", _MARK))
+
+
+def marked(git_dir: str) -> str | None:
+    """Where the folder of a worktree on its way out goes; None where it is not on its way, or that cannot be read."""
+    with contextlib.suppress(OSError):
+        return os.fsdecode(files.read(os.path.join(git_dir, "agentos", _MARK), limit=1 << 16).removesuffix(b"\n"))
+    return None
 
 
 def throw(source: str, target: str) -> None:
@@ -88,14 +93,9 @@ def delete(bins: list[Bin]) -> None:
 def leftovers(location: Location) -> Iterator[Bin]:
     """What of removed worktrees has not been deleted (yet); the turn must be held: one may just be leaving."""
     top = os.path.join(location.shared_state_dir, _ENTRIES)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in sorted(os.scandir(top), key=lambda each: each.name):
-            folder = ""
-            with (
-                contextlib.suppress(OSError),
-                open(os.path.join(entry.path, "agentos", _MARK), encoding="utf-8", errors="surrogateescape") as file,
-            ):
-                folder = file.read().removesuffix("\n")
+            folder = marked(entry.path) or ""
             if os.path.basename(os.path.dirname(folder)) != FOLDER or os.path.basename(folder) != entry.name:
                 folder = os.path.join(top, entry.name)  # the mark has been deleted: the folder was before it
             yield Bin(folder, entry.path)

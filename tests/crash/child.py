@@ -38,6 +38,7 @@ _EVENTS = frozenset(
 )  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _SUBREAPER = 36
+_LONGEST = 600  # seconds; a command that waits for ever ends by a signal, and so fails its test
 
 
 class Steps:
@@ -150,6 +151,7 @@ def serve() -> None:
 
 def _answer(request: dict[str, Any], out: int, err: int, log: int) -> NoReturn:
     os.setsid()
+    signal.alarm(_LONGEST)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (out, 1), (err, 2)):
         os.dup2(source, target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from types import TracebackType
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo, git_run
 from tests.support.state import State, complete_state, differences
+from tests.support.tool import UNPRIVILEGED
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -45,11 +47,18 @@ class Ended:
 
 
 class Runner:
-    """A server that has imported everything and runs command lines in forks of itself."""
+    """A server that has imported everything and runs command lines in forks of itself; `unprivileged`: modes bind it,
+    even as root."""
+
+    def __init__(self, *, unprivileged: bool = False) -> None:
+        self._prefix = UNPRIVILEGED if unprivileged and os.geteuid() == 0 else []
 
     def __enter__(self) -> Runner:
         self._server = subprocess.Popen(
-            [sys.executable, str(CHILD), "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*self._prefix, sys.executable, str(CHILD), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         return self
 

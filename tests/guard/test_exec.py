@@ -15,6 +15,7 @@ import pytest
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
+from tests.support.signals import by_default
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
 
@@ -35,7 +36,10 @@ def shell(where: Path, text: str, *options: str, env: dict[str, str] | None = No
 
 def start(where: Path, *words: str) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-m", "git_agentos", "guard", "exec", "--", *words]
-    return subprocess.Popen(argv, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with by_default(signal.SIGHUP, signal.SIGINT):
+        return subprocess.Popen(
+            argv, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -105,6 +109,17 @@ def test_signals_reach_the_command(dev: Repo, number: signal.Signals) -> None:
         child.send_signal(number)
         assert child.stdout.read() == b"got\n"
     assert child.returncode == 9
+
+
+def test_below_nohup_a_hangup_is_ignored(dev: Repo) -> None:
+    """As without `guard exec`: what was started to survive its terminal does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        text = "trap 'exit 9' HUP; kill -HUP $PPID; kill -HUP $$; echo still here"
+        done = shell(dev.path, text)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (done.code, done.out) == (0, b"still here\n")
 
 
 def test_the_command_ends_with_its_supervisor(dev: Repo) -> None:

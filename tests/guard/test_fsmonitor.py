@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -393,3 +394,41 @@ def test_a_builtin_fsmonitor_only_costs_its_speed(repo: Repo) -> None:
     agent = guarded(repo)
     agent.write("notes.txt", "changed\n")
     assert agent.git("diff-files", "--name-only") == b"notes.txt\n"
+
+
+# -- who says that he is git -------------------------------------------------------------------------------------------
+
+PRETENDERS = [
+    'exec -a git bash -c "$GIT reset --hard; true" stash',
+    'exec -a git bash -c "cd . && $GIT checkout -f; true" stash push',
+    'exec -a git-stash bash -c "$GIT clean -fdx; true"',
+    'exec -a /usr/bin/git bash -c "$GIT checkout-index -fa; true" stash',
+    'exec -a git-worktree bash -c "$GIT reset --hard; true"',
+    "exec -a git python3 -c \"import subprocess; subprocess.call(['$GIT', 'reset', '--hard'])\" stash",
+    # A program of one's own that has git's name, and a git with a shell's name below what calls itself git.
+    'cp /bin/bash "$OWN/git"; exec -a git "$OWN/git" -c "$GIT reset --hard; true" stash',
+    'cp "$GIT" "$OWN/zsh"; exec -a git bash -c "$OWN/zsh reset --hard; true" status',
+    'cp "$GIT" "$OWN/bash"; exec -a git-status bash -c "$OWN/bash checkout -- .; true"',
+]
+
+
+@pytest.mark.parametrize("text", PRETENDERS)
+def test_a_program_that_calls_itself_git_is_not_git(at_stake: Repo, tmp_path: Path, text: str) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    git = shutil.which("git")
+    assert git is not None
+    before = complete_state(at_stake.path)
+    done = sh(at_stake, f"exec bash -c {shlex.quote(text)}", env={"GIT": git, "OWN": str(own)})
+    _assert_whole(before, at_stake, text)
+    assert "git-agentos: stopped" in done.err, (text, done)
+
+
+def test_a_stash_through_a_second_copy_of_git_goes_through(at_stake: Repo, tmp_path: Path) -> None:
+    git = shutil.which("git")
+    assert git is not None
+    copied = tmp_path / "git"
+    shutil.copy(git, copied)
+    done = sh(at_stake, f"{shlex.quote(str(copied))} stash push -q -u")
+    assert done.code == 0, done
+    assert at_stake.text("status", "--porcelain") == ""

@@ -134,6 +134,30 @@ def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
         assert sh(repo, text).code == 0, text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git --git-dir .git merge -q --no-edit mine",
+        "git --git-dir=.git --work-tree . merge -q --no-edit mine",
+        "git --namespace n merge -q --no-edit mine",
+        "git --no-pager -c user.name=me --attr-source HEAD merge -q --no-edit mine",
+        'cd src && GIT_DIR="$PWD/../.git" git --work-tree .. -C . merge -q --no-edit mine',
+        "git --git-dir .git pull -q --no-rebase --no-edit . mine",
+    ],
+)
+def test_a_merge_is_one_whatever_options_git_is_given(repo: Repo, text: str) -> None:
+    if "--attr-source" in text and "--attr-source" not in repo.text("--help"):
+        text = text.replace("--attr-source HEAD ", "")
+    install.install(location(repo), save=False)
+    repo.git("branch", "mine", "other")
+    repo.write("own.txt", "own\n")
+    repo.commit("own")
+    repo.write("untracked.txt", "untracked\n")
+    done = sh(repo, text)
+    assert done.code == 0, done
+    assert checkpoints(repo, "before_merge")[0].untracked_files == ["untracked.txt"]
+
+
 def test_the_switch_before_merges(repo: Repo) -> None:
     install.install(location(repo), save=False)
     for name in ("beforeMerge", "afterCommit"):

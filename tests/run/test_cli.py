@@ -17,6 +17,7 @@ from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.run.field import IS_RIGHT, LEARNS
 from tests.support.repo import Repo
+from tests.support.signals import by_default
 from tests.support.tool import run, run_ok
 
 RIGHT = "echo right > answer.txt"
@@ -289,7 +290,8 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 def test_interrupted_is_130_and_it_is_gone_on_with(ask: Any, say: Any, repo: Repo, tmp_path: Path) -> None:
     agent = f"echo begun > {tmp_path}/begun; test -e {tmp_path}/go || exec sleep 1000; {RIGHT}"
-    process = started(repo, "start", "--id", "T-1", "--agent", agent, "--validate", IS_RIGHT)
+    with by_default(signal.SIGINT):
+        process = started(repo, "start", "--id", "T-1", "--agent", agent, "--validate", IS_RIGHT)
     wait_for(tmp_path / "begun", process)
     assert ask("run", "show", "T-1")["state"] == "running"
     for words in (("run", "resume", "T-1"), ("rollback", "T-1"), ("run", "start", "--id", "T-1", "--agent", "true")):

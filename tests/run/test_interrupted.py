@@ -27,6 +27,7 @@ from tests.run.field import (
     worktree,
 )
 from tests.support.repo import Repo
+from tests.support.signals import by_default
 
 # Two attempts; what the first has done is taken back before the second.
 TWICE = spec.from_options(
@@ -209,7 +210,8 @@ def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
 def test_a_signal_while_a_command_runs(repo: Repo, number: int, then: str) -> None:
     ready = repo.scratch / "ready"
     wanted = spec.from_options([unruly(repo.scratch, then)], [IS_RIGHT])
-    worker = Worker(repo, "start", "T-1", wanted)
+    with by_default(number):
+        worker = Worker(repo, "start", "T-1", wanted)
     wait_for(ready.exists, "the agent is at work")
     worker.send(number)
     assert worker.ended() == "interrupted"
@@ -238,7 +240,7 @@ def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
 def test_what_a_job_in_the_background_ignores(repo: Repo) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        wanted = spec.from_options(["echo > new; kill -HUP $KERNEL; sleep 0.3"], [])
+        wanted = spec.from_options(["echo > new; kill -HUP $PPID; kill -HUP $$; sleep 0.3"], [])
         assert Worker(repo, "start", "T-1", wanted).ended() == "passed"
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -314,6 +314,21 @@ def test_bytes_that_a_lossy_filter_hides_are_not_destroyed(repo: Repo) -> None:
     assert_same(wrecked, complete_state(repo.path), "undo")
 
 
+def test_an_attributes_file_of_the_worktree_comes_from_the_checkpoint(repo: Repo) -> None:
+    """core.attributesFile may name a file of the worktree. Then: CRLF by it. Now it is gone."""
+    repo.config("core.attributesFile", "rules/attributes")
+    repo.write("rules/attributes", "*.crlf text eol=crlf\n")
+    repo.write("a.crlf", "one\r\ntwo\r\n")
+    repo.commit("by a file of our own")
+    repo.write("a.crlf", "one\r\ntwo\r\nthree\r\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("rules")
+    repo.write("a.crlf", "other\n")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
 def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) -> None:
     _simple_filter(repo)
     taken = IN_PROCESS.checkpoint(repo.path)

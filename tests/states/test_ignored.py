@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,40 @@ def test_what_was_ignored_then_and_is_untracked_now_stays(repo: Repo) -> None:
     assert_same(before, complete_state(repo.path), "restore", branch="any")
     IN_PROCESS.undo(repo.path)
     assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+@pytest.mark.parametrize("name", ["~/.gitignore", "{outside}/.gitignore", "../outside/.gitignore", "xdg"])
+def test_a_deleted_file_that_the_users_own_rules_ignore_goes(repo: Repo, name: str) -> None:
+    """core.excludesFile is often called `.gitignore`. It is no rule of the worktree, which had deleted the file."""
+    home, outside = Path(os.environ["HOME"]), repo.path.parent / "outside"
+    outside.mkdir()
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "git"
+    file = {"~/.gitignore": home / ".gitignore", "xdg": config / "ignore"}.get(name, outside / ".gitignore")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("notes.txt\n")
+    try:
+        if name != "xdg":
+            repo.config("core.excludesFile", name.format(outside=outside))
+        repo.git("rm", "-q", "notes.txt")
+        before = complete_state(repo.path)
+        taken = IN_PROCESS.checkpoint(repo.path)
+        repo.git("reset", "-q", "--hard")
+        assert IN_PROCESS.restore(repo.path, taken["id"])["skipped"] == []
+        assert_same(before, complete_state(repo.path), "restore", branch="any")
+    finally:
+        file.unlink()
+
+
+@pytest.mark.parametrize("name", ["rules", "deep/.gitignore", "{root}/rules"])
+def test_an_excludes_file_in_the_worktree_is_a_rule_of_the_worktree(repo: Repo, name: str) -> None:
+    repo.config("core.excludesFile", name.format(root=repo.path))
+    repo.write(name.removeprefix("{root}/"), ".env\n")
+    repo.write(".env", "SECRET=1\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove(name.removeprefix("{root}/"))
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
 
 
 @pytest.mark.parametrize("tool", [IN_PROCESS, COMMAND], ids=["api", "command"])

@@ -245,6 +245,60 @@ def test_a_sparse_checkout_widened_and_narrowed(tmp_path: Path) -> None:
     assert_same(wide, complete_state(repo.path), "restore of the wide state", branch="any")
 
 
+def _share_configuration(repo: Repo, worktree_config: str | None) -> None:
+    """Have the settings of the sparse checkout where git before 2.36 put them, for all worktrees."""
+    for key in ("core.sparseCheckout", "core.sparseCheckoutCone", "index.sparse"):
+        value = repo.text("config", "--default", "", "--get", key)
+        repo.try_git("config", "--worktree", "--unset", key)
+        if value:
+            repo.git("config", "--local", key, value)
+    repo.git("config", "--local", "--unset", "extensions.worktreeConfig")
+    if worktree_config is not None:
+        repo.git("config", "--local", "extensions.worktreeConfig", worktree_config)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("sparse-cone", "false"), ("sparse-cone", "linked"), ("sparse-not-cone", "unset"), ("sparse-index", "own")],
+)
+def test_a_sparse_checkout_is_on_exactly_where_the_state_has_it(name: str, where: str, tmp_path: Path) -> None:
+    """What stayed on after a restore deleted files with the next `git sparse-checkout reapply`."""
+    repo = SCENARIOS[name].prepare(tmp_path)
+    if where != "own":
+        _share_configuration(repo, "false" if where == "false" else None)
+    other = Repo(tmp_path / "other")
+    if where == "linked":
+        repo.git("worktree", "add", "-q", str(other.path))
+    narrow = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    cone = repo.text("config", "--type=bool", "core.sparseCheckoutCone")
+    repo.git("sparse-checkout", "disable")
+    wide = complete_state(repo.path)
+    taken_wide = IN_PROCESS.checkpoint(repo.path)
+    if where == "false":
+        _share_configuration(repo, "false")
+
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(narrow, complete_state(repo.path), "restore of the sparse state", branch="any")
+    assert repo.text("config", "--type=bool", "core.sparseCheckout") == "true"
+    assert repo.text("config", "--type=bool", "core.sparseCheckoutCone") == cone
+    repo.git("sparse-checkout", "reapply")
+    assert_same(narrow, complete_state(repo.path), "reapply in the sparse state", branch="any")
+
+    IN_PROCESS.restore(repo.path, taken_wide["id"])
+    assert_same(wide, complete_state(repo.path), "restore of the whole state", branch="any")
+    assert repo.text("config", "--type=bool", "core.sparseCheckout") == "false"
+    repo.try_git("sparse-checkout", "reapply")
+    assert_same(wide, complete_state(repo.path), "reapply in the whole state", branch="any")
+
+    COMMAND.undo(repo.path)
+    assert repo.text("config", "--type=bool", "core.sparseCheckout") == "true"
+    assert_same(narrow, complete_state(repo.path), "undo", branch="any")
+    if where == "linked":
+        assert other.text("status", "--porcelain") == ""
+        assert repo.text("rev-parse", "--is-bare-repository") == "false"
+
+
 @pytest.mark.parametrize("name", ["sparse-index", "split-index", "index-version-4"])
 def test_the_index_keeps_its_format(name: str, tmp_path: Path) -> None:
     """Who switched a format on wants it still on after a restore."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.tdd.arbiter import tamper
-from git_agentos.tdd.arbiter.audit import Finding, audit
+from git_agentos.tdd.arbiter.audit import Finding, _json_in, audit
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.tdd.place import ground_of, place
@@ -46,6 +46,8 @@ def said(source: str, path: str = "shop/basket.py") -> list[str]:
         ("class A:\n    def __eq__(self, other):\n        '''Always.'''\n        return True", "equal to everything"),
         ("class A:\n    __eq__ = lambda *_: True", "equal to everything"),
         ("class A:\n    def __ne__(self, other): return False", "equal to everything"),
+        ("import agentos_evidence", "what runs the tests"),
+        ("import sys\nx = sys.modules['agentos_evidence']", "which runs the tests"),
         ("open('conftest.py', 'w').write('')", "conftest.py"),
         ("from pathlib import Path\nPath('tests/test_a.py').write_text('')", "test_a.py"),
         ("import os\nos.remove('tests/test_a.py')", "test_a.py"),
@@ -94,6 +96,21 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
             if name.endswith(".py"):
                 found |= {name for _ in tamper.look(Path(path).read_bytes(), path)}
     assert found == {"entry.py", "supervise.py", "evidence_plugin.py", "desk.py"}
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        (b"[]\n", []),
+        (b'x.py:1: SyntaxWarning: "is" with a literal\n  c is "x"\n[["a.py", 1, "no"]]\n', [["a.py", 1, "no"]]),
+        (b'[\n  {"code": "F401"}\n]\nwarning: this option is deprecated\n', [{"code": "F401"}]),
+        (b"[W1] a warning\n[1, 2] another\n[]", []),
+        (b"Traceback\n", None),
+        (b"", None),
+    ],
+)
+def test_what_a_program_says_beside_its_answer(output: bytes, found: list[object] | None) -> None:
+    assert _json_in(output) == found
 
 
 # -- in a worktree -----------------------------------------------------------------------------------------------------
@@ -188,3 +205,8 @@ def test_ruff_where_the_project_configures_it(shop: Repo, tmp_path: Path) -> Non
     shop.write("ruff.toml", "[lint\n")
     (found,) = audited(shop, "shop/a.py")
     assert "ruff could not be run" in found.message
+
+
+def test_what_python_only_warns_of(shop: Repo) -> None:
+    shop.write("shop/new.py", 'def f(c):\n    return c is "x"\n')
+    assert list(audit(ground_of(shop), "HEAD", ["shop/new.py"])) == []

@@ -77,7 +77,7 @@ class Shop:
         """As it is called after `red`."""
         was = self.was or self.red()
         assert was.holds, was.feedback
-        return gates.green(self.ground, was.red, was.frozen, was.plugins, tests, skipped=was.skipped)
+        return gates.green(self.ground, was.red, was.frozen, was.plugins, tests, skipped=was.skipped, rest=was.rest)
 
     def ready(self) -> Shop:
         """As if the gate had just been red: the tests are there, and nothing of the code."""
@@ -205,11 +205,56 @@ BROKEN = NEW.replace("\n\n@", "\n\n@pytest.fixture\ndef broken():\n    total(1)\
             "from shop.basket import total\n\ndef test_total():\n    pass\n", ["an empty body"], id="an empty body"
         ),
         pytest.param("def test_total():\n    assert 1 == 2\n", ["can never pass"], id="a constant that is false"),
-        pytest.param("import random\ndef test_it():\n    assert random.random() < 0\n", ["call the code"], id="luck"),
+        pytest.param(
+            NEW + "\n\ndef test_easy():\n    assert total\n", ["test_easy passes already"], id="one that passes"
+        ),
     ],
 )  # fmt: skip
 def test_red_for_the_wrong_reason(shop: Shop, test: str, words: list[str]) -> None:
     vetoed(shop.scaffold(test).red(), *words)
+
+
+@pytest.mark.parametrize("path", ["spec_basket.py", "htmlcov/test_basket.py", ".venv/tests/test_basket.py"])
+def test_a_red_test_that_nothing_keeps_from_being_rewritten(shop: Shop, path: str) -> None:
+    shop.repo.write(".venv/pyvenv.cfg", "")
+    shop.repo.write("shop/basket.py", STUB)
+    shop.repo.write(path, NEW)
+    vetoed(shop.red(path), f"{path} has a test that fails, and is not frozen")
+
+
+def test_a_red_doctest(shop: Shop) -> None:
+    shop.repo.write("shop/basket.py", '"""\n>>> total([1])\n1\n"""\n' + STUB)
+    shop.repo.write("pytest.ini", "[pytest]\naddopts = --doctest-modules\n")
+    verdict = gates.red(shop.ground, None, ["shop/basket.py"])
+    vetoed(verdict, "shop/basket.py has a test that fails, and is not frozen")
+
+
+def test_what_red_tests_use_is_frozen_too(shop: Shop) -> None:
+    """Helpers outside of `tests`, and plugins that are loaded; not the code."""
+    shop.repo.write("pytest.ini", "[pytest]\naddopts = -p plug.hooks\n")
+    shop.repo.write("plug/hooks.py", "")
+    shop.base = shop.repo.commit("a plugin")
+    shop.scaffold(
+        "import checks\n" + NEW.replace("assert total(prices) == wanted", "checks.same(total(prices), wanted)")
+    )
+    shop.repo.write("checks.py", "def same(one, other):\n    assert one == other\n")
+    red = shop.red()
+    assert red.holds, red.feedback
+    assert {"checks.py", "plug/hooks.py"} <= set(red.frozen)
+    assert "shop/basket.py" not in red.frozen
+    shop.repo.write("shop/basket.py", "def total(prices):\n    return None\n")
+    shop.repo.write("checks.py", "def same(one, other):\n    pass\n")
+    shop.repo.write("plug/hooks.py", "def pytest_runtest_makereport(item, call): pass\n")
+    vetoed(shop.green(), "checks.py was changed since the tests were red", "plug/hooks.py was changed")
+
+
+def test_tests_that_come_to_pass_by_themselves(shop: Shop, tmp_path: Path) -> None:
+    """A test that hangs on something else than the code is no proof of it."""
+    flag = tmp_path / "flag"
+    shop.scaffold(f"import os\n\ndef test_total():\n    assert os.path.exists({str(flag)!r})\n")
+    assert shop.red().holds
+    flag.touch()
+    vetoed(shop.green(), "nothing was changed since the tests were red")
 
 
 def test_an_existing_test_that_fails_is_not_red(shop: Shop) -> None:
@@ -246,6 +291,16 @@ def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
     verdict = shop.red()
     vetoed(verdict, *words)
     assert (verdict.exit_code, verdict.tested) == (None, None)
+
+
+def test_an_interpreter_that_was_changed_before_the_tests_were_red(shop: Shop) -> None:
+    """A plugin that is installed while the tests are written would be taken for one that was there."""
+    was = gates.python_of(shop.ground)
+    shop.scaffold()
+    into_the_environment(shop)
+    verdict = gates.red(shop.ground, shop.base, (), python=was)
+    vetoed(verdict, "the interpreter, its startup files, its plugins, or pytest itself were changed")
+    assert verdict.tested is None
 
 
 def test_a_test_that_changes_itself_while_it_runs(shop: Shop) -> None:

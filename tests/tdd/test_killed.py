@@ -151,6 +151,30 @@ def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
     assert ended.state == "waiting" or ended.state == "merged"
 
 
+def test_a_protected_branch_that_was_moved_before_the_kill(repo: Repo, tmp_path: Path) -> None:
+    """Where it was when the node began is on record: that it was moved is seen on resume, and nothing is done again."""
+    code = project(repo)
+    base = code.oid("main")
+    moves = (
+        'new=$(git commit-tree -m moved -p HEAD "HEAD^{tree}")'
+        '; echo $new >"$(git rev-parse --git-common-dir)/refs/heads/main"'
+        f"; kill -KILL $(cat '{tmp_path}/pid'); sleep 99"
+    )
+    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", script(tmp_path, [{"run": moves}])]
+    process = subprocess.Popen(words, cwd=ROOT)
+    (tmp_path / "pid").write_text(str(process.pid))
+    assert process.wait(timeout=120) == -signal.SIGKILL
+    assert code.oid("main") != base
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, way(found)) == ("interrupted", ["N0"])
+    ended = resume(code, found.id)
+    assert (ended.state, way(ended), ended.words) == ("waiting", ["N0", "N1"], ["abort", "retry"])
+    assert ended.reason is not None
+    assert ended.reason.startswith("the protected branch 'main' was moved")
+    assert ended.reason.endswith("set back")
+    assert code.oid("main") == base
+
+
 def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
     """The second is refused while the first is at work."""
     code = project(repo)

@@ -133,14 +133,12 @@ def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, sa
 # -- tests that are none ---------------------------------------------------------------------------------------------
 
 
-def why(source: str, *project: str) -> list[str]:
+def why(source: str) -> list[str]:
     tree = ast.parse(source)
-    return list(hollow.of(tree, look.functions(tree), lambda name: name in project).values())
+    return list(hollow.of(tree, look.functions(tree)).values())
 
 
-EMPTY, TRUE, NEVER, NO_CALL = (
-    "has an empty body", "asserts nothing but what is always true", "can never pass", "does not call the code",
-)  # fmt: skip
+EMPTY, TRUE, NEVER = "has an empty body", "asserts nothing but what is always true", "can never pass"
 
 
 @pytest.mark.parametrize(
@@ -158,14 +156,7 @@ EMPTY, TRUE, NEVER, NO_CALL = (
         ("assert 1 == 2", NEVER),
         ("add(1, 2)\n    raise ValueError", NEVER),
         ("add(1, 2)\n    pytest.fail('not yet')", NEVER),
-        ("x = 1\n    assert x == 2", NO_CALL),
-        ("assert math.sqrt(4) == 3", NO_CALL),
-        ("assert sorted([2, 1]) == [2, 1]", NO_CALL),
-        ("assert add", NO_CALL),
-        ("assert add is not None", NO_CALL),
-        ("assert callable(add) and hasattr(pkg, 'sub')", NO_CALL),
-        ("assert helper_of_nothing() == 1", NO_CALL),
-        ("assert math.nan in [random.random()]", NO_CALL),
+        ("x = 1", TRUE),
     ],
 )
 def test_tests_that_are_none(body: str, reason: str) -> None:
@@ -173,135 +164,19 @@ def test_tests_that_are_none(body: str, reason: str) -> None:
     assert why(f"{head}def test_a():\n    {body}\n") == [reason]
 
 
-SOME = """\
-from pkg import add
-def test_a():
-    assert add(1, 2) == 3
----
-import pkg.deep as p
-def test_a():
-    p.x.add(1)
----
-import pkg
-def test_a():
-    assert pkg.VERSION == '1'
----
-from . import pkg
-def test_a():
-    assert pkg.add(1)
----
-from pkg import *
-def test_a():
-    assert add(1)
----
-import pytest
-from pkg import add
-def test_a():
-    with pytest.raises(ValueError):
-        add()
----
-import pytest
-from pkg import add
-def test_a():
-    pytest.raises(ValueError, add)
----
-from pkg import add
-def test_a():
-    try:
-        add()
-    except ValueError:
-        return
-    assert False
----
-from pkg import add
-def of(n):
-    return add(n)
-def test_a():
-    assert of(1) == 1
----
-from pkg import X
-def test_a():
-    x = X
-    y = x
-    assert y.go() == 1
----
-from pkg import X
-made = X()
-def test_a():
-    assert made[0] == 1
----
-from pkg import X
-class Mine(X):
-    pass
-def test_a():
-    assert Mine().go() == 1
----
-def test_a(client):
-    assert client.get('/') == 1
----
-import pytest
-from pkg import X
-@pytest.fixture
-def x():
-    return X()
-def test_a(x):
-    assert x.y == 1
----
-import pytest
-from pkg import a
-@pytest.mark.parametrize('f', [a])
-def test_a(f):
-    assert f() == 1
----
-import subprocess
-def test_a():
-    assert subprocess.run(['pkg']).returncode == 0
----
-from pathlib import Path
-def test_a():
-    assert Path('README').read_text() == ''
----
-import importlib
-def test_a():
-    assert importlib.import_module('pkg').x() == 1
----
-def test_a():
-    from pkg import add
-    assert add(1) == 1
----
-import unittest
-from pkg import X
-class T(unittest.TestCase):
-    def setUp(self):
-        self.x = X()
-    def test_a(self):
-        self.assertEqual(self.x.go(), 1)
----
-from pkg.testing import Base
-class TestX(Base):
-    def test_a(self):
-        assert self.run_it() == 1
----
-from hypothesis import given, strategies as st
-from pkg import add
-@given(st.integers())
-def test_a(n):
-    assert add(n) == n
----
-from pkg import rows
-def test_a():
-    assert [each for each in rows] == []
-"""
-
-
-@pytest.mark.parametrize("source", SOME.split("---\n"))
-def test_tests_that_are_some(source: str) -> None:
-    assert why(source) == []
-
-
-def test_a_module_of_the_projects_own_may_be_called_like_one_of_pythons() -> None:
-    source = "from calendar import days\ndef test_a():\n    assert days(2) == 29\n"
-    assert (why(source), why(source, "calendar")) == ([NO_CALL], [])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "assert add(1, 2) == 3",
+        "x = 1\n    assert x == 2",
+        "with pytest.raises(ValueError):\n        add()",
+        "try:\n        add()\n    except ValueError:\n        return\n    assert False",
+        "helper_of_nothing()",
+    ],
+)
+def test_tests_that_are_some(body: str) -> None:
+    """Whether one that asserts something leads to the code is not guessed: it has to fail, and then to pass."""
+    assert why(f"import pytest\nfrom pkg import add\ndef test_a():\n    {body}\n") == []
 
 
 def test_none_of_our_own_tests_is_refused() -> None:

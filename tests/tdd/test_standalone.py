@@ -82,6 +82,39 @@ def test_tests_that_are_none_are_not_red(shop: Repo) -> None:
     assert found.vetoes == ("tests/test_total.py: the test test_total can never pass",)
 
 
+def test_a_new_test_that_passes_is_not_red(shop: Repo) -> None:
+    shop.append("tests/test_total.py", "\ndef test_easy():\n    assert True\n")
+    context = open_workspace(shop.path).context
+    found = standalone.red(context, str(shop.path), ["tests"], {})  # one that was there may pass
+    assert (found.holds, found.exit_code) == (False, 1)
+    (veto,) = found.vetoes
+    assert veto.startswith("tests/test_total.py::test_easy passes already")
+
+
+@pytest.mark.parametrize(
+    "path, text",
+    [("conftest.py", "def pytest_runtest_makereport(item, call): pass\n"), ("sitecustomize.py", "import os\n")],
+)
+def test_what_would_decide_how_tests_come_out(shop: Repo, path: str, text: str) -> None:
+    shop.write(path, text)
+    context = open_workspace(shop.path).context
+    found = standalone.red(context, str(shop.path), ["tests/test_total.py"], {})
+    assert (found.holds, found.exit_code, len(found.vetoes)) == (False, None, 1)
+
+
+def test_a_record_that_was_edited_counts_for_nothing(shop: Repo) -> None:
+    context = open_workspace(shop.path).context
+    assert standalone.red(context, str(shop.path), ["tests/test_total.py"], {}).holds
+    kept = Path(context.location.state_dir) / "tdd-gate.json"
+    body = json.loads(kept.read_text())
+    shop.write("tests/test_total.py", "def test_total():\n    pass\n")
+    edits: dict[str, object] = {"frozen": {}, "red": [], "tests": [], "mac": None}
+    for field, value in edits.items():
+        kept.write_text(json.dumps({**body, field: value}))
+        with pytest.raises(TddError, match="is not as the red gate wrote it"):
+            standalone.green(context, str(shop.path), [], {})
+
+
 def test_named_tests_are_run_beside_those_that_were_red(shop: Repo) -> None:
     context = open_workspace(shop.path).context
     assert standalone.red(context, str(shop.path), ["tests/test_total.py"], {}).holds

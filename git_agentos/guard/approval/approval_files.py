@@ -11,10 +11,12 @@ import contextlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.git import locks
 from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
@@ -22,6 +24,7 @@ from git_agentos.util import files
 
 DEFAULT_EXPIRY = 3600.0
 _FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
+LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")
 
 
@@ -47,7 +50,13 @@ def store(
         locks.own_folder(folder)
         for name in FOLDERS:
             locks.own_folder(os.path.join(folder, name))
-    return Store(folder, signing.key(environment, make=make), expiry)
+    try:
+        return Store(folder, signing.key(environment, make=make), expiry)
+    except GuardError as error:
+        if make:
+            raise
+        warnings.warn(AgentosWarning(f"{error.message}: what it signs does not count"), stacklevel=2)
+        return Store(folder, None, expiry)
 
 
 def path(place: Store, kind: str, name: str, end: str = ".json") -> str:
@@ -65,24 +74,25 @@ def put(place: Store, kind: str, name: str, body: Mapping[str, Any], *, end: str
 
 
 def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str, Any] | None:
-    """A document that is whole, and known to be ours by its code; None for any other.
+    """A document that is whole, and known to be ours by its code; None for any other. `mac` is its code, if any.
 
-    `sealed=False` takes one without a code too: of a request, the id already says whether it is what was asked.
+    `sealed=False` takes one without a code too: of a request, the id says whether it is what was asked.
     """
     source = path(place, kind, name)
     try:
-        body = json.loads(files.read(source, limit=1 << 20))
+        body = json.loads(files.read(source, limit=LIMIT))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None
-    is_whole = place.key is not None and signing.verify_document(kind, name, body, place.key)
-    mac = body.pop("mac", None)
-    if place.key is not None and mac is not None:
-        return body if is_whole else None
-    if place.key is None and (kind != "grants" or _cannot_be_written(os.path.dirname(source))):
-        return body
-    return body if mac is None and not sealed else None
+    if place.key is None:
+        return body if kind != "grants" or _cannot_be_written(os.path.dirname(source)) else None
+    if body.get("mac") is None:
+        return None if sealed else body
+    try:
+        return body if signing.verify_document(kind, name, body, place.key) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _cannot_be_written(folder: str) -> bool:
@@ -113,6 +123,29 @@ def stamp(seconds: float) -> str:
 def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:
     with contextlib.suppress(OSError), os.scandir(os.path.join(place.folder, kind)) as found:
         yield from found
+
+
+def damaged(common_dir: str) -> list[str]:
+    """The paths of what lies where a request, a grant or a pass should, and is no JSON object in a file of its own."""
+    top = os.path.join(common_dir, "agentos", "approvals")
+    folders = (top, *(os.path.join(top, kind) for kind in FOLDERS))
+    wrong = [path for path in folders if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))]
+    if top in wrong:
+        return wrong
+    for kind in ("requests", "grants", "running"):
+        if os.path.join(top, kind) not in wrong:
+            found = _entries(Store(top, None), kind)
+            wrong += [each.path for each in found if each.name.endswith(".json") and not _is_object(each.path)]
+    return wrong
+
+
+def _is_object(path: str) -> bool:
+    try:
+        return isinstance(json.loads(files.read(path, limit=LIMIT)), dict)
+    except (PermissionError, FileNotFoundError):
+        return True  # nobody can tell
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def drop_ended(place: Store) -> None:

@@ -1,38 +1,40 @@
 """Requests for approval, and what was decided about them.
 
     <common dir>/agentos/approvals/
-      requests/<id>.json   what waits: an operation, its command line, where, at which HEAD, who asks
-      grants/<id>.json     what was decided about it: granted or denied, by whom, until when
+      requests/<id>.json   what waits: an operation, its command line, where, at which HEAD, with what, who asks
+      grants/<id>.json     what was decided about it: granted or denied, by whom, until when; with a copy of the request
       used/<id>.json       that a grant was used, and by which process: a grant is good for one run
       used/<id>.told       that a harness was told so; whoever then starts the command uses it
       running/<process>    the grant that a running process used: it and all below it have passed
 
-Files are whole or not there, and none is ever changed (`guard.approval_files`): so a grant cannot be used twice, and a
-kill leaves nothing half done. The id is made from what is asked: one and the same question has one id, and another
-question cannot take its place. In a sandbox there is no key: requests have no code there, and a grant is believed
-because the folder that it lies in cannot be written from there (`guard.sandbox`).
+Files are whole or not there, and none is ever changed (`approval_files`): so a grant cannot be used twice, and a kill
+leaves nothing half done. The id is made from what is asked (`requests`): one and the same question has one id, and
+another question cannot take its place.
 
-A request is bound to command line, HEAD (commit and branch), worktree and agent, and to the folder that the command was
-given in where that is known. What was denied stays denied; the same may be asked again once that is as old as a grant
-may become.
+A grant is bound to everything that a request says about what will run, by the copy that it holds: command line, folder,
+worktree, HEAD (commit and branch), agent, environment, configuration, a harness's whole text. It counts only while the
+request is still there as it was. A request without a code, as from a sandbox where there is no key, counts only if its
+digests are those of its own words. In a sandbox, a grant is believed because the folder that it lies in cannot be
+written from there (`guard.sandbox`).
+
+What was denied stays denied; the same may be asked again once that is as old as a grant may become.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
-from git_agentos.guard.approval import approval_files
+from git_agentos.guard.approval import approval_files, requests
 from git_agentos.guard.approval.approval_files import Store, store
+from git_agentos.guard.approval.requests import Asked, digest
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "Approval", "Asked", "Pass", "Store", "deny", "digest", "every",
@@ -40,27 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 PENDING, GRANTED, DENIED, USED, EXPIRED = "pending", "granted", "denied", "used", "expired"
-_ID_DIGITS = 12
-
-
-class Asked(NamedTuple):
-    """What is asked for. `argv` is for people, without the secrets in it; `bound` is the digest of the real one. `cwd`
-    is where the command was given, None where that is not known (git goes to the root before it runs a hook);
-    `worktree` its root, `head` HEAD's commit there, None while unborn, `branch` the full name of what HEAD points at,
-    None when detached."""
-
-    operation: str
-    operations: tuple[str, ...]
-    argv: tuple[str, ...]
-    bound: str
-    cwd: str | None
-    worktree: str
-    head: str | None
-    branch: str | None
-    agent: str
-    reason: str = ""
-    instead: str = ""
-    checkpoint: str | None = None
+_MOST_NUMBERS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -68,7 +50,8 @@ class Approval:
     """A request and what became of it; the fields are the keys of the JSON kind `approval`.
 
     `state` is `pending`, `granted`, `denied`, `used` or `expired`. Times are ISO 8601, UTC. `note` is what was said
-    with the decision.
+    with the decision. `environment`, `configuration` and `text` are as in `Asked`; `signed` tells whether the request
+    carries a code by the user's key.
     """
 
     id: str
@@ -89,6 +72,18 @@ class Approval:
     decided_by: str | None = None
     expires_at: str | None = None
     note: str | None = None
+    environment: list[str] = field(default_factory=list)
+    configuration: list[str] = field(default_factory=list)
+    text: str | None = None
+    signed: bool = True
+
+
+class _Filed(NamedTuple):
+    """A request as it was read once: what it asks, the whole document, and what became of it."""
+
+    asked: Asked
+    document: Mapping[str, Any]
+    approval: Approval
 
 
 class Pass(NamedTuple):
@@ -98,37 +93,44 @@ class Pass(NamedTuple):
     bound: str
 
 
-def digest(argv: Sequence[str]) -> str:
-    """What a grant is bound to of a command line: every word of it, however the program is called."""
-    words = [os.path.basename(argv[0]), *argv[1:]] if argv else []
-    return hashlib.sha256(json.dumps(words).encode("ascii")).hexdigest()
-
-
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
 def request(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval:
     """The request for `asked`: the one that waits, is granted or was denied, or a new one."""
     approval_files.forget(place)
-    for number in range(1 << 16):
-        id_ = _id(asked, number)
+    for each in _every(place):
+        if requests.is_same(each.asked, asked) and _stands(place, each.approval, by_harness):
+            return each.approval
+    if place.key is None and not requests.is_self_evident(asked):
+        raise GuardError(
+            "it cannot be asked for from here: a part of it is a secret or very long, and a request without a code has"
+            " to show all",
+            "leave the secret to a credential helper or a file, or run it where the key of git-agentos can be read",
+        )
+    for number in range(_MOST_NUMBERS):
+        id_ = requests.request_id(asked, number)
         # Looked for before it is read: one that somebody files in between is read, and none is taken for unreadable.
-        if not os.path.lexists(approval_files.path(place, "requests", id_)):
+        is_new = not os.path.lexists(approval_files.path(place, "requests", id_))
+        if is_new:
             body = {
                 **asked._asdict(), "number": number, "created_at": approval_files.stamp(place.clock()),
             }  # fmt: skip
             approval_files.put(place, "requests", id_, body)
         found = _read(place, id_)
-        if found is not None and _stands(place, found, by_harness):
-            return found
+        if found is not None and _stands(place, found.approval, by_harness):
+            return found.approval
+        if is_new and found is None:
+            raise GuardError("no request for approval can be filed", f"it is too long, or '{place.folder}' was changed")
     raise GuardError("no request for approval can be filed", f"look into '{place.folder}'")
 
 
 def find_grant(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval | None:
     """A grant for `asked` that can still be used; None where there is none."""
-    for each in every(place):
-        if each.state == GRANTED and _covers(place, each, asked) and _stands(place, each, by_harness):
-            return each
+    for each in _every(place):
+        granted = each.approval.state == GRANTED and requests.is_same(each.asked, asked)
+        if granted and _stands(place, each.approval, by_harness):
+            return each.approval
     return None
 
 
@@ -142,13 +144,25 @@ def _stands(place: Store, found: Approval, by_harness: bool) -> bool:
 
 def use(place: Store, approval: Approval, process: Process) -> bool:
     """Use a grant up, for `process` and all that it starts; false where somebody else has used it meanwhile."""
-    asked = approval_files.load(place, "requests", approval.id, sealed=False) or {}
-    body = {"pid": process.pid, "start": process.start, "bound": asked.get("bound"), "boot": approval_files.boot()}
+    found = _read(place, approval.id)
+    if found is None or found.approval.state != GRANTED:
+        return False
+    body = {
+        "pid": process.pid, "start": process.start, "bound": found.asked.bound, "boot": approval_files.boot(),
+        "folder": place.folder,
+    }  # fmt: skip
     if not approval_files.put(place, "used", approval.id, body):
         return False
     approval_files.drop_ended(place)
     approval_files.put(place, "running", approval_files.name(process), {**body, "id": approval.id})
     return True
+
+
+def leave(common_dir: str, process: Process) -> None:
+    """End what a grant let pass in `process`, which lives on."""
+    place = Store(os.path.join(common_dir, "agentos", "approvals"), None)
+    with contextlib.suppress(OSError):
+        os.unlink(approval_files.path(place, "running", approval_files.name(process)))
 
 
 def tell(place: Store, approval: Approval) -> bool:
@@ -170,7 +184,7 @@ def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | 
             continue
         place = place or Store(folder, signing.key(environment, make=False))
         body = approval_files.load(place, "running", approval_files.name(process))
-        if body is not None and body.get("boot") == approval_files.boot():
+        if body is not None and (body.get("boot"), body.get("folder")) == (approval_files.boot(), folder):
             id_ = str(body.get("id"))
             granted = approval_files.load(place, "grants", id_)
             if granted is not None and granted.get("decision") == GRANTED:
@@ -192,13 +206,14 @@ def deny(place: Store, spec: str, *, by: str, note: str | None = None) -> Approv
 
 
 def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -> Approval:
-    found = find(place, spec)
+    filed = _find(place, spec)
+    found = filed.approval
     if found.state == decision:
         return found
     if place.key is None:
         raise GuardError(
             "the key that approvals are made with cannot be read or made",
-            "it is 'git-agentos/key' in your configuration folder",
+            "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
     if found.state == GRANTED:  # and is to be denied: used up by nobody, it is good for nothing any more
         approval_files.put(
@@ -213,7 +228,7 @@ def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -
         raise PolicyError(f"request {found.id} {what}", hint)
     now = place.clock()
     body = {"decision": decision, "by": by, "at": approval_files.stamp(now), "until": now + place.expiry, "note": note}
-    body["request"] = approval_files.load(place, "requests", found.id)
+    body["request"] = filed.document  # what was shown, and nothing that lies there by now
     if not approval_files.put(place, "grants", found.id, body):
         raise PolicyError(f"request {found.id} was decided by somebody else meanwhile", "git agentos approvals list")
     return find(place, found.id)
@@ -224,13 +239,19 @@ def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -
 
 def every(place: Store) -> list[Approval]:
     """All requests, the newest first; files that are none, or that somebody changed, are left out."""
-    try:
-        names = os.listdir(os.path.join(place.folder, "requests"))
-    except OSError:
-        return []
+    return [each.approval for each in _every(place)]
+
+
+def _every(place: Store) -> list[_Filed]:
+    names: set[str] = set()
+    for kind in ("requests", "grants"):
+        with contextlib.suppress(OSError):
+            names.update(os.listdir(os.path.join(place.folder, kind)))
     found = [_read(place, name.removesuffix(".json")) for name in names if name.endswith(".json")]
     return sorted(
-        (each for each in found if each is not None), key=lambda each: (each.created_at, each.id), reverse=True
+        (each for each in found if each is not None),
+        key=lambda each: (each.approval.created_at, each.approval.id),
+        reverse=True,
     )
 
 
@@ -248,11 +269,15 @@ def pending(common_dir: str, environment: Mapping[str, str]) -> list[Approval]:
 
 def find(place: Store, spec: str) -> Approval:
     """The request that a unique beginning (4 digits) of its id names."""
+    return _find(place, spec).approval
+
+
+def _find(place: Store, spec: str) -> _Filed:
     if len(spec) < 4 or spec.strip("0123456789abcdef"):
         raise UsageError(
             f"'{spec}' is not the id of a request", "give at least 4 digits of one that 'approvals list' shows"
         )
-    matching = [each for each in every(place) if each.id.startswith(spec)]
+    matching = [each for each in _every(place) if each.approval.id.startswith(spec)]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -267,39 +292,46 @@ def find(place: Store, spec: str) -> Approval:
     raise GuardError(f"there is no request '{spec}'", "git agentos approvals list")
 
 
-def _read(place: Store, id_: str) -> Approval | None:
-    body = approval_files.load(place, "requests", id_, sealed=False)
-    if body is None:
+def _read(place: Store, id_: str) -> _Filed | None:
+    """A request, read once. What was decided about one is told by the copy that the decision holds."""
+    document = approval_files.load(place, "requests", id_, sealed=False)
+    decision = approval_files.load(place, "grants", id_)
+    copy = decision.get("request") if decision is not None else None
+    if decision is not None and isinstance(copy, dict):
+        if decision.get("decision") == GRANTED and copy != document:
+            return None  # it was changed since
+        document = copy
+    asked = requests.from_document(document) if document is not None else None
+    if document is None or asked is None or requests.request_id(asked, document["number"]) != id_:
         return None
-    try:
-        values = (tuple(value) if isinstance(value, list) else value for value in map(body.__getitem__, Asked._fields))
-        asked = Asked._make(values)
-        if _id(asked, int(body["number"])) != id_:
-            return None
-        found = Approval(
-            id=id_,
-            operation=asked.operation,
-            argv=list(asked.argv),
-            head=asked.head,
-            worktree_path=asked.worktree,
-            agent_id=asked.agent,
-            state=PENDING,
-            created_at=str(body["created_at"]),
-            operations=list(asked.operations),
-            branch=asked.branch,
-            cwd=asked.cwd,
-            reason=asked.reason or None,
-            instead=asked.instead or None,
-            checkpoint=asked.checkpoint,
-        )
-    except (KeyError, TypeError, ValueError):
+    signed = document.get("mac") is not None
+    if not signed and place.key is not None and not requests.is_self_evident(asked):
         return None
-    return _with_decision(place, found)
+    found = Approval(
+        id=id_,
+        operation=asked.operation,
+        argv=list(asked.argv),
+        head=asked.head,
+        worktree_path=asked.worktree,
+        agent_id=asked.agent,
+        state=PENDING,
+        created_at=document["created_at"],
+        operations=list(asked.operations),
+        branch=asked.branch,
+        cwd=asked.cwd,
+        reason=asked.reason or None,
+        instead=asked.instead or None,
+        checkpoint=asked.checkpoint,
+        environment=list(asked.environment),
+        configuration=list(asked.configuration),
+        text=asked.text,
+        signed=signed,
+    )
+    return _Filed(asked, document, _with_decision(place, found, decision))
 
 
-def _with_decision(place: Store, found: Approval) -> Approval:
-    decided = approval_files.load(place, "grants", found.id)
-    if decided is None:
+def _with_decision(place: Store, found: Approval, decided: Mapping[str, Any] | None) -> Approval:
+    if decided is None or not isinstance(decided.get("request"), dict):
         return found
     try:
         until = float(decided["until"])
@@ -326,16 +358,3 @@ def _is_over(place: Store, denied: Approval) -> bool:
     """Whether a denial is so old that the same may be asked again."""
     decided = datetime.fromisoformat(denied.decided_at).timestamp() if denied.decided_at else 0.0
     return place.clock() >= decided + place.expiry
-
-
-def _covers(place: Store, granted: Approval, asked: Asked) -> bool:
-    bound = (approval_files.load(place, "requests", granted.id, sealed=False) or {}).get("bound")
-    same = (bound, granted.head, granted.branch, granted.worktree_path, granted.agent_id)
-    if same != (asked.bound, asked.head, asked.branch, asked.worktree, asked.agent):
-        return False
-    return granted.cwd is None or asked.cwd is None or granted.cwd == asked.cwd
-
-
-def _id(asked: Asked, number: int) -> str:
-    words = (asked.operation, asked.argv, asked.bound, asked.cwd, asked.worktree, asked.head, asked.branch, asked.agent)
-    return hashlib.sha256(json.dumps([*words, number]).encode("ascii")).hexdigest()[:_ID_DIGITS]

@@ -19,18 +19,7 @@ def require(who: Who, location: Location, *, terminal: bool, key_file: str | Non
     every worktree and of the repository, has something in it, and can be read.
     """
     if who.agent is not None:
-        by = {
-            "environment": "AGENTOS_AGENT_ID is set",
-            "ill-formed": "AGENTOS_AGENT_ID is set, and is no agent id",
-            "worktree": "this is an agent's worktree",
-            "ancestor": "a process above this one is an agent's",
-            "as": "--as says so",
-        }[who.how]
-        name = "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
-        raise PolicyError(
-            f"{what} is not for agents, and this is {name}: {by}",
-            "whoever runs the agents decides, in a terminal of their own, outside of the agents' worktrees",
-        )
+        raise refusal(who, what)
     if terminal:
         return "terminal"
     if key_file is None:
@@ -40,6 +29,22 @@ def require(who: Who, location: Location, *, terminal: bool, key_file: str | Non
         )
     _check(key_file, location, what)
     return "key"
+
+
+def refusal(who: Who, what: str) -> PolicyError:
+    """What an agent is told that would decide for agents; `what` is for people: `granting`."""
+    by = {
+        "environment": "AGENTOS_AGENT_ID is set",
+        "ill-formed": "AGENTOS_AGENT_ID is set, and is no agent id",
+        "worktree": "this is an agent's worktree",
+        "ancestor": "a process above this one is an agent's",
+        "as": "--as says so",
+    }[who.how]
+    name = "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
+    return PolicyError(
+        f"{what} is not for agents, and this is {name}: {by}",
+        "whoever runs the agents decides, in a terminal of their own, outside of the agents' worktrees",
+    )
 
 
 def _check(key_file: str, location: Location, what: str) -> None:

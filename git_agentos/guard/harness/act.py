@@ -9,6 +9,7 @@ none, the harness's name. Whatever goes wrong while deciding denies; whatever go
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import commands, harness, identity, wording
+from git_agentos.guard import commands, harness, harness_files, identity, wording
 from git_agentos.guard import enforce as enforcing
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
@@ -33,9 +34,9 @@ from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs_files
 from git_agentos.guard.shell.words import UNKNOWN
 from git_agentos.redact import redact
+from git_agentos.util import files
 
 _MOST_PROMPT = 200
-_OURS = b"guard harness"
 
 
 class Caller(NamedTuple):
@@ -112,7 +113,10 @@ def _commands(found: Event, who: Who, settings: GuardSettings, caller: Caller) -
     call = Call(found.argv, _existing(found.cwd), caller.environment)
     if found.argv:
         return [Step(call, commands.judge_argv(call, who, settings))]
-    return commands.steps(found.text, call, who, settings)
+    # Each is asked for as a part of the whole text. What cannot be read is the text itself.
+    whole = ("sh", "-c", found.text)
+    steps = commands.steps(found.text, call, who, settings)
+    return [step._replace(call=step.call._replace(argv=step.call.argv or whole, text=found.text)) for step in steps]
 
 
 def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
@@ -128,12 +132,13 @@ def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
             asked.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             asked.append(Operation("file-outside", path))
-        elif _is_settings(real):
+        elif harness_files.is_one(path):
             asked.append(Operation("guard-change", path))
     if not asked:
         return []
     decision = operations.decision(asked, settings)
-    call = Call((found.tool or "edit", *found.paths), _existing(found.cwd), caller.environment)
+    argv = (found.tool or "edit", *found.paths)
+    call = Call(argv, _existing(found.cwd), caller.environment, text=found.given)
     save = Save() if root is not None and decision.decision != ALLOW else None
     return [Step(call, Judgement(decision, save, False, root))]
 
@@ -144,47 +149,46 @@ def _is_agents_own(found: Event, caller: Caller) -> bool:
     )
 
 
-def _is_settings(path: str) -> bool:
-    """Whether a file is one that makes the harness ask us."""
-    if not path.endswith((".json", ".js")):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return _OURS in file.read(1 << 20)
-    except OSError:
-        return False
-
-
 def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller: Caller) -> tuple[bool, str]:
     """Act on what was judged: everything that needs approval is asked for, and nothing is used up where another part
     of the same text stops it all."""
     forbidden = [step for step in judged if step.judgement.decision.decision == FORBID]
     asking = [step for step in judged if step.judgement.decision.decision not in (ALLOW, FORBID)]
-    told: list[str] = []
+    said: list[str] = []
     stopped = False
+    held: list[Step] = []
     for step in [*forbidden, *asking]:
         if stopped and step in asking and forbidden:
             break
+        verdict = _enforce(step, who, settings, caller, hold=True)
+        stopped = stopped or not verdict.run
+        if verdict.run and verdict.approval is not None:
+            held.append(step)
+        if verdict.message:
+            said.append(verdict.message)
+    for step in held if not stopped else ():
         verdict = _enforce(step, who, settings, caller)
         stopped = stopped or not verdict.run
         if verdict.message:
-            told.append(verdict.message)
+            said.append(verdict.message)
     if stopped:
-        return False, "\n".join(dict.fromkeys(told))
+        return False, "\n".join(dict.fromkeys(said))
     risky = [step for step in judged if step.judgement.decision.decision == ALLOW and step.judgement.save is not None]
     for root in dict.fromkeys(step.judgement.root for step in risky):
         here = [step for step in risky if step.judgement.root == root]
         verdict = _enforce(Step(here[0].call, commands.merged(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
-    return True, "\n".join(dict.fromkeys(told))
+    return True, "\n".join(dict.fromkeys(said))
 
 
-def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller) -> enforcing.Verdict:
-    # A request has to be readable: what is not known of a command line is told as such.
+def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
+    # A request has to be readable: what is not known of a command line is shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
-    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd))
-    return enforcing.enforce(call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings)
+    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=argv != step.call.argv)
+    return enforcing.enforce(
+        call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
+    )
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
@@ -248,16 +252,13 @@ def _prompt(location: Location, found: Event) -> str:
     if prompt:
         from git_agentos.git import locks
 
-        locks.own_folder(location.state_dir)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.new{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({"prompt": prompt}, file)
-        os.replace(temporary, path)
+        with contextlib.suppress(AgentosError, OSError):  # the checkpoint is worth more than what it is called
+            locks.own_folder(location.state_dir)
+            locks.own_folder(os.path.dirname(path))
+            files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
         return prompt
     try:
-        with open(path, encoding="utf-8") as file:
-            kept = json.load(file).get("prompt", "")
-    except (OSError, ValueError, AttributeError):
+        kept = json.loads(files.read(path, limit=1 << 16)).get("prompt", "")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return kept if isinstance(kept, str) else ""

@@ -29,7 +29,8 @@ class Event(NamedTuple):
     `stop`   the agent has finished its turn
     `other`  nothing that the guard looks at
 
-    `name` is the harness's own name for the event, which some answers have to repeat.
+    `name` is the harness's own name for the event, which some answers have to repeat; `given` is what the tool was
+    given, as JSON.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Event(NamedTuple):
     paths: tuple[str, ...] = ()
     tool: str = ""
     session: str | None = None
+    given: str = ""
 
 
 class Answer(NamedTuple):
@@ -127,7 +129,11 @@ def tool_event(
     if tool in reads:
         return Event(OTHER, name, cwd, tool=tool, session=session)
     if tool in edits:
-        return Event(EDIT, name, cwd, paths=paths_of(tool, given, cwd), tool=tool, session=session)
+        paths = paths_of(tool, given, cwd)
+        whole = json.dumps(given, sort_keys=True, ensure_ascii=False)
+        return Event(EDIT, name, cwd, paths=paths, tool=tool, session=session, given=whole)
+    if tool not in shells and not any(isinstance(given.get(key), str | list) for key in _SHELL_KEYS):
+        return Event(OTHER, name, cwd, tool=tool, session=session)  # nothing that is run: its other fields are its own
     where = text_of(given, "directory", "dir_path", "workdir", "working_directory") or ""
     there = os.path.normpath(os.path.join(cwd, where)) if where and "\0" not in where else cwd
     for key in _SHELL_KEYS:

@@ -1,102 +1,81 @@
-"""`git agentos …` itself: what saves first is allowed; what is the orchestrator's to decide is not an agent's."""
+"""`git agentos …` itself, as `command_table` has it: what saves first is allowed in an agent's own worktree; what ends,
+merges or changes another's, or the guard, is not an agent's to decide."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+from git_agentos.git import location
+from git_agentos.guard import ownership
+from git_agentos.guard.decision import Operation
+from git_agentos.guard.ownership import Caller
+from git_agentos.guard.policy import command_table
+from git_agentos.guard.policy.command_table import HERE, RUN, WORKTREE, Command, Request
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
+from git_agentos.guard.shell import programs_files
 
-# Everything that `git agentos` has before or among its commands' options, and that takes a value.
-_VALUED = ("-C", "--as")
-_SAFE = ("checkpoint", "restore", "undo", "recover", "pick", "log", "memory", "hook")
-_LOOKS = ("status", "db", "help")
-_ASKS = {
-    "approvals": ("list", "show"),
-    "guard": ("check", "status", "harness"),
-    "hooks": ("status",),
-    "run": ("list", "show", "logs", "diff", "verify"),
-    "tdd": ("status", "show", "list", "gate", "graph"),
-    "worktree": ("list", "show", "path", "conflicts"),
-}
-_DOES = {
-    ("approvals", "grant"): "approvals",
-    ("approvals", "deny"): "approvals",
-    ("guard", "enable"): "agentos",
-    ("guard", "disable"): "guard-change",
-    ("guard", "integrate"): "guard-change",
-    ("hooks", "install"): "guard-change",
-    ("hooks", "uninstall"): "guard-change",
-    ("tdd", "run"): "agentos",
-    ("tdd", "resume"): "agentos",
-    ("tdd", "approve"): "approvals",
-    ("tdd", "abort"): "agentos-change",
-    ("worktree", "create"): "agentos",
-    ("worktree", "complete"): "agentos",
-    ("worktree", "repair"): "agentos",
-    ("worktree", "refill"): "agentos",
-    ("worktree", "merge"): "agentos-change",
-    ("worktree", "archive"): "agentos-change",
-    ("worktree", "remove"): "agentos-change",
-}
+
+def operations(command: Command, request: Request, caller: Caller | None, folder: str) -> list[Operation]:
+    """What a call in `folder` (`-C` not yet followed) is for this caller; without one, nothing is its own."""
+    where = os.path.join(folder, *(each for each in request.folders if each))
+    own = caller is not None and _is_own(command, request, caller, where)
+    changed = [each for each in sorted(request.options) if each in command.variants]
+    subject = " ".join((command.name, *changed))
+    names = command_table.operations(command, request.options, own=own)
+    return [*(Operation(name, subject) for name in names), *_written(request, where)]
+
+
+def _written(request: Request, where: str) -> Iterator[Operation]:
+    """What it is to write the files that a call names."""
+    found = location.find(where)
+    for name in request.files:
+        path = os.path.join(where, name)
+        real = os.path.realpath(path)
+        inner = programs_files.git_directories(where)
+        if UNRESOLVED in name:
+            yield Operation("unresolved", name)
+        elif programs_files.in_git_directory(programs_files.Files((path, real)), where, inner) is not None:
+            yield Operation("git-dir-write", name)
+        elif found is not None and not real.startswith(found[0].rstrip(os.sep) + os.sep):
+            yield Operation("file-outside", name)
+        elif os.path.lexists(path):
+            yield Operation("write-file", name)
+
+
+def _is_own(command: Command, request: Request, caller: Caller, where: str) -> bool:
+    if command.target not in (HERE, WORKTREE, RUN):
+        return False
+    if command.target == HERE or not request.operands:
+        return ownership.owns_folder(caller, where) and (command.target != RUN or ownership.is_run(where))
+    prefix = "run-" if command.target == RUN else ""
+    return all(ownership.owns_id(caller, where, prefix + each) for each in request.operands)
 
 
 def _agentos(reading: Reading) -> None:
-    words = _words(reading.command, reading.args)
-    command = words[0] if words else "help"
-    which = words[1] if len(words) > 1 else ""
-    before = reading.args[: reading.args.index("--")] if "--" in reading.args else reading.args
-    if {"-h", "--help", "--version"} & set(before):
+    first = (reading.command.removeprefix("agentos-"),) if reading.command.startswith("agentos-") else ()
+    request = command_table.parse((*first, *reading.args))
+    if request is None:
         raise OnlyLooks
-    if UNRESOLVED in command:
-        reading.do("unresolved")
-    elif command in _LOOKS or which in _ASKS.get(command, ()) or (command in _ASKS and not which):
-        raise OnlyLooks
-    elif command in _SAFE:
-        reading.do("agentos", command)
-    elif command == "doctor":
-        if "--fix" not in before:
+    command = command_table.table().get(request.path)
+    if command is not None:
+        folder = reading.facts.folder
+        found = operations(command, request, reading.caller, folder)
+        if all(each.name == "look" for each in found):
             raise OnlyLooks
-        reading.do("agentos-change", "doctor --fix")
-    elif (command, which) == ("guard", "exec"):
-        _exec(reading)
-    elif (command, which) == ("guard", "integrate") and "--print" in before:
-        raise OnlyLooks
-    elif (command, which) == ("worktree", "create") and any(word.startswith("--no-g") for word in before):
-        reading.do("guard-change", "worktree create --no-guard")
-    elif (command, which) == ("worktree", "complete") and any(word.startswith("--pus") for word in before):
-        reading.do("push", "worktree complete --push")
-    elif (command, which) == ("tdd", "resume") and any(word.startswith("--r") for word in before):
-        reading.do("agentos-change", "tdd resume --retry")
-    elif command in ("run", "rollback"):
-        reading.do("agentos-change", f"{command} {which}".strip())
-    elif (command, which) in _DOES:
-        reading.do(_DOES[command, which], f"{command} {which}")
+        for each in found:
+            reading.do(*each)
+        if request.path == ("guard", "exec") and request.operands:
+            reading.calls.append(request.operands)  # it guards what it runs, all the same
+        return
+    word = request.operands[0] if request.operands else ""
+    if UNRESOLVED in word:
+        reading.do("unresolved")
+    elif word and request.path != ("help",):
+        reading.do("unknown-command", " ".join(("agentos", *request.path, word)))
     else:
-        reading.do("unresolved" if UNRESOLVED in which else "unknown-command", f"agentos {command} {which}".strip())
-
-
-def _exec(reading: Reading) -> None:
-    """`guard exec [OPTION…] -- COMMAND…`: it guards what it runs, all the same."""
-    reading.do("agentos", "guard exec")
-    if "--" in reading.args:
-        command = reading.args[reading.args.index("--") + 1 :]
-        if command:
-            reading.calls.append(tuple(command))
-
-
-def _words(command: str, args: tuple[str, ...]) -> list[str]:
-    """The words that are no options: the command, its subcommand and their operands."""
-    found = [command.removeprefix("agentos-")] if command.startswith("agentos-") else []
-    skip = False
-    for word in args:
-        if word == "--":
-            break
-        if skip:
-            skip = False
-        elif word in _VALUED:
-            skip = True
-        elif not word.startswith("-"):
-            found.append(word)
-    return found
+        raise OnlyLooks  # a usage message
 
 
 FAMILIES = {

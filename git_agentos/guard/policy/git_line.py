@@ -6,29 +6,19 @@ looks at the repository.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.util import git_command_line
 
-# git's own options that take a value: in the next word or after `=`.
-_VALUED = {
-    "--git-dir": "GIT_DIR",
-    "--work-tree": "GIT_WORK_TREE",
-    "--namespace": "GIT_NAMESPACE",
-    "--super-prefix": "",
-    "--shallow-file": "",
-    "--attr-source": "",
-    "--list-cmds": "",
-    "--config-env": "",
-}
+# git's own options that say where it works: they are handed on to a git that is asked about the same repository.
+_WHERE = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--bare"})
 _FLAGS = frozenset(
     "-p --paginate -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --bare "
     "--literal-pathspecs --no-literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs".split()
 )
-_ANSWERS = frozenset("-h --help -v --version --html-path --man-path --info-path --exec-path --build-options".split())
 
 
 class Given(NamedTuple):
@@ -70,51 +60,32 @@ class GitLine(NamedTuple):
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
     """Take a git command line apart; `argv[0]` is the program."""
     given, strange = _of_environment(environment)
-    program = os.path.basename(argv[0])
-    if program.startswith("git-"):
-        return GitLine(program[4:], tuple(argv[1:]), config=tuple(given), strange=tuple(strange))
+    line = git_command_line.parse(argv)
     where: list[str] = []
     exec_path = None
-    words = list(argv[1:])
-    position = 0
-    while position < len(words):
-        word = words[position]
-        if not word.startswith("-"):
-            break
-        position += 1
-        name, equals, value = word.partition("=")
-        if word in _ANSWERS:
-            # `git --help reset` is about a command, and runs none.
-            return GitLine(None, (), tuple(where), tuple(given), exec_path, tuple(strange))
-        if word in ("-C", "-c") or (name in _VALUED and not equals):
-            value = words[position] if position < len(words) else ""
-            position += 1
-        if word == "-C":
-            where += ["-C", value]
-        elif word == "-c":
-            key, has_value, text = value.partition("=")
-            given.append(Given(_canonical(key), text if has_value else None, "-c"))
-        elif word.startswith("-c") and len(word) > 2:
+    for name, value in line.options:
+        if name == "-c" and value is not None:
+            given.append(_given(value))
+        elif name.startswith("-c"):
             # git does not take it so; should it learn to, it means this.
-            key, has_value, text = word[2:].partition("=")
-            given.append(Given(_canonical(key), text if has_value else None, "-c"))
+            given.append(_given(name[2:]))
         elif name == "--config-env":
-            key, _, variable = value.rpartition("=")
+            key, _, variable = (value or "").rpartition("=")
             given.append(Given(_canonical(key), environment.get(variable, UNRESOLVED), "-c"))
-        elif name == "--exec-path":
+        elif name == "--exec-path" and value is not None:
             exec_path = value
-        elif name in _VALUED:
-            if _VALUED[name]:
-                where.append(f"{name}={value}")
-        elif word == "--bare":
-            where.append(word)
-        elif word not in _FLAGS:
-            strange.append(word)
-        if UNRESOLVED in value and word != "-c" and name != "--config-env":
+        elif name in _WHERE:
+            where += git_command_line.words([git_command_line.GlobalOption(name, value)])
+        elif name not in git_command_line.VALUED | git_command_line.ANSWERS | _FLAGS:
+            strange.append(name)
+        if UNRESOLVED in (value or "") and name not in ("-c", "--config-env"):
             strange.append(f"{name} {UNRESOLVED}")
-    if position >= len(words):
-        return GitLine(None, (), tuple(where), tuple(given), exec_path, tuple(strange))
-    return GitLine(words[position], tuple(words[position + 1 :]), tuple(where), tuple(given), exec_path, tuple(strange))
+    return GitLine(line.command, line.args, tuple(where), tuple(given), exec_path, tuple(strange))
+
+
+def _given(text: str) -> Given:
+    key, has_value, value = text.partition("=")
+    return Given(_canonical(key), value if has_value else None, "-c")
 
 
 def expand(alias: str) -> list[str] | None:

@@ -217,7 +217,9 @@ class _Warden:
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for name in _ENDING:
-            signal.signal(getattr(signal, name), self._hear)
+            # What `nohup`, or a shell that starts a job in the background, has made us ignore stays ignored.
+            if name == "SIGTERM" or signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
+                signal.signal(getattr(signal, name), self._hear)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # the one above is gone, and its end of the lifeline may not be
 
     def forget(self) -> None:

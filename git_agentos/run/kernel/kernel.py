@@ -16,6 +16,7 @@ from git_agentos import log, processes
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
+from git_agentos.guard import authorize
 from git_agentos.run import context as contexts
 from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.kernel import doing, wanted
@@ -36,6 +37,7 @@ __all__ = ["Watcher", "all_", "cancel", "diff", "logs", "resume", "roll_back", "
 _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may take a while
 
 
+@authorize.entry("run", "start")
 def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Run:
     """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken.
 
@@ -52,6 +54,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
     return told(context, made)
 
 
+@authorize.entry("run", "resume")
 def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run:
     """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
 
@@ -74,6 +77,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     return told(context, found)
 
 
+@authorize.entry("run", "cancel")
 def cancel(context: Context, run_id: str) -> Run:
     """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
 
@@ -144,6 +148,7 @@ def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
         yield is_ours
 
 
+@authorize.entry("rollback", named=("point",))
 def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
     """`git agentos rollback`: of the run `run_id`, or the one whose worktree `context` is.
 

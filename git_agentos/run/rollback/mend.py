@@ -37,7 +37,7 @@ from git_agentos.run.record import evidence
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
-from git_agentos.worktree import end, place, record, repair
+from git_agentos.worktree import end, place, record
 from git_agentos.worktree.record import Managed, Record
 
 _LOST = "it was missing: what was in it could not be saved"
@@ -205,7 +205,7 @@ class _Mending:
         foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
         if foreign is not None and record.known_root(foreign) == path:
-            repair.connect(foreign, target)
+            worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
     def _make_entry(self, root: str) -> str:
@@ -238,7 +238,7 @@ class _Mending:
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
         if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
             self._touch()
-            repair.connect(location.git_dir, location.root)
+            worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
         with contextlib.suppress(OSError), open(common, "rb") as file:
             there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
@@ -258,7 +258,7 @@ class _Mending:
                 self._touch()
                 target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
-                repair.connect(git_dir, target)
+                worktrees.relink(git_dir, target)
                 self._lost(root, f"another worktree of this repository: it is at '{target}' now")
 
     def _own_folder(self) -> None:

@@ -31,7 +31,7 @@ from git_agentos.run.rollback.mend import Mended
 from git_agentos.worktree import end, losses, place
 
 PRE_RUN = events.PRE_RUN
-_STEP = re.compile(r"(?:step:)?(\d+)\Z")
+_STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
 
 
 @dataclass(frozen=True)

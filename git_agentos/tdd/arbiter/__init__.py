@@ -21,6 +21,7 @@ Judging them:
     against            the worktree's tests against those of the commit that it was made from
     look, hollow       an AST look at tests: which there are, and which are none
     freeze, inifile    tests, conftests and pytest's configuration, by hash; what pytest reads of a configuration file
+    helpers            what tests use outside of the files that are frozen by name
     audit, tamper      lint, and a look for tampering in what was written
     standalone         `tdd gate`: the gates alone, in any worktree
 """

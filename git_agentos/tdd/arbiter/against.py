@@ -14,7 +14,7 @@ from functools import cached_property
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import objects, trees
 from git_agentos.tdd.arbiter import freeze, hollow, inifile, look
-from git_agentos.tdd.arbiter.report import Case
+from git_agentos.tdd.arbiter.report import PASSED, Case
 
 _MOST = 8 << 20
 
@@ -25,7 +25,6 @@ class Worktree:
     def __init__(self, root: str) -> None:
         self.root = root
         self.names = inifile.names(root)
-        self._hollow: dict[str, Mapping[str, str]] = {}
 
     def read(self, path: str) -> bytes | None:
         """A plain file; None where there is none, or it is too large for a test."""
@@ -37,15 +36,10 @@ class Worktree:
             about = os.fstat(descriptor)
             return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST else None
 
-    def has_module(self, name: str) -> bool:
-        """Whether the project has a module or package of a name, at its top."""
-        places = [os.path.join(self.root, folder, name) for folder in ("", "src")]
-        return any(os.path.isfile(each + ".py") or os.path.isdir(each) for each in places)
-
     def none(self, path: str, names: Sequence[str]) -> Sequence[str]:
         """Those of the tests `names` in a file that are none, a sentence each."""
         tree = look.parse(self.read(path) or b"")
-        said = hollow.of(tree, names, self.has_module) if tree is not None else {}
+        said = hollow.of(tree, names) if tree is not None else {}
         return [f"{path}: the test {name} {why}" for name, why in said.items()]
 
     def hollow(self, node_ids: Sequence[tuple[str, str]]) -> Sequence[str]:
@@ -79,22 +73,39 @@ class Base:
         before = self._before(case.path)
         if before is None:
             return True
-        tree = look.parse(before)
-        return tree is not None and not look.has(tree, look.of_node(case.node_id, case.path))
+        tree, name = look.parse(before), look.of_node(case.node_id, case.path)
+        if tree is None or look.has(tree, name):
+            return False
+        now = look.parse(self._worktree.read(case.path) or b"")  # what neither has is no function: a doctest
+        return case.outcome != PASSED or (now is not None and look.has(now, name))
 
     def vetoes(self) -> Sequence[str]:
         """What was done to tests that were there, and new ones that are none: a sentence each."""
         said: list[str] = []
         for path in sorted(self._tests_of_base | {each for each in self._now if self._may_be_new(each)}):
             said += self._about(path)
-        said += [
+        said += self._first()
+        if self._has_tests:
+            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
+        return said
+
+    def interference(self) -> Sequence[str]:
+        """Of `vetoes`, what decides how tests come out and is no test: hooks, and what runs before all others."""
+        said = list(self._first())
+        for path in self._now:
+            after = self._worktree.read(path) if os.path.basename(path) == "conftest.py" else None
+            if after is not None:
+                said += [
+                    each for each in look.interferes(path, self._before(path), after) if "pytest_plugins" not in each
+                ]
+        return said
+
+    def _first(self) -> Sequence[str]:
+        return [
             f"{path} is new, and comes before everything else that Python runs"
             for path in self._now
             if path not in self._files and freeze.comes_first(path)
         ]
-        if self._has_tests:
-            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
-        return said
 
     def _may_be_new(self, path: str) -> bool:
         return path.endswith(".py") and not path.startswith(self._modules)

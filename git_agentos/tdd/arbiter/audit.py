@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from git_agentos import config, processes
 from git_agentos.git import trees
@@ -100,10 +102,18 @@ class _Look:
         """What the project's interpreter cannot read."""
         wanted = [path for path in self._python if path.endswith(".py")]
         for some in _portions(wanted):
-            argv = (self._ground.python, "-I", "-c", _COMPILE, *(os.path.join(self._root, path) for path in some))
+            argv = (
+                self._ground.python,
+                "-I",
+                "-W",
+                "ignore",
+                "-c",
+                _COMPILE,
+                *(os.path.join(self._root, path) for path in some),
+            )
             ended = processes.run(argv, cwd=self._root, env=self._ground.environment, timeout=_PATIENCE)
             for path, line, message in _decoded(ended, argv[0]):
-                yield Finding(LINT, os.path.relpath(path, self._root), line, message)
+                yield Finding(LINT, os.path.relpath(path, self._root) if path else "", line, message)
 
     def linted(self) -> Iterable[Finding]:
         """What the project's own linter says."""
@@ -198,9 +208,8 @@ class _Look:
     def _asked(self, ruff: str, root: str, paths: Sequence[str]) -> Iterable[tuple[str, int, str, str]]:
         argv = (ruff, "check", "--output-format=json", "--no-cache", "--force-exclude", "--quiet", "--", *paths)
         ended = processes.run(argv, cwd=root, env=self._ground.environment, timeout=_PATIENCE)
-        try:
-            found = json.loads(ended.output)
-        except ValueError:
+        found = _json_in(ended.output)
+        if found is None:
             said = _said(ended)
             return [("", 0, "", f"ruff could not be run (exit {ended.code}): {said}")]
         real = os.path.realpath(root)
@@ -235,8 +244,21 @@ def _portions(paths: Sequence[str]) -> Iterable[Sequence[str]]:
 
 def _decoded(ended: processes.Ended, python: str) -> Sequence[tuple[str, int, str]]:
     """What the interpreter answered; what it said instead, where it did not."""
-    try:
-        return [(str(path), int(line), str(message)) for path, line, message in json.loads(ended.output)]
-    except (ValueError, TypeError):
+    found = _json_in(ended.output)
+    if found is None:
         said = _said(ended)
         return [("", 0, f"'{python}' could not compile the files that changed (exit {ended.code}): {said}")]
+    return [(str(path), int(line), str(message)) for path, line, message in found]
+
+
+def _json_in(output: bytes) -> list[Any] | None:
+    """The JSON list that a program printed, whatever it said beside that on stderr; None where it printed none."""
+    text = output.decode("utf-8", "replace")
+    for found in re.finditer(r"^\[", text, re.MULTILINE):
+        try:
+            body, end = json.JSONDecoder().raw_decode(text, found.start())
+        except ValueError:
+            continue
+        if text[end:].lstrip(" ").startswith("\n") or not text[end:]:
+            return list(body)
+    return None

@@ -22,8 +22,9 @@ import fnmatch
 import glob
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from git_agentos.tdd.arbiter import inifile
 
@@ -46,10 +47,10 @@ _CHUNK = 1 << 20
 _MOST_CONFIGURATION = 4 << 20
 
 
-def freeze(root: str, places: Sequence[str] = ()) -> Mapping[str, str]:
+def freeze(root: str, places: Sequence[str] = (), more: Iterable[str] = ()) -> Mapping[str, str]:
     """The sha256 of everything in the worktree at `root` that decides how its tests come out; by path (relative, text;
-    `pyproject.toml#pytest` for a part of a file). `places` are where the interpreter imports
-    from by itself."""
+    `pyproject.toml#pytest` for a part of a file). `places` are where the interpreter imports from by itself, `more`
+    are files that are frozen whatever they are called (`helpers`), as far as they are there."""
     found: dict[str, str] = {}
     files = patterns(inifile.names(root))
     for path, is_link in _walk(root):
@@ -61,8 +62,13 @@ def freeze(root: str, places: Sequence[str] = ()) -> Mapping[str, str]:
             part = inifile.part(os.path.basename(path), data)
             if part is not None and (not path.endswith(".txt") or _is_metadata(path)):
                 found[path + _PART] = hashlib.sha256(part).hexdigest()
+    for path in more:
+        full = os.path.join(root, path)
+        if found.get(path, "there") == "there" and os.path.lexists(full):
+            found.pop(path, None)
+            _whole(root, path, os.path.islink(full), found)
     if places:
-        found[PYTHON] = _environment(places)
+        found[PYTHON] = environment(places)
     return dict(sorted(found.items()))
 
 
@@ -97,6 +103,30 @@ def unstable(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str
 def paths(frozen: Mapping[str, str]) -> Sequence[str]:
     """The files that are frozen, whole or in part, without what tells the part."""
     return sorted({_file(key) for key, has in frozen.items() if key != PYTHON and has != _WRITTEN})
+
+
+def rest(root: str, frozen: Mapping[str, str]) -> str:
+    """One hash of everything else in the worktree: of names, sizes and times, to tell whether anything was changed."""
+    digest = hashlib.sha256()
+    for path, _ in sorted(_walk(root)):
+        if path in frozen or any(fnmatch.fnmatchcase(os.path.basename(path), each) for each in _LEFTOVERS):
+            continue
+        with contextlib.suppress(OSError):
+            about = os.lstat(os.path.join(root, path))
+            digest.update(f"{path!r} {about.st_size} {about.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def holds(frozen: Mapping[str, str], root: str, path: str) -> bool:
+    """Whether the content of a file is frozen: of what is there, where `path` leads by links."""
+    top = os.path.realpath(root)
+    real = os.path.relpath(os.path.realpath(os.path.join(top, path)), top)
+    return re.fullmatch("[0-9a-f]{64}", frozen.get(real, "")) is not None
+
+
+def wholly(frozen: Mapping[str, str]) -> Sequence[str]:
+    """The paths that are frozen with their content."""
+    return [key for key in frozen if key != PYTHON and not key.endswith(_PART) and frozen[key] != "there"]
 
 
 def is_test(path: str, patterns: Collection[str] = ()) -> bool:
@@ -235,14 +265,18 @@ def _read(root: str, path: str) -> bytes | None:
         return file.read(_MOST_CONFIGURATION) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
-def _environment(places: Sequence[str]) -> str:
-    """One hash of what an interpreter's environment runs before anything else, and of pytest itself."""
+def environment(places: Sequence[str], prefix: str | None = None, python: str | None = None) -> str:
+    """One hash of what an interpreter's environment runs before anything else, and of pytest itself; `prefix` is that
+    of its virtual environment, `python` the interpreter, of which a link is known by where it leads."""
     names = ["*.pth", "sitecustomize*", "usercustomize*", "*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"]
     names += [f"{package}{end}" for package in ("pytest", "_pytest", "pluggy") for end in (".py", "/**/*.py")]
     folders = [each for each in places if os.path.basename(each) in ("site-packages", "dist-packages")]
     wanted = [os.path.join(glob.escape(folder), name) for folder in folders for name in names]
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in wanted for path in glob.glob(pattern, recursive=True)}):
+    found = {path for pattern in wanted for path in glob.glob(pattern, recursive=True)}
+    found |= {os.path.join(prefix, "pyvenv.cfg")} if prefix is not None else set()
+    found |= {python} if python is not None and not os.path.islink(python) else set()
+    for path in sorted(found):
         said = _hash(path)
         if path.endswith("entry_points.txt"):
             part = inifile.part("entry_points.txt", _read("/", path) or b"")

@@ -3,8 +3,9 @@
 A veto never makes a yes of a no. What it is looked for:
 
     before the red run    tests that were there are changed or gone, new ones are none (`against`)
-    after it              something else fails than new tests in their call phase; no report that can be believed
-    before the green run  what was frozen has changed (`freeze`)
+    after it              something else fails than new tests in their call phase, or a new one passes; a test is in a
+                          file that is not frozen; no report that can be believed
+    before the green run  what was frozen has changed (`freeze`), or nothing else has
     after it              what was red did not run and pass; something is skipped that was not; another plugin; code
                           from another checkout, or that nobody would get (`unseen`); the exit code cannot be
                           believed (the canary)
@@ -19,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from git_agentos.tdd.arbiter import freeze, running
+from git_agentos.git import refs
+from git_agentos.tdd.arbiter import freeze, helpers, running
 from git_agentos.tdd.arbiter.against import Base, Worktree
 from git_agentos.tdd.arbiter.ground import Ground
 from git_agentos.tdd.arbiter.report import ERROR, FAILED, SKIPPED, XFAILED, Case
@@ -31,6 +33,7 @@ from git_agentos.tdd.state import FAILED as EXIT_FAILED
 
 RED, GREEN = "red", "green"
 _MOST_TOLD = 20
+_WHERE = "put it below 'tests', call it test_*.py, or name it in python_files"
 _NO_REPORT = "pytest left no report that can be believed: the process was ended from within"
 
 
@@ -38,8 +41,8 @@ _NO_REPORT = "pytest left no report that can be believed: the process was ended 
 class Verdict:
     """What a gate says. `holds`: the exit code is right and nothing took it back. `exit_code` is None where a veto
     stood before the tests could run. `red` are the node ids that failed as they should, `frozen` what is frozen from
-    here on, `skipped` what did not run (all three of the red gate, where it holds); `feedback` is what a model is told
-    where it does not hold, without the output."""
+    here on, `skipped` what did not run, `rest` how everything else was (all of the red gate, where it holds);
+    `feedback` is what a model is told where it does not hold, without the output."""
 
     gate: str
     holds: bool
@@ -53,6 +56,7 @@ class Verdict:
     tested: Tested | None
     canary: Tested | None = None
     skipped: tuple[str, ...] = ()
+    rest: str | None = None
 
 
 def red(
@@ -60,7 +64,7 @@ def red(
     base: str | None,
     tests: Sequence[str],
     *,
-    new: Sequence[str] | None = None,
+    python: str | None = None,
     work: Work | None = None,
     output: str | None = None,
     show: Callable[[bytes], None] = lambda _: None,
@@ -68,20 +72,25 @@ def red(
 ) -> Verdict:
     """Do the new tests fail, in their call phase, and nothing else?
 
-    What is new is told against the commit `base` (None: by `new`, which are the tests named; everything failing has to
-    be among them). Existing tests that were changed or removed since `base`, and tests that are none (`hollow`), are
-    vetoes that stand before the run. `tests` as in `running.run`: they may be more than the new ones. `work` is what
-    would be committed (None: nothing would).
+    What is new is told against the commit `base`. Existing tests that were changed or removed since then, and tests
+    that are none (`hollow`), are vetoes that stand before the run. With None, everything failing has to be among
+    `tests`, and what is not in HEAD is new. `tests` as in `running.run`: they may be more than the new ones. `python`
+    is how the interpreter was (`python_of`) before anybody worked, `work` what would be committed (None: not known).
     """
     root = ground.here.location.root
     before = look(ground)
     worktree = Worktree(root)
-    is_new: Callable[[Case], bool] = partial(_is_named, new if new is not None else tests)
-    if base is not None:
-        compared = Base(ground.here, base, worktree, before)
-        if vetoes := compared.vetoes():
-            return _refused(RED, vetoes)
-        is_new = compared.is_new
+    commit = base if base is not None else refs.read_head(ground.here.location).commit
+    compared = Base(ground.here, commit, worktree, before) if commit is not None else None
+    vetoes = (
+        list(freeze.compare({freeze.PYTHON: python}, {freeze.PYTHON: before.get(freeze.PYTHON, "")})) if python else []
+    )
+    if compared is not None:
+        vetoes += compared.vetoes() if base is not None else compared.interference()
+    if vetoes:
+        return _refused(RED, vetoes)
+    is_new: Callable[[Case], bool] = compared.is_new if compared is not None else lambda _: True
+    may_fail = is_new if base is not None else partial(_is_named, tests)
     began = time.time()
     tested = running.run(ground, tests, output=output, show=show, stop=stop)
     if tested.interrupted:
@@ -90,15 +99,25 @@ def red(
     vetoes = [f"{each}, while the tests ran" for each in freeze.compare(before, after)]
     failing: list[str] = []
     if tested.exit_code == EXIT_FAILED:
-        new_ones = [each for each in tested.cases or () if each.outcome == FAILED and is_new(each)]
+        new_ones = [each for each in tested.cases or () if each.outcome == FAILED and may_fail(each)]
         failing = [each.node_id for each in new_ones]
-        vetoes += _not_red(tested, failing) + _unseen(ground, work, tested, began)
+        vetoes += [*_not_red(tested, failing), *_unseen(ground, work, tested, began), *_early(tested, is_new)]
+        vetoes += _not_frozen(root, after, new_ones)
         vetoes += worktree.hollow([(each.node_id, each.path) for each in new_ones])
     verdict = _judged(RED, tested, vetoes, EXIT_FAILED)
     if not verdict.holds:
         return verdict
+    frozen = look(ground, _helpers(root, after, worktree, new_ones))
+    frozen = {**frozen, **after}  # what the tests have written themselves is noted there
     skipped = tuple(each.node_id for each in tested.cases or () if each.outcome in (SKIPPED, XFAILED))
-    return replace(verdict, red=tuple(failing), frozen=after, plugins=tested.plugins, skipped=skipped)
+    return replace(
+        verdict,
+        red=tuple(failing),
+        frozen=frozen,
+        plugins=tested.plugins,
+        skipped=skipped,
+        rest=freeze.rest(root, frozen),
+    )
 
 
 def green(
@@ -109,6 +128,7 @@ def green(
     tests: Sequence[str],
     *,
     skipped: Sequence[str] | None = None,
+    rest: str | None = None,
     work: Work | None = None,
     output: str | None = None,
     show: Callable[[bytes], None] = lambda _: None,
@@ -117,9 +137,11 @@ def green(
     """Do the tests that were red pass, all of them, and no other test fail?
 
     What was frozen is looked at before and after; a second run with a canary (only the files of `red`) tells whether
-    the exit code can be believed. `skipped` are those that did not run at red; None: not known. `work` as of `red`.
+    the exit code can be believed. `skipped` are those that did not run at red, `rest` as the red gate left it; None:
+    not known. `work` as of `red`.
     """
-    before = look(ground)
+    before = look(ground, freeze.wholly(frozen))
+    unchanged = rest is not None and freeze.rest(ground.here.location.root, frozen) == rest
     if vetoes := _since_red(frozen, before):
         return _refused(GREEN, vetoes, red, frozen)
     began = time.time()
@@ -131,6 +153,8 @@ def green(
     if tested.exit_code == PASSED:
         vetoes += _not_green(tested, red, skipped) + _unseen(ground, work, tested, began)
         vetoes += _plugged(tested, plugins, frozen)
+        if unchanged:
+            vetoes.append("nothing was changed since the tests were red: what they ask for is not the code's")
         if not vetoes:
             canary = running.run(ground, _files(tested, red), canary=True, stop=stop)
             if canary.interrupted:
@@ -139,13 +163,20 @@ def green(
     return replace(_judged(GREEN, tested, vetoes, PASSED), red=tuple(red), frozen=dict(frozen), canary=canary)
 
 
-def look(ground: Ground) -> Mapping[str, str]:
-    """What decides how the tests come out; another interpreter than before is one that was changed."""
+def python_of(ground: Ground) -> str:
+    """How the interpreter is: which one, its startup files, pytest and its plugins."""
     places = ground.interpreter.places if ground.interpreter is not None else ()
-    found = dict(freeze.freeze(ground.here.location.root, places))
-    if freeze.PYTHON in found:
-        named = f"{found[freeze.PYTHON]}\0{ground.python}\0{os.path.realpath(ground.python)}"
-        found[freeze.PYTHON] = hashlib.sha256(os.fsencode(named)).hexdigest()
+    prefix = ground.interpreter.prefix if ground.interpreter is not None else None
+    named = f"{freeze.environment(places, prefix, ground.python)}\0{ground.python}\0{os.path.realpath(ground.python)}"
+    return hashlib.sha256(os.fsencode(named)).hexdigest()
+
+
+def look(ground: Ground, more: Sequence[str] = ()) -> Mapping[str, str]:
+    """What decides how the tests come out, the files `more` too; another interpreter than before is one that was
+    changed."""
+    found = dict(freeze.freeze(ground.here.location.root, (), more))
+    if ground.interpreter is not None and ground.interpreter.places:
+        found[freeze.PYTHON] = python_of(ground)
     return found
 
 
@@ -157,7 +188,7 @@ def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _while_running(ground: Ground, frozen: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    after = freeze.unstable(before, look(ground))
+    after = freeze.unstable(before, look(ground, freeze.wholly(frozen)))
     return [f"{each}, while the tests ran" for each in freeze.compare(frozen, after)]
 
 
@@ -184,6 +215,28 @@ def _not_red(tested: Tested, failing: Sequence[str]) -> list[str]:
     if not failing:
         said.append("no new test failed")
     return said + _foreign(tested)
+
+
+def _early(tested: Tested, is_new: Callable[[Case], bool]) -> list[str]:
+    """The new tests that pass before there is any code."""
+    return [
+        f"{each.node_id} passes already: before the code is written, each new test has to fail"
+        for each in tested.cases or ()
+        if each.outcome == WENT_WELL and is_new(each)
+    ]
+
+
+def _not_frozen(root: str, frozen: Mapping[str, str], failing: Sequence[Case]) -> list[str]:
+    """The files of red tests that could be rewritten until they pass."""
+    paths = sorted({each.path for each in failing if not freeze.holds(frozen, root, each.path)})
+    return [f"{path} has a test that fails, and is not frozen: {_WHERE}" for path in paths]
+
+
+def _helpers(root: str, frozen: Mapping[str, str], worktree: Worktree, failing: Sequence[Case]) -> Sequence[str]:
+    """What the red tests use, and what every test does by conftests and plugins."""
+    conftests = [each for each in frozen if os.path.basename(each) == "conftest.py"]
+    starts = [*dict.fromkeys(each.path for each in failing), *conftests]
+    return helpers.find(root, starts, partial(freeze.holds, frozen, root), worktree.names)
 
 
 def _not_green(tested: Tested, red: Sequence[str], skipped: Sequence[str] | None) -> list[str]:

@@ -11,8 +11,8 @@ import configparser
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 WHOLE = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
@@ -30,10 +30,15 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Names:
-    """Patterns by which the project calls its tests, beside pytest's own: of files and of functions."""
+    """What the project's configuration names: patterns for test files and test functions beside pytest's own; the
+    modules that pytest is to load (`-p`); folders for sys.path; and the modules of plugins that the project itself is
+    (`pytest11`)."""
 
     files: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
 
 
 def part(name: str, data: bytes) -> bytes | None:
@@ -47,17 +52,39 @@ def part(name: str, data: bytes) -> bytes | None:
 
 def names(root: str) -> Names:
     """The patterns of the project at `root`, of all of its configuration files together."""
-    files: list[str] = []
-    functions: list[str] = []
+    found: dict[str, list[str]] = {each.name: [] for each in fields(Names)}
     for name in (*WHOLE, *PARTS[:3]):
         try:
             with open(os.path.join(root, name), "rb") as file:
-                options = _options(name, file.read(_MOST))
+                data = file.read(_MOST)
+            options = _options(name, data)
+            found["plugins"] += _modules(_toml(data) if name.endswith(".toml") else _ini(name, data))
         except (OSError, ValueError, configparser.Error, RecursionError):
             continue
-        files += _words(options.get("python_files"))
-        functions += _words(options.get("python_functions"))
-    return Names(tuple(dict.fromkeys(files)), tuple(dict.fromkeys(functions)))
+        found["files"] += _words(options.get("python_files"))
+        found["functions"] += _words(options.get("python_functions"))
+        found["paths"] += _words(options.get("pythonpath"))
+        found["loaded"] += _loaded(list(_words(options.get("addopts"))))
+    return Names(**{name: tuple(dict.fromkeys(values)) for name, values in found.items()})
+
+
+def _loaded(words: Sequence[str]) -> Iterable[str]:
+    """The modules that options have pytest load: `-p NAME`, `-pNAME`."""
+    for at, word in enumerate(words):
+        if word == "-p" and at + 1 < len(words):
+            yield words[at + 1]
+        elif word.startswith("-p") and not word.startswith("-p="):
+            yield word[2:]
+
+
+def _modules(found: Mapping[str, Any]) -> Iterable[str]:
+    """The modules that the project registers as plugins."""
+    for value in (found.get("plugins"), found.get("poetry")):
+        if isinstance(value, dict):
+            yield from (str(each).partition(":")[0] for each in value.values())
+        elif isinstance(value, str):
+            pairs = (line.partition("=") for line in value.splitlines())
+            yield from (module.strip().partition(":")[0] for _, equals, module in pairs if equals)
 
 
 def _options(name: str, data: bytes) -> Mapping[str, Any]:

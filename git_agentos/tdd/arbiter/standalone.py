@@ -1,8 +1,9 @@
 """`tdd gate`: the two gates alone, in any worktree; for other agents and for CI.
 
 What `red` froze is kept in the worktree's own state folder (`tdd-gate.json` in `Location.state_dir`), which no commit
-holds, as one JSON document: `version` 1; `red`, `frozen`, `plugins`, `skipped` as in `gates.Verdict`; `tests`, what was
-run. A red gate that does not hold leaves the one before as it was: what it was asked about is new to that, and a veto.
+holds, as one JSON document with a MAC by the user's key: `version` 1; `red`, `frozen`, `plugins`, `skipped`, `rest` as
+in `gates.Verdict`; `tests`, what was run. A red gate that does not hold leaves the one before as it was: what it was
+asked about is new to that, and a veto.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from dataclasses import dataclass
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError, UsageError
-from git_agentos.git import locks
+from git_agentos.git import locks, process
 from git_agentos.git.location import Location
+from git_agentos.guard import signing
 from git_agentos.tdd.arbiter import gates
 from git_agentos.tdd.arbiter import ground as grounds
 from git_agentos.tdd.arbiter.gates import Verdict
 from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.util import files
 from git_agentos.worktree import record
 
 _NAME = "tdd-gate.json"
+_KIND = "tdd-gate"
+_ANEW = "git agentos tdd gate red -- TESTS... makes it anew, before the code is written"
 _VERSION = 1
 _MOST = 64 << 20
 
@@ -96,7 +101,15 @@ def green(
         wanted += tuple(each for each in kept.red if not _covers(wanted, each))
     ground = _ground(here, environment, timeout, sandbox)
     verdict = gates.green(
-        ground, kept.red, kept.frozen, kept.plugins, wanted, skipped=_skipped(kept, wanted), show=show, stop=stop
+        ground,
+        kept.red,
+        kept.frozen,
+        kept.plugins,
+        wanted,
+        skipped=_skipped(kept, wanted),
+        rest=kept.rest,
+        show=show,
+        stop=stop,
     )
     return _told(ground, verdict, wanted)
 
@@ -110,6 +123,7 @@ class _Kept:
     plugins: tuple[str, ...]
     skipped: tuple[str, ...]
     tests: tuple[str, ...]
+    rest: str | None
 
 
 def _ground(here: Context, environment: Mapping[str, str], timeout: float, sandbox: bool) -> Ground:
@@ -169,29 +183,43 @@ def _path(location: Location) -> str:
 def _keep(location: Location, verdict: Verdict, tests: Sequence[str]) -> None:
     body = {
         "version": _VERSION,
-        "red": verdict.red,
+        "red": list(verdict.red),
         "frozen": dict(verdict.frozen),
-        "plugins": verdict.plugins,
-        "skipped": verdict.skipped,
-        "tests": tuple(tests),
+        "plugins": list(verdict.plugins),
+        "skipped": list(verdict.skipped),
+        "tests": list(tests),
+        "rest": verdict.rest,
     }
+    signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
     with locks.turn(location, "tdd-gate"):
-        record.put(_path(location), json.dumps(body) + "\n")
+        record.put(_path(location), json.dumps(signed) + "\n")
 
 
 def _kept(location: Location) -> _Kept:
+    path = _path(location)
     try:
-        with open(_path(location), "rb") as file:
-            body = json.loads(file.read(_MOST))
+        body = json.loads(files.read(path, limit=_MOST))
         if body["version"] != _VERSION:
             raise ValueError(body["version"])
-        lists = [tuple(str(each) for each in body[key]) for key in ("red", "plugins", "skipped", "tests")]
-        return _Kept({str(key): str(value) for key, value in body["frozen"].items()}, *lists)
+        red, plugins, skipped, tests = (
+            tuple(str(each) for each in body[key]) for key in ("red", "plugins", "skipped", "tests")
+        )
+        frozen = {str(key): str(value) for key, value in body["frozen"].items()}
+        rest = body.get("rest")
     except FileNotFoundError:
         raise TddError(
             "no tests were red in this worktree", "git agentos tdd gate red -- TESTS..., before the code is written"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise TddError(
-            f"'{_path(location)}' cannot be read: {error}", "git agentos tdd gate red -- TESTS... makes it anew"
-        ) from error
+        raise TddError(f"'{path}' cannot be read: {error}", _ANEW) from error
+    known = signing.key(process.environment(), make=False)
+    if known is None and body.get("mac") is not None:
+        raise TddError(f"the key that '{path}' is signed with cannot be read", _ANEW)
+    if known is not None and not signing.verify_document(_KIND, _worktree(location), body, known):
+        raise TddError(f"'{path}' is not as the red gate wrote it", _ANEW)
+    return _Kept(frozen, red, plugins, skipped, tests, rest if isinstance(rest, str) else None)
+
+
+def _worktree(location: Location) -> str:
+    """What tells a worktree from others of its repository, wherever that is moved."""
+    return os.path.relpath(location.git_dir, location.common_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime
 
 from git_agentos.run import workspace
@@ -23,18 +24,20 @@ def fail_gate(site: Site, state: ImplementationState) -> Update:
             _ground(begun),
             state["base_sha"],
             state.get("tests", ()),
+            python=state.get("python"),
             work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,
             stop=site.stop,
         )
         done = _judged(begun, verdict)
-        if verdict.holds:
+        if done.holds:
             done.update |= {
                 "red": list(verdict.red),
                 "frozen": dict(verdict.frozen),
                 "plugins": list(verdict.plugins),
                 "skipped": list(verdict.skipped),
+                "rest": verdict.rest,
                 "red_checkpoint": _checkpoint(begun),
             }
             done.files, done.red = verdict.frozen, verdict.red
@@ -55,6 +58,7 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
             state.get("plugins", ()),
             state.get("tests", ()),
             skipped=state.get("skipped"),
+            rest=state.get("rest"),
             work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,
@@ -62,7 +66,7 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
         )
         done = _judged(begun, verdict)
         done.update |= {"green": False, "conflicts": [], "human_decision": None}
-        if verdict.holds:
+        if done.holds:
             # What validation left behind is told from what was validated by these two (`run.landing`).
             done.update |= {"tested_before": begun.checkpoint, "tested_after": _checkpoint(begun)}
             done.summary = f"green: {count(len(state['red']), 'new test')} passed, and nothing else broke"
@@ -75,6 +79,9 @@ def _judged(begun: Begun, verdict: gates.Verdict) -> Done:
     tested = verdict.tested
     if any(each is not None and each.interrupted for each in (tested, verdict.canary)):
         raise Stopped
+    if touched := sites.violations(begun):  # the tests run what the model wrote
+        told = verdict.feedback + "".join(f"{each}\n" for each in touched)
+        verdict = replace(verdict, holds=False, vetoes=(*verdict.vetoes, *touched), feedback=told)
     output = tested.output[-_MOST_OUTPUT:] if tested is not None else ""
     feedback = None
     if not verdict.holds:

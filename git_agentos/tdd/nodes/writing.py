@@ -9,19 +9,14 @@ from collections.abc import Mapping, Sequence
 from git_agentos.checkpoint import restore
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Options
-from git_agentos.errors import RunError
-from git_agentos.run import workspace
-from git_agentos.run.kernel import protected
-from git_agentos.run.rollback import mend
 from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import freeze
+from git_agentos.tdd.arbiter import freeze, inifile
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.models import model
-from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, Request
+from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, Request, Work
 from git_agentos.tdd.nodes.frame import Update, do
 from git_agentos.tdd.site import Begun, Done, Site, Stopped
 from git_agentos.tdd.state import N1, N2, N3, N4, N5, ImplementationState
-from git_agentos.worktree import place
 
 _MOST_SHOWN = 256 << 10  # bytes of a test file that a model is shown, bounded once more in the prompt
 
@@ -48,13 +43,14 @@ def implement(site: Site, state: ImplementationState) -> Update:
 
     def work(begun: Begun) -> Done:
         frozen = freeze.paths(state["frozen"])
+        patterns = freeze.patterns(inifile.names(begun.here.location.root))
         _put_back(begun)
         prompt = prompts.implement(
             state["issue_id"],
             state["lld_content"],
             state["context_content"],
             # Those that were there before were named by nobody, and are not for the model to see.
-            _texts(begun.here, [path for path in state.get("changed_files", ()) if freeze.is_test(path)]),
+            _texts(begun.here, [path for path in state.get("changed_files", ()) if freeze.is_test(path, patterns)]),
             failures=state.get("test_output", ""),
             feedback=state.get("feedback"),
         )
@@ -68,7 +64,8 @@ def implement(site: Site, state: ImplementationState) -> Update:
 def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
     """Have the model do it; what it changed is read from git, and protected branches are looked at."""
     site, state = begun.site, begun.state
-    branches = protected.look(site.context.location, state["protected"])
+    if begun.touched:
+        return _written(begun, what, Work(None, "", 0.0, 0))
     chosen = model.choose(state["agent"], begun.here.settings, site.environment)
     request = Request(
         node=what,
@@ -86,9 +83,13 @@ def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
     worked = chosen.work(request)
     if worked.interrupted:
         raise Stopped
-    with contextlib.suppress(RunError):  # it has wrecked the worktree
-        mend.unlock(workspace.inner(site.context, begun.run).location, place.HEADS + begun.run.branch_name)
-    touched = protected.violations(site.context, begun.run, branches, state["protected"])
+    sites.unlock(site, begun.run)
+    return _written(begun, what, worked)
+
+
+def _written(begun: Begun, what: str, worked: Work) -> Done:
+    """What came of it; moving a protected branch is an error, whatever else was done."""
+    touched = sites.violations(begun)
     error = "; ".join(touched) if touched else worked.error
     update: Update = {
         "error_message": error,
@@ -116,7 +117,8 @@ def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
 
 def _put_back(begun: Begun) -> None:
     """Bring what was frozen and has changed back to how it was when the red gate held; what is new among it goes."""
-    frozen, now = begun.state["frozen"], freeze.freeze(begun.here.location.root)
+    frozen = begun.state["frozen"]
+    now = freeze.freeze(begun.here.location.root, more=freeze.wholly(frozen))
     changed = {name: "" for name in {*frozen, *now} if frozen.get(name) != now.get(name)}
     wanted = [os.fsencode(path) for path in freeze.paths(changed)]
     red = begun.state.get("red_checkpoint")

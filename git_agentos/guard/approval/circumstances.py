@@ -1,0 +1,186 @@
+"""What decides what a command does beside its words: the environment and the configuration that it reads.
+
+Variables count that git, the shell, ssh, the dynamic linker and the usual interpreters take programs, places or options
+from. Those of a terminal or a session do not, and an editor or pager that does nothing (`true`, `cat`) is as good as
+none. PATH counts without the folder of the shim.
+
+Of the configuration all counts that git sees where the command works, but for the guard's own settings and values, and
+for what is set of other branches. With it count the user's hooks, and what `--continue` goes on with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from git_agentos.errors import AgentosError
+from git_agentos.git import chained, process
+from git_agentos.git.location import Location
+from git_agentos.guard.approval.requests import Asked, cut, digest_of
+from git_agentos.guard.call import Call
+from git_agentos.redact import redact
+from git_agentos.util import files
+
+_PREFIXES = (
+    "GIT_", "SSH_", "LD_", "DYLD_", "BASH_", "PYTHON", "PERL", "RUBY", "NODE_", "GPG_", "CURL_", "SSL_CERT_", "LESS",
+    "LEFTHOOK", "HUSKY", "PRE_COMMIT_", "AGENTOS_MOCK_",
+)  # fmt: skip
+_NAMES = frozenset(
+    "HOME XDG_CONFIG_HOME PATH SHELL EDITOR VISUAL PAGER LV BROWSER ENV SHELLOPTS BASHOPTS CDPATH IFS ZDOTDIR "
+    "http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SKIP "
+    "GNUPGHOME AGENTOS_WORKFLOW_DB".split()
+)
+# What says where somebody is logged in, or names a process.
+_OF_SESSION = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AGENT_PID", "GPG_TTY", "GPG_AGENT_INFO")
+_OF_SESSION_PREFIXES = ("GIT_TRACE2_PARENT_", "LESS_TERMCAP_", "BASH_EXECUTION_STRING")
+_DOES_NOTHING = {
+    "GIT_EDITOR": ("true", ":"), "GIT_SEQUENCE_EDITOR": ("true", ":"), "EDITOR": ("true", ":"), "VISUAL": ("true", ":"),
+    "GIT_PAGER": ("cat", ""), "PAGER": ("cat", ""),
+}  # fmt: skip
+_SHIM = os.path.join("agentos", "guard", "bin")
+# The guard's own settings: they decide whether the command runs, not what it does.
+_OF_GUARD = (
+    "agentos.policy.* agentos.guard.* agentos.auto.* agentos.protected agentos.approvalkey agentos.approvalexpiry "
+    "extensions.worktreeconfig"
+).split()
+_SET_BY_GUARD = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
+# Values that are shown: they name programs that git runs, and where it reads and writes.
+_SHOWN = (
+    "alias.* core.*editor sequence.editor core.pager pager.* core.sshcommand core.gitproxy core.askpass core.hookspath "
+    "core.fsmonitor core.worktree core.attributesfile diff.external diff.*.command diff.*.textconv filter.*.clean "
+    "filter.*.smudge filter.*.process merge.*.driver mergetool.*.cmd difftool.*.cmd gpg.program gpg.*.program "
+    "credential.helper credential.*.helper *.vcs remote.*.url remote.*.pushurl remote.*.push remote.*.mirror "
+    "remote.*.receivepack remote.*.uploadpack remote.pushdefault branch.*.pushremote url.* http.proxy http.*.proxy "
+    "push.default include.path includeif.* protocol.*.allow submodule.*.url submodule.*.update trailer.*.command "
+    "trailer.*.cmd sendemail.*cmd"
+).split()
+_OF_REPOSITORY = ("local", "worktree", "command")
+_MOST_SHOWN = 4000  # characters of one value
+_MOST_VALUES = 200
+_TODO = ("rebase-merge/git-rebase-todo", "rebase-apply/next", "sequencer/todo", "sequencer/opts")
+_GOES_ON = ("--continue", "--skip", "--edit-todo")
+
+
+def add(asked: Asked, call: Call, location: Location, where: Sequence[str], path: str | None = None) -> Asked:
+    """`asked` with what `call` reads beside its words.
+
+    `where` are git's own options that say in which repository it works, `path` is the PATH that the command is started
+    with, where that is another one than this process was given.
+    """
+    environment = dict(call.environment)
+    if path is not None:
+        environment["PATH"] = path
+    variables = list(_variables(environment))
+    bound, shown = _configuration(asked, call, location, where)
+    return asked._replace(
+        environment=tuple(_shown(variables)),
+        bound_environment=digest_of(variables),
+        configuration=tuple(_shown(shown)),
+        bound_configuration=digest_of(bound),
+        text=None if call.text is None else cut(redact(call.text)[0]),
+        bound_text=None if call.text is None else digest_of([call.text]),
+    )
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """The variables that count, as `NAME=value`, by name."""
+    for name, value in sorted(environment.items()):
+        counts = name in _NAMES or name.startswith(_PREFIXES)
+        if not counts or name in _OF_SESSION or name.startswith(_OF_SESSION_PREFIXES):
+            continue
+        if value in _DOES_NOTHING.get(name, ()):
+            continue
+        yield f"{name}={_without_shim(value) if name == 'PATH' else value}"
+
+
+def _without_shim(path: str) -> str:
+    return os.pathsep.join(each for each in path.split(os.pathsep) if not each.rstrip(os.sep).endswith(_SHIM))
+
+
+def _configuration(asked: Asked, call: Call, location: Location, where: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What counts of the configuration, and what of it is shown."""
+    bound: list[str] = []
+    shown: list[str] = []
+    for scope, key, value in _entries(call, location, where):
+        if _is_of_guard(key, value, location) or _is_of_other_branch(key, asked, call):
+            continue
+        item = key if value is None else f"{key}={value}"
+        bound.append(f"{scope} {item}")
+        alias = key.startswith("alias.") and key.removeprefix("alias.") not in [each.lower() for each in call.argv]
+        if scope in _OF_REPOSITORY and not alias and any(fnmatchcase(key, pattern) for pattern in _SHOWN):
+            shown.append(item)
+    if len(shown) > _MOST_VALUES:
+        shown[_MOST_VALUES:] = [f"... ({len(shown) - _MOST_VALUES} more values)"]
+    bound += _hooks(call, location)
+    if any(word in _GOES_ON for word in call.argv):
+        bound += [f"{name} {_sum(os.path.join(location.git_dir, name))}" for name in _TODO]
+    return bound, shown
+
+
+def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple[str, str, str | None]]:
+    """Everything that git's configuration has for the command: scope, key, value."""
+    tries: list[tuple[Sequence[str], str, Mapping[str, str]]] = [
+        (where, call.cwd, call.environment),
+        ((), location.root, process.environment(base=call.environment)),
+    ]
+    for options, folder, environment in tries:
+        args = [*options, "config", "--list", "-z", "--show-scope"]
+        try:
+            env = {**environment, "LC_ALL": "C"}
+            status, out, _ = process.finish(process.spawn(args, cwd=folder, env=env, fixed=False))
+        except (AgentosError, OSError, ValueError):
+            continue
+        if status == 0:
+            fields = [os.fsdecode(each) for each in out.split(b"\0")]
+            items = [each.partition("\n") for each in fields[1::2]]
+            return [
+                (scope, key, value if has_value else None)
+                for scope, (key, has_value, value) in zip(fields[::2], items, strict=False)
+            ]
+    return [("unreadable", "", None)]
+
+
+def _is_of_guard(key: str, value: str | None, location: Location) -> bool:
+    """Whether a value is a setting of the guard, or was set by it."""
+    if any(fnmatchcase(key, pattern) for pattern in _OF_GUARD):
+        return True
+    if key == "core.fsmonitorhookversion":
+        return True  # goes with core.fsmonitor
+    return key in _SET_BY_GUARD and os.path.join(location.common_dir, "agentos", "guard", "hooks") in (value or "")
+
+
+def _is_of_other_branch(key: str, asked: Asked, call: Call) -> bool:
+    """Whether a value is about a branch that the command neither works on nor names."""
+    if not key.startswith("branch.") or key.count(".") < 2:
+        return False
+    name = key.removeprefix("branch.").rpartition(".")[0]
+    return asked.branch != f"refs/heads/{name}" and not any(name in word for word in call.argv)
+
+
+def _hooks(call: Call, location: Location) -> Iterator[str]:
+    """The user's own hooks, which the guard's run."""
+    try:
+        env = process.environment(base=call.environment)
+        folder = chained.read(location.root, location.git_dir, location.common_dir, env).hooks
+        with os.scandir(folder) as found:
+            names = sorted(each.name for each in found if not each.name.endswith(".sample"))
+    except (AgentosError, OSError):
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK):
+            yield f"hook {name} {_sum(os.path.realpath(path))}"
+
+
+def _sum(path: str) -> str:
+    try:
+        return hashlib.sha256(files.read(path)).hexdigest()
+    except OSError:
+        return "-"
+
+
+def _shown(items: Sequence[str]) -> Iterator[str]:
+    for each in items:
+        yield cut(redact(each)[0], _MOST_SHOWN)

@@ -1,0 +1,277 @@
+"""Whether a command of `git agentos` may be run by the process that runs it. All of them ask here, whichever way they
+are called: the command line before each command, the functions of the Python API by `entry`.
+
+What a command does, and to whom, is told by `policy.command_table`; policy decides about it for agents as about any git
+command, with requests, grants and configuration. A person's process is never stopped. What one command does in turn is
+part of it, and is not asked about again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+from git_agentos.errors import ConfigurationError, PolicyError
+from git_agentos.guard import ancestry, identity
+from git_agentos.guard.identity import ILL_FORMED, Who
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
+    from git_agentos.git.location import Location
+    from git_agentos.guard.decision import Operation
+    from git_agentos.guard.policy.command_table import Request
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Whether a command that may be run is running: what it calls is part of it.
+_authorized: ContextVar[bool] = ContextVar("authorized", default=False)
+# What `person` rows of the table are called in messages.
+_DECISIONS = {
+    "approvals grant": "granting",
+    "approvals deny": "denying",
+    "run accept": "accepting a run",
+    "tdd approve": "approving a workflow",
+}
+# Parameters of functions that say how a call is watched, not what it does.
+_WATCHING = ("watcher", "consent", "environment")
+
+
+@contextlib.contextmanager
+def running(request: Request, argv: Sequence[str], explicit: str | None = None) -> Iterator[None]:
+    """Run one command of the command line; PolicyError where the process may not.
+
+    `argv` is how the command was called, for requests and grants; `explicit` the id given by `--as`.
+    """
+    if not _authorized.get():
+        check(request, argv, explicit)
+    with _part():
+        yield
+
+
+def entry(
+    *path: str, named: Sequence[str] = (), also: Callable[[Any], Mapping[str, Any]] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function of the Python API do what the command `path` does only where the process may run that command.
+
+    The function's first argument has the worktree: a `Context`, or an object with one as `context`. Its other
+    positional parameters are the command's operands; its keyword parameters, those in `named`, and the fields of
+    dataclasses are the options. `also` tells of the first argument what comes to it as if it were given so; its
+    `operands` are operands.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if _authorized.get():
+                return function(*args, **kwargs)
+            who = current()
+            if who.agent is None:
+                with _part():
+                    return function(*args, **kwargs)
+            bound = inspect.signature(function).bind(*args, **kwargs)
+            _check_call(who, path, bound, named, also)
+            try:
+                with _part():
+                    return function(*args, **kwargs)
+            finally:
+                _leave(_location(next(iter(bound.arguments.values()))))
+
+        return call
+
+    return decorate
+
+
+def current(explicit: str | None = None) -> Who:
+    """Who runs this process: not where it was told to work (`-C`), but where it stands."""
+    return identity.who(os.environ, identity.git_dir_of(_folder()), os.getpid(), explicit)
+
+
+def check(request: Request, argv: Sequence[str], explicit: str | None = None) -> None:
+    """PolicyError where this process may not run the command; what needs approval is asked for."""
+    who = current(explicit)
+    if who.agent is not None:
+        _decide(who, request, argv)
+
+
+def require(context: Context, *path: str, operands: Sequence[str] = ()) -> None:
+    """PolicyError where a function of the Python API is called by a process that may not run the command `path`."""
+    if not _authorized.get():
+        who = current()
+        if who.agent is not None:
+            _check_words(who, path, context.location.root, operands, {})
+
+
+@contextlib.contextmanager
+def _part() -> Iterator[None]:
+    token = _authorized.set(True)
+    try:
+        yield
+    finally:
+        _authorized.reset(token)
+
+
+def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
+    from git_agentos.guard.ownership import Caller
+    from git_agentos.guard.policy import command_table, families_agentos
+
+    command = command_table.table().get(request.path)
+    name = " ".join(request.path)
+    if command is None:
+        raise PolicyError(
+            f"'git agentos {name}' is not known to the guard, and this is {_called(who)}",
+            "whoever runs the agents can run it",
+        )
+    if command.target == command_table.PERSON:
+        from git_agentos.guard.approval import authority
+
+        raise authority.refusal(who, _DECISIONS[name])
+    parent = _git_above()
+    cwd = None if parent is not None and _is_sent(parent) else _folder()
+    caller = Caller(who, os.environ, cwd, os.getpid())
+    found = families_agentos.operations(command, request, caller, _folder())
+    if [each.name for each in found] != ["look"]:
+        _enforce(who, found, parent or tuple(argv), request.folders)
+
+
+def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
+    from git_agentos.git import location
+    from git_agentos.guard import enforce, settings
+    from git_agentos.guard.call import Call
+    from git_agentos.guard.decision import ALLOW, Judgement
+    from git_agentos.guard.policy import operations
+
+    where = os.path.join(_folder(), *(each for each in folders if each))
+    try:
+        known = settings.read(where, os.environ)
+    except ConfigurationError:
+        if all(operations.TABLE[each.name].default == ALLOW for each in found):
+            return  # what it says about the guard is for others to mend; nothing is lost by what saves first
+        raise
+    place = location.find(where)
+    verdict = enforce.enforce(
+        Call(tuple(argv), where, os.environ),
+        Judgement(operations.decision(found, known), root=place[0] if place is not None else None),
+        who,
+        layer="shim",
+        pid=os.getpid(),
+        settings=known,
+    )
+    if not verdict.run:
+        _refuse(who, verdict.message)
+
+
+def _refuse(who: Who, message: str) -> NoReturn:
+    first, *rest = (line.strip().removeprefix("git-agentos: ") for line in message.splitlines())
+    if who.how in ("worktree", "ancestor"):
+        rest.append("who works in an agent's worktree counts as that agent: a person runs this from outside of it")
+    raise PolicyError(first, "\n".join(rest))
+
+
+def _check_call(
+    who: Who,
+    path: tuple[str, ...],
+    bound: inspect.BoundArguments,
+    named: Sequence[str],
+    also: Callable[[Any], Mapping[str, Any]] | None,
+) -> None:
+    """Ask about a call of a function as about the command line that does the same."""
+    subject, *others = bound.signature.parameters.values()
+    first = bound.arguments[subject.name]
+    operands: list[str] = []
+    options: dict[str, list[str]] = {}
+    for each in others:
+        value = bound.arguments.get(each.name, each.default)
+        if each.name in _WATCHING or value is None or value == each.default:
+            continue
+        if is_dataclass(value) and not isinstance(value, type):
+            for field in fields(value):
+                options |= _option(field.name, getattr(value, field.name))
+        elif each.kind is inspect.Parameter.KEYWORD_ONLY or each.name in named:
+            options |= _option(each.name, value)
+        else:
+            operands += _texts(value)
+    for name, value in (also(first) if also is not None else {}).items():
+        if name == "operands":
+            operands += _texts(value)
+        else:
+            options |= _option(name, value)
+    _check_words(who, path, _location(first).root, operands, options)
+
+
+def _check_words(
+    who: Who, path: tuple[str, ...], root: str, operands: Sequence[str], options: Mapping[str, list[str]]
+) -> None:
+    from git_agentos.guard.policy.command_table import Request
+
+    words = [word for name, values in options.items() for word in ([f"{name}={each}" for each in values] or [name])]
+    argv = ("git", "agentos", "-C", root, *path, *words, *(("--", *operands) if operands else ()))
+    _decide(who, Request(path, tuple(operands), frozenset(options), (root,)), argv)
+
+
+def _location(first: Any) -> Location:
+    found: Location = getattr(first, "context", first).location
+    return found
+
+
+def _leave(location: Location) -> None:
+    """A grant is good for one call, and this process may make others."""
+    if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
+        from git_agentos.guard.approval import approvals
+
+        process = ancestry.identify(os.getpid())
+        if process is not None:
+            approvals.leave(location.common_dir, process)
+
+
+def _option(name: str, value: Any) -> dict[str, list[str]]:
+    """A parameter as an option: nothing where it is not set, `--no-guard` for a guard that is switched off."""
+    option = name.removesuffix("_").replace("_", "-")
+    if value is False:
+        return {"--no-guard": []} if option == "guard" else {}
+    if value is None or value == () or value == []:
+        return {}
+    return {f"--{option}": [] if value is True else _texts(value)}
+
+
+def _texts(value: Any) -> list[str]:
+    """The words for an argument of a function; what is no text is written out whole, so that a grant is bound to it."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return list(value)
+    return [repr(value)]
+
+
+def _git_above() -> tuple[str, ...] | None:
+    """The command line of the git that runs this process for `git agentos`, and that process's alone."""
+    from git_agentos.guard.policy import git_line
+
+    argv = ancestry.argv(os.getppid())
+    if not argv or os.path.basename(argv[0]) != "git":
+        return None
+    command = git_line.parse(argv, {}).command or ""
+    return ("git", *argv[1:]) if command == "agentos" or command.startswith("agentos-") else None
+
+
+def _is_sent(argv: tuple[str, ...]) -> bool:
+    from git_agentos.guard import ownership
+
+    return ownership.sent_by(argv)
+
+
+def _called(who: Who) -> str:
+    return "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep  # it was deleted: the command says so

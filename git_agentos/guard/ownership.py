@@ -1,0 +1,147 @@
+"""Whose a worktree is: which worktrees an agent may change as its own.
+
+An agent's own worktree is the one that it was started for. It is found from the outside: of the process that acts and
+those above it, the outermost that is an agent's tells it, by `AGENTOS_AGENT_ID` (or `guard exec`) where that names a
+managed worktree, else by the folder it stands in; where these two are the worktrees of different agents, it has none.
+So an agent that changes to another's folder, or says another's id, has no other worktree by that. What an agent has
+made is its own as well, and what that has made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from git_agentos.git import location, worktrees
+from git_agentos.guard import ancestry, identity
+from git_agentos.guard.identity import Who
+from git_agentos.guard.policy import git_line
+from git_agentos.util import files
+
+_DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
+
+
+class Caller(NamedTuple):
+    """Who asks: `who`, and the `environment`, the folder (None where it tells nothing) and the process it asks from."""
+
+    who: Who
+    environment: Mapping[str, str]
+    cwd: str | None
+    pid: int
+
+
+class _Claim(NamedTuple):
+    """One process of an agent: the id that its environment tells, and the git directory of where it stands."""
+
+    agent: str | None
+    git_dir: str | None
+
+
+def owns(caller: Caller, git_dir: str) -> bool:
+    """Whether the worktree with this git directory is the caller's own."""
+    home, makers = _home(caller, _common_dir(git_dir))
+    for _ in range(_DEEPEST):
+        if git_dir == home:
+            return True
+        made_by = _made_by(git_dir)
+        if made_by is None:
+            return False
+        if made_by in makers:
+            return True
+        above = _managed(_common_dir(git_dir)).get(made_by)
+        if above is None:
+            return False
+        git_dir = above
+    return False
+
+
+def owns_id(caller: Caller, folder: str, id_: str) -> bool:
+    """Whether the managed worktree `id_`, of the repository that `folder` is in, is the caller's own. One that is not
+    there is the agent's that has its name."""
+    found = location.find(folder)
+    if found is None:
+        return False
+    git_dir = _managed(_common_dir(found[1])).get(id_)
+    return owns(caller, git_dir) if git_dir is not None else id_ == caller.who.agent
+
+
+def owns_folder(caller: Caller, folder: str) -> bool:
+    """Whether the worktree that `folder` is in is the caller's own; outside of any, there is nothing of others."""
+    found = location.find(folder)
+    return found is None or owns(caller, found[1])
+
+
+def is_run(folder: str) -> bool:
+    """Whether `folder` is in the worktree of a run."""
+    git_dir = identity.git_dir_of(folder)
+    return git_dir is not None and (identity.recorded(git_dir) or "").startswith("run-")
+
+
+def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
+    """The git directory of the caller's own worktree, and the ids by which it makes others."""
+    managed = _managed(common_dir)
+    for claim in reversed(list(_claims(caller))):
+        named = managed.get(claim.agent) if claim.agent is not None else None
+        home = named or claim.git_dir
+        if named is not None and claim.git_dir in managed.values() and claim.git_dir != named:
+            return None, set()  # one agent's id in another's worktree: which of the two is it?
+        if home is not None:
+            ids = {claim.agent, identity.recorded(home)} - {None, "main"}
+            return home, {each for each in ids if each is not None}
+    return None, set()
+
+
+def _claims(caller: Caller) -> Iterator[_Claim]:
+    """The processes of agents, from the one that acts to the outermost."""
+    own = caller.who.agent if caller.who.how in ("environment", "as", "harness") else None
+    yield from _claim(own, caller.environment, caller.cwd)
+    for pid in ancestry.parents(caller.pid):
+        environment = ancestry.environment(pid) or {}
+        yield from _claim(None, environment, None if _is_sent(pid) else ancestry.cwd(pid))
+
+
+def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -> Iterator[_Claim]:
+    agent = agent or environment.get("AGENTOS_AGENT_ID") or environment.get(ancestry.MARKER) or None
+    git_dir = identity.git_dir_of(cwd) if cwd is not None else None
+    if agent is not None or (git_dir is not None and identity.recorded(git_dir) is not None):
+        yield _Claim(agent, git_dir)
+
+
+def _is_sent(pid: int) -> bool:
+    """Whether a process is a git that `-C` has sent elsewhere: where it stands says nothing about who started it."""
+    return sent_by(ancestry.argv(pid))
+
+
+def sent_by(argv: tuple[str, ...]) -> bool:
+    """Whether a command line is a git's with `-C`."""
+    return bool(argv) and os.path.basename(argv[0]) == "git" and bool(git_line.parse(argv, {}).folders)
+
+
+def _managed(common_dir: str) -> dict[str, str]:
+    """The git directories of the managed worktrees, by id."""
+    found = {}
+    for git_dir in worktrees.entries(common_dir):
+        id_ = identity.recorded(git_dir)
+        if id_ is not None:
+            found[id_] = os.path.realpath(git_dir)
+    return found
+
+
+def _made_by(git_dir: str) -> str | None:
+    """Who made a managed worktree; None where that is not known, and for the person's own."""
+    try:
+        body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
+        found = body["created_by"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) and found != "main" else None
+
+
+def _common_dir(git_dir: str) -> str:
+    try:
+        text = files.read(os.path.join(git_dir, "commondir"), limit=1 << 16)
+    except OSError:
+        return git_dir
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(text.strip())))

@@ -1,0 +1,230 @@
+"""The commands of `git agentos`: what each one does, and to whom. One row a line:
+
+    command | target | in one's own | in another's | options | what options change
+
+The target says whose it is what the command changes:
+
+    here        the worktree that it is called for: of the current folder, or of `-C PATH`
+    worktree    the worktrees that its operands name; without operands, `here`
+    run         the worktree of the run that its operand names; without an operand, `here`
+    repository  what all worktrees share
+    person      a decision that is never an agent's, whatever policy says; the operation names it for `guard check`
+
+The next two columns are operations of the table in `operation_table`, for a target that is the caller's own and for any
+other. `repository` and `person` are nobody's own. Options that take a value end with `=`. `--push:push` means: with
+`--push` it is the operation `push` in place of the third column; `--dry-run:!agentos` that it is `agentos` and nothing
+else, whoever's the target is.
+
+`guard check`, the shim and the harness hooks (`families_agentos`), and the commands themselves (`guard.authorize`) all
+read this table. A command without a row is refused to agents.
+"""
+
+# ruff: noqa: E501 - a row is a line
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+HERE, WORKTREE, RUN, REPOSITORY, PERSON = "here", "worktree", "run", "repository", "person"
+
+# What every command takes, before and behind its name.
+COMMON_VALUED = frozenset({"-C", "--as"})
+COMMON_FLAGS = frozenset({"--json", "-q", "--quiet", "-h", "--help"})
+WRITES = "--html"  # the option of several commands that names a file to write
+_ANSWERS = frozenset({"-h", "--help", "--version"})
+
+COMMANDS = """
+checkpoint | here | agentos | agentos | -m= --message= --trigger= --task= --meta= --run= --session= |
+checkpoint list | repository | agentos | agentos | --agent= --all -n= --max-count= --since= --task= --trigger= |
+checkpoint show | repository | agentos | agentos | --agent= --all |
+checkpoint diff | repository | agentos | agentos | --stat --agent= --all |
+checkpoint cat | repository | agentos | agentos | --agent= --all |
+checkpoint search | repository | agentos | agentos | --agent= --all -n= --max-count= |
+restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --keep-new --dry-run --agent= --all | --worktree:!agentos --dry-run:!agentos
+undo | here | agentos | agentos-change | --dry-run | --dry-run:!agentos
+recover | here | agentos | agentos-change | --abort |
+pick | here | agentos | agentos-change | --continue --abort |
+worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard | --no-guard:guard-change --revive:agentos-change
+worktree list | repository | look | look | |
+worktree show | repository | look | look | |
+worktree path | repository | look | look | |
+worktree refill | repository | agentos | agentos | |
+worktree complete | worktree | agentos | agentos-change | --push | --push:push
+worktree archive | worktree | agentos-change | agentos-change | |
+worktree remove | worktree | agentos-change | agentos-change | --delete-branch --discard-ignored |
+worktree repair | worktree | agentos | agentos | |
+worktree merge | worktree | agentos-change | agentos-change | --into= --squash --dry-run | --dry-run:!agentos
+worktree conflicts | repository | look | look | --dirty |
+run start | repository | agentos-change | agentos-change | --task= --from= --agent= --validate= --max-attempts= --on-failure= --retry-from= --timeout= --protected= --guard --no-guard --id= --file= | --no-guard:guard-change
+run resume | run | agentos | agentos-change | |
+run cancel | run | agentos | agentos-change | |
+run accept | person | agentos-change | agentos-change | --into= --squash |
+run list | repository | look | look | |
+run show | repository | look | look | |
+run logs | repository | look | look | --step= |
+run diff | repository | look | look | --stat |
+run verify | repository | look | look | |
+rollback | run | agentos | agentos-change | --to= --dry-run | --dry-run:!agentos
+tdd run | repository | agentos | agentos | --issue= --lld= --context= --agent= --into= --test-timeout= --sandbox --yes-data-policy |
+tdd resume | repository | agentos | agentos | --retry | --retry:agentos-change
+tdd approve | person | approvals | approvals | |
+tdd abort | repository | agentos-change | agentos-change | |
+tdd status | repository | look | look | |
+tdd show | repository | look | look | --html= |
+tdd list | repository | look | look | --all |
+tdd graph | repository | look | look | |
+tdd gate red | here | look | look | --test-timeout= --sandbox |
+tdd gate green | here | look | look | --test-timeout= --sandbox |
+log add | here | agentos | agentos | --detail= --json-details= --file= --commit= --task= --checkpoint= |
+log list | repository | agentos | agentos | --agent= --all -n= --max-count= --since= --type= --follow |
+log search | repository | agentos | agentos | --agent= --all -n= --max-count= --since= --type= |
+log export | repository | agentos | agentos | --agent= --all --since= --type= |
+log rebuild | here | agentos | agentos-change | |
+log timeline | repository | agentos | agentos | -n= --max-count= |
+log review | repository | agentos | agentos | --html= |
+memory artifact | here | agentos | agentos | --type= --path= --description= |
+memory merge | here | agentos | agentos | --target= --source= --commit= |
+memory list | repository | agentos | agentos | --agent= --all |
+guard check | repository | look | look | --shell= |
+guard enable | worktree | agentos | agentos | |
+guard disable | worktree | guard-change | guard-change | |
+guard status | repository | look | look | |
+guard exec | here | agentos | agentos | --wait --sandbox |
+guard harness | here | look | look | |
+guard integrate | repository | guard-change | guard-change | --print --user --remove | --print:!look
+approvals list | repository | look | look | --all |
+approvals show | repository | look | look | |
+approvals grant | person | approvals | approvals | |
+approvals deny | person | approvals | approvals | -m= --message= |
+hooks install | repository | guard-change | guard-change | --save |
+hooks uninstall | repository | guard-change | guard-change | |
+hooks status | repository | look | look | |
+hook | here | agentos | agentos | |
+db path | here | look | look | |
+status | repository | look | look | |
+doctor | repository | look | look | --fix | --fix:!agentos-change
+completion | repository | look | look | |
+"""
+
+
+class Command(NamedTuple):
+    """One row. `valued` and `flags` are its own options; `variants` the operations that some of them make of it, and
+    `alone` those of them that count whoever's the target is."""
+
+    path: tuple[str, ...]
+    target: str
+    own: str
+    other: str
+    valued: frozenset[str]
+    flags: frozenset[str]
+    variants: Mapping[str, str]
+    alone: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.path)
+
+
+class Request(NamedTuple):
+    """One call of a command: the words of its name, its operands, the options that are given (`--push`, `-m`), and the
+    folders of `-C`, and the `files` that it writes (`--html`)."""
+
+    path: tuple[str, ...]
+    operands: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@cache
+def table() -> Mapping[tuple[str, ...], Command]:
+    """All rows, by the words of the command."""
+    found = {}
+    for line in COMMANDS.strip().splitlines():
+        name, target, own, other, options, changes = (part.strip() for part in f"{line}|".split("|")[:6])
+        names = options.split()
+        pairs = dict(each.split(":") for each in changes.split())
+        found[tuple(name.split())] = Command(
+            tuple(name.split()),
+            target,
+            own,
+            other,
+            frozenset(each.removesuffix("=") for each in names if each.endswith("=")),
+            frozenset(each for each in names if not each.endswith("=")),
+            {option: operation.removeprefix("!") for option, operation in pairs.items()},
+            frozenset(option for option, operation in pairs.items() if operation.startswith("!")),
+        )
+    return found
+
+
+@cache
+def groups() -> frozenset[tuple[str, ...]]:
+    """The beginnings of commands that have others below them."""
+    return frozenset(path[:length] for path in table() for length in range(len(path)))
+
+
+def operations(command: Command, options: Iterable[str], *, own: bool) -> list[str]:
+    """The operations that a command is with these options, for a target that is the caller's `own` or not."""
+    given = [each for each in sorted(options) if each in command.variants]
+    alone = [command.variants[each] for each in given if each in command.alone]
+    if alone:
+        return alone[:1]
+    names = [command.variants[each] for each in given]
+    if not names:
+        return [command.own if own else command.other]
+    return names if own or command.other in ("agentos", "look") else [*names, command.other]
+
+
+def parse(words: Sequence[str]) -> Request | None:
+    """A command line (without the program's name) as the commands' own parser reads it; None where it only asks for
+    help or the version.
+
+    Words behind the name that are no options are operands, unknown options are left out: the parser refuses them.
+    """
+    path: tuple[str, ...] = ()
+    operands: list[str] = []
+    options: set[str] = set()
+    folders: list[str] = []
+    files: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        valued = COMMON_VALUED | (table()[path].valued if path in table() else frozenset())
+        if word == "--":
+            operands += rest
+            break
+        if not word.startswith("-") or word == "-":
+            if not operands and ((*path, word) in table() or (*path, word) in groups()):
+                path = (*path, word)
+                continue
+            operands.append(word)
+            if path == ("guard", "exec"):  # its options end at the command that it runs
+                operands += rest
+                break
+            continue
+        name, value, joined = _option(word, valued)
+        if name in _ANSWERS:
+            return None
+        if joined is not None:
+            rest.insert(0, joined)
+        if value is None and name in valued:
+            value = rest.pop(0) if rest else ""
+        if name == "-C":
+            folders.append(value or "")
+        elif name == WRITES:
+            files = [value or ""]
+        options.add(name)
+    return Request(path, tuple(operands), frozenset(options), tuple(folders), tuple(files))
+
+
+def _option(word: str, valued: frozenset[str]) -> tuple[str, str | None, str | None]:
+    """An option's name, the value that is joined to it, and what is left of several in one word (`-qm`)."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return name, value if equals else None, None
+    name, tail = word[:2], word[2:]
+    if not tail:
+        return name, None, None
+    return (name, tail, None) if name in valued else (name, None, f"-{tail}")

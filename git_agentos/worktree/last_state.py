@@ -1,0 +1,133 @@
+"""The state that a worktree comes back in once it is gone.
+
+That is the newest state that was really saved:
+
+    archived or removed      all of it, as it was left (`end`)
+    after a restore          what the restore brought, and where it brought a part, the state before with that part
+    destroyed otherwise      the last checkpoint. One that is made when the folder is found to be missing names it
+                             (`STATE_OF`): it holds that state again, and what is on record of the worktree
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.git import trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.worktree import record
+from git_agentos.worktree.record import Record
+
+# Keys of a checkpoint's `meta`, for one that was made when the folder was missing.
+FOLDER = "folder"
+MISSING = "missing"
+STATE_OF = "state_of"
+_ENDINGS = ("archive", "before_remove")
+
+
+class Saved(NamedTuple):
+    """Where the newest saved state is: in the checkpoint `state`; then, where `part` is not None, a restore of a part
+    of the checkpoint `of` was made. `newest` is the newest checkpoint, `meta` its metadata."""
+
+    newest: str
+    meta: Mapping[str, Any]
+    state: str
+    of: str | None = None
+    part: Mapping[str, Any] | None = None
+
+    @property
+    def source(self) -> str:
+        """The checkpoint that the state was first saved in."""
+        return dict(self.meta.get("meta") or {}).get(STATE_OF) or self.state
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worktree that is no more: its record as it was, its newest checkpoint, and where its last state is.
+
+    `source` is the checkpoint that this state was first saved in; `as_left` tells that everything was saved when the
+    worktree ended, so that nothing can have come after it.
+    """
+
+    record: Record
+    last: Checkpoint
+    saved: Saved
+    source: Checkpoint
+    as_left: bool
+
+
+def find(context: Context, id_: str, location: Location | None = None) -> Saved | None:
+    """The newest state that is saved of a worktree; None where there is none. `location` is the worktree's, where it
+    has an entry still: that tells whether its last restore came to an end."""
+    repository = context.repository
+    newest = timeline.newest(repository, id_)
+    if newest is None:
+        return None
+    meta = format.parts(repository, newest.checkpoint).meta
+    of, part = meta.get("restores"), meta.get("restored_part")
+    if of is None or (location is not None and _was_interrupted(location)):
+        return Saved(newest.checkpoint, meta, newest.checkpoint)
+    if part is None:
+        return Saved(newest.checkpoint, meta, of)
+    return Saved(newest.checkpoint, meta, newest.checkpoint, of, part)
+
+
+def covers(repository: Repository, writer: Writer, state: State, saved: Saved) -> bool:
+    """Whether all that is saved is in `state` (which `writer` has) as well: nothing goes out of sight where that comes
+    back instead."""
+    last = format.read_state(repository, saved.state)
+    if saved.part is not None or last.operation or last.stages or last.ignored or last.nested or last.empty_directories:
+        return False
+    if last.head.commit is None or state.head.commit is None:
+        return last.head.commit == state.head.commit
+    if not repository.is_ancestor(last.head.commit, state.head.commit):
+        return False
+    last = format.with_visible_tree(repository, writer, last)
+    begun = repository.commit_tree(last.head.commit)
+    changed = [
+        *trees.diff(writer, begun, last.visible_tree).items(),
+        *trees.diff(writer, begun, last.index_tree).items(),
+    ]
+    return all(trees.find(writer, state.index_tree, path) == after for path, (_, after) in changed)
+
+
+def _was_interrupted(location: Location) -> bool:
+    try:
+        return journal.read(location) is not None
+    except (AgentosError, OSError):
+        return True
+
+
+def ended(context: Context, id_: str) -> Ended:
+    """What there is of a worktree that was archived, removed or destroyed; WorktreeError where there is nothing."""
+    saved = find(context, id_)
+    if saved is None:
+        raise WorktreeError(
+            f"there is nothing to revive: no worktree '{id_}' has left checkpoints",
+            f"git agentos worktree create {id_} makes a new one",
+        )
+    last = format.describe(saved.newest, saved.meta)
+    first = last
+    if saved.source != saved.newest:
+        with contextlib.suppress(AgentosError):
+            first = format.read(context.repository, saved.source)
+    as_left = last.trigger in _ENDINGS and last.meta.get(FOLDER) != MISSING
+    return Ended(last_record(context, id_), last, saved, first, as_left)
+
+
+def last_record(context: Context, id_: str) -> Record:
+    """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
+    known = record.remembered(context.repository, id_)
+    if known is None:
+        raise WorktreeError(
+            f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"
+        )
+    return known

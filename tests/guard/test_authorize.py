@@ -1,0 +1,395 @@
+"""Every command of ours asks the guard, in every way of calling it: whole repositories before and after."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from git_agentos.errors import PolicyError
+from git_agentos.guard import authorize
+from git_agentos.guard.call import Call
+from git_agentos.guard.identity import Who
+from git_agentos.guard.judge import judge
+from git_agentos.guard.policy import command_table
+from git_agentos.guard.policy.command_table import HERE, PERSON, RUN, WORKTREE, Command, Request, table
+from git_agentos.guard.policy.operations import TABLE
+from tests.guard.asking import at_terminal
+from tests.support.env import PROJECT_ROOT
+from tests.support.repo import Repo
+from tests.support.tool import Result, run, run_ok
+
+_BIN = Path(sys.executable).parent
+_PATH = {"PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}"}
+
+
+class Field:
+    """A person's repository with the worktrees of two agents, each with a commit of its own and something undone."""
+
+    def __init__(self, repo: Repo, *options: str) -> None:
+        self.repo = repo
+        self.main = repo.path
+        self.of = {}
+        for id_ in ("dev-1", "dev-2"):
+            made = Path(run_ok(self.main, "worktree", "create", id_, *options)["path"])
+            (made / f"{id_}.txt").write_text("its work\n")
+            subprocess.run(["git", "add", "-A"], cwd=made, check=True)
+            subprocess.run(["git", "commit", "-qm", id_], cwd=made, check=True)
+            (made / "draft.txt").write_text("not committed\n")
+            run_ok(made, "checkpoint")
+            self.of[id_] = made
+
+    def state(self) -> tuple[bytes, list[str], list[str]]:
+        """Branches, and all files of the worktrees; requests, logs and checkpoints may be made by who asks."""
+        refs = self.repo.git("for-each-ref", "refs/heads")
+        listed = [str(path) for top in (self.main, *self.of.values()) for path in sorted(top.glob("*"))]
+        texts = [path.read_text() for top in self.of.values() for path in sorted(top.glob("*.txt"))]
+        return refs, listed, texts
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
+    from tests.support.repo import fill
+
+    return Field(fill(Repo.init(tmp_path_factory.mktemp("authorize") / "repo")))
+
+
+@pytest.fixture
+def own_field(repo: Repo) -> Field:
+    return Field(repo, "--no-guard")
+
+
+# -- all commands, all callers -----------------------------------------------------------------------------------------
+
+PLACES = ("own", "other", "main")
+
+
+def request(command: Command, place: str, field: Field) -> Request:
+    """A call of a command by agent `dev-1` to whom `place` says."""
+    id_ = {"own": "dev-1", "other": "dev-2", "main": "dev-2"}[place]
+    folders = {"own": (), "other": (str(field.of["dev-2"]),), "main": (str(field.main),)}[place]
+    operands = {WORKTREE: (id_,), RUN: ("nobodys",)}.get(command.target, ())
+    return Request(command.path, operands, frozenset(), folders)
+
+
+def stopped(wanted: Request) -> bool:
+    try:
+        authorize.check(wanted, ("git", "agentos", *wanted.path))
+    except PolicyError:
+        return True
+    return False
+
+
+def expected(command: Command, place: str) -> bool:
+    """Whether an agent is stopped, by the documented page alone."""
+    cells = documented()[command.name]
+    cell = cells[0] if place == "own" and command.target in (HERE, WORKTREE) else cells[1]
+    return cell != "allowed"
+
+
+def documented() -> dict[str, list[str]]:
+    """Command -> what the page says for an agent's own worktree, and for anything else."""
+    found = {}
+    section = (PROJECT_ROOT / "docs" / "guard-operations.md").read_text().partition("## Commands of git agentos")[2]
+    for line in section.partition("\n## ")[0].splitlines():
+        if line.startswith("| `"):
+            name, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
+            found[name.strip("`").removeprefix("git agentos ")] = [cell.replace("`", "") for cell in cells]
+    return found
+
+
+def word(operation: str) -> str:
+    return "allowed" if TABLE[operation].default == "allow" else operation
+
+
+def variants(command: Command) -> Iterator[tuple[str, list[str]]]:
+    for option in ("", *sorted(command.variants)):
+        given = [option] if option else []
+        own, other = (
+            "person only"
+            if command.target == PERSON
+            else ", ".join(dict.fromkeys(map(word, command_table.operations(command, given, own=is_own))))
+            for is_own in (True, False)
+        )
+        yield f"{command.name} {option}".strip(), [own if command.target in (HERE, WORKTREE, RUN) else other, other]
+
+
+def test_the_page_has_every_command() -> None:
+    assert documented() == dict(row for command in table().values() for row in variants(command))
+
+
+def test_agent_in_its_worktree_and_elsewhere(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(field.of["dev-1"])
+    for command in table().values():
+        for place in PLACES:
+            assert stopped(request(command, place, field)) == expected(command, place), (command.name, place)
+
+
+def test_agent_that_stands_in_anothers_worktree(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTOS_AGENT_ID", "dev-1")
+    for place, folder in (("other", field.of["dev-2"]), ("main", field.main)):
+        monkeypatch.chdir(folder)
+        for command in table().values():
+            if command.target == HERE:
+                assert stopped(Request(command.path)) == expected(command, place), (command.name, place)
+
+
+def test_person_is_never_stopped(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(field.main)
+    for command in table().values():
+        for place in PLACES:
+            assert not stopped(request(command, place, field)), (command.name, place)
+    assert not stopped(Request(("frobnicate",)))
+
+
+def test_a_command_without_a_row_is_refused_to_agents(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(field.of["dev-1"])
+    with pytest.raises(PolicyError, match="'git agentos frobnicate' is not known to the guard"):
+        authorize.check(Request(("frobnicate",)), ("git", "agentos", "frobnicate"))
+
+
+def test_guard_check_says_what_the_commands_do(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line that the shim and the harness see comes to the same as the command itself."""
+    own = field.of["dev-1"]
+    monkeypatch.chdir(own)
+    for command in table().values():
+        if command.target == PERSON or command.name in ("guard exec", "hook"):
+            continue
+        for place in PLACES:
+            wanted = request(command, place, field)
+            folders = [word for folder in wanted.folders for word in ("-C", folder)]
+            words = ("git", "agentos", *folders, *wanted.path, *wanted.operands)
+            said = judge(Call(words, str(own), dict(os.environ)), Who("dev-1", "worktree")).decision
+            assert (said.decision != "allow") == stopped(wanted), words
+
+
+# -- the real thing ----------------------------------------------------------------------------------------------------
+
+WAYS = {
+    "git": "git agentos {}",
+    "git-agentos": "git-agentos {}",
+    "python": f"{sys.executable} -m git_agentos {{}}",
+    "below guard exec": "git-agentos guard exec -- git-agentos {}",
+    "by another folder": 'cd / && git-agentos -C "$HERE" {}',
+    "without a name": "env -u AGENTOS_AGENT_ID git-agentos {}",
+}
+DANGEROUS = (
+    "worktree merge dev-1", "worktree remove dev-2", "worktree archive dev-2", "doctor --fix", "-C ../dev-2 undo",
+    "-C ../dev-2 restore latest --no-branch", "run start --agent true", "guard disable", "hooks install",
+)  # fmt: skip
+
+
+def sh(text: str, cwd: Path, **env: str) -> Result:
+    done = subprocess.run(
+        ["sh", "-c", text], cwd=cwd, capture_output=True, timeout=120, env={**os.environ, **_PATH, **env}
+    )
+    return Result((text,), done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_is_stopped_however_it_calls(way: str, field: Field) -> None:
+    own = field.of["dev-1"]
+    before = field.state()
+    # What stands at the top in the agent's folder is the agent, wherever what it starts may stand.
+    wanted = DANGEROUS if way == "git-agentos" else DANGEROUS[:2]
+    script = "\n".join(f"(  {WAYS[way].format(each)} ); echo $?" for each in wanted)
+    done = sh(script, own, HERE=str(own))
+    assert done.out.decode().split() == ["3"] * len(wanted), str(done)
+    assert done.err.decode().count("needs approval") == len(wanted)
+    assert field.state() == before
+
+
+def test_the_separate_executables_ask_too(field: Field) -> None:
+    before = field.state()
+    script = "git-agentos-worktree remove dev-2; echo $?; git-agentos-restore -C ../dev-2 latest; echo $?"
+    done = sh(script, field.of["dev-1"])
+    assert done.out.decode().split() == ["3", "3"], str(done)
+    assert field.state() == before
+
+
+def test_anothers_name_or_folder_makes_no_worktree_ones_own(field: Field) -> None:
+    before = field.state()
+    script = """
+        AGENTOS_AGENT_ID=dev-2 git-agentos -C ../dev-2 undo; echo $?
+        git-agentos --as dev-2 -C ../dev-2 restore latest; echo $?
+        (cd ../dev-2 && git-agentos restore latest); echo $?
+        git -C ../dev-2 agentos restore latest; echo $?
+    """
+    done = sh(script, field.of["dev-1"])
+    assert done.out.decode().split() == ["3"] * 4, str(done)
+    assert field.state() == before
+
+
+def test_an_id_that_does_not_fit_the_folder_makes_nothing_ones_own(field: Field) -> None:
+    before = field.state()
+    for env, cwd in (("dev-2", "dev-1"), ("dev-1", "dev-2")):
+        done = run(field.of[cwd], "-C", str(field.of["dev-2"]), "undo", env={"AGENTOS_AGENT_ID": env})
+        assert done.code == 3, str(done)
+    assert field.state() == before
+
+
+def test_a_page_overwrites_nothing(field: Field) -> None:
+    own, other = field.of["dev-1"], field.of["dev-2"]
+    before = field.state()
+    git_dir = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=own, capture_output=True, check=True)
+    for page in (
+        "draft.txt",
+        str(other / "new.html"),
+        str(other / "draft.txt"),
+        f"{git_dir.stdout.decode().strip()}/x",
+    ):
+        assert run(own, "log", "review", "--html", page).code == 3, page
+    assert field.state() == before
+    assert run(own, "log", "review", "--html", "page.html").code == 0
+    (own / "page.html").unlink()
+
+
+def test_what_an_agent_does_in_its_own_worktree_goes_on(own_field: Field) -> None:
+    own = own_field.of["dev-1"]
+    (own / "draft.txt").write_text("spoilt\n")
+    run_ok(own, "restore", "latest", "--no-branch")
+    assert (own / "draft.txt").read_text() == "not committed\n"
+    run_ok(own, "undo")
+    assert (own / "draft.txt").read_text() == "spoilt\n"
+    assert run(own, "-C", str(own_field.of["dev-2"]), "checkpoint", "list").code == 0
+    assert run(own, "worktree", "merge", "dev-2", "--dry-run").code == 0
+    assert run(own, "worktree", "complete").code == 0
+    # What it has made is its own as well.
+    mine = Path(run_ok(own, "worktree", "create", "dev-3")["path"])
+    run_ok(own, "-C", str(mine), "checkpoint")
+    assert run(own, "-C", str(mine), "restore", "latest").code == 0
+
+
+def test_a_person_does_it_all(own_field: Field) -> None:
+    main = own_field.main
+    run_ok(main, "-C", str(own_field.of["dev-2"]), "restore", "latest", "--no-branch")
+    run_ok(main, "worktree", "merge", "dev-1")
+    run_ok(main, "worktree", "remove", "dev-2")
+    run_ok(main, "worktree", "archive", "dev-1")
+    assert (main / "dev-1.txt").exists()
+    assert not any(path.exists() for path in own_field.of.values())
+
+
+def test_a_grant_is_good_for_one_run(own_field: Field) -> None:
+    own, main = own_field.of["dev-1"], own_field.main
+    merge = ("worktree", "merge", "dev-1")
+    assert run(own, *merge).code == 3
+    [waiting] = run_ok(main, "approvals", "list")["approvals"]
+    assert waiting["argv"] == ["git", "agentos", *merge]
+    assert at_terminal(main, "approvals", "grant", waiting["id"]).code == 0
+    assert run(own, "worktree", "merge", "dev-1", "--squash").code == 3
+    done = run(own, *merge)
+    assert done.code == 0, str(done)
+    assert (main / "dev-1.txt").exists()
+    assert run(own, *merge).code == 3
+
+
+def test_a_grant_lets_the_shim_and_the_command_pass(own_field: Field) -> None:
+    own, main = own_field.of["dev-1"], own_field.main
+    script = "git-agentos guard exec -- git agentos worktree merge dev-1"
+    assert sh(script, own).code == 3
+    [waiting] = run_ok(main, "approvals", "list")["approvals"]
+    assert at_terminal(main, "approvals", "grant", waiting["id"]).code == 0
+    done = sh(script, own)
+    assert done.code == 0, str(done)
+    assert (main / "dev-1.txt").exists()
+    assert sh(script, own).code == 3
+
+
+def test_policy_decides(own_field: Field) -> None:
+    own_field.repo.config("agentos.policy.agentos-change", "forbid")
+    refused = run(own_field.of["dev-1"], "worktree", "remove", "dev-2")
+    assert refused.code == 3
+    assert b"stopped" in refused.err and not run_ok(own_field.main, "approvals", "list")["approvals"]
+    own_field.repo.config("agentos.policy.agentos-change", "allow")
+    assert run(own_field.of["dev-1"], "worktree", "remove", "dev-2").code == 0
+
+
+# -- the Python API ----------------------------------------------------------------------------------------------------
+
+_API = """
+import sys
+from git_agentos import GitWorktreeWorkspaceService, open_workspace
+from git_agentos.errors import AgentosError, PolicyError
+from git_agentos.run import accept
+from git_agentos.run.kernel import kernel, spec
+from git_agentos.worktree import archive, complete, create, merge, remove
+here, other = open_workspace("."), open_workspace(sys.argv[1])
+context = here.context
+calls = [
+    lambda: merge.merge(context, ["dev-1"]),
+    lambda: remove.remove(context, "dev-2", delete_branch=True),
+    lambda: archive.archive(context, "dev-2"),
+    lambda: complete.complete(context, "dev-2"),
+    lambda: other.restore("latest", no_branch=True),
+    lambda: other.undo(),
+    lambda: here.doctor(fix=True),
+    lambda: create.create(context, "dev-9", guard=False),
+    lambda: kernel.start(context, spec.from_options(["true"], [])),
+    lambda: kernel.roll_back(context, "r1", "pre_run"),
+    lambda: accept.accept(context, "r1"),
+    lambda: GitWorktreeWorkspaceService(".", guard=False).prepare_pre_run(run_id="r2"),
+    lambda: GitWorktreeWorkspaceService(".", run_id="r1").rollback_pre_run(),
+]
+for call in calls:
+    try:
+        call()
+        print("done")
+    except PolicyError as error:
+        print("refused")
+    except AgentosError as error:
+        print("error")
+here.checkpoint()
+here.restore("latest", no_branch=True)
+"""
+
+
+def test_the_python_api_asks_in_an_agents_process(field: Field) -> None:
+    before = field.state()
+    done = subprocess.run(
+        [sys.executable, "-c", _API, field.of["dev-2"]], cwd=field.of["dev-1"], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().split() == ["refused"] * 13
+    assert field.state() == before
+
+
+def test_a_grant_is_good_for_one_call_of_the_api(own_field: Field) -> None:
+    own, main = own_field.of["dev-1"], own_field.main
+    code = """
+from git_agentos import open_workspace
+from git_agentos.errors import PolicyError
+from git_agentos.worktree import merge, remove
+context = open_workspace(".").context
+for call in (lambda: merge.merge(context, ["dev-1"]), lambda: remove.remove(context, "dev-2")):
+    try:
+        call()
+        print("done")
+    except PolicyError:
+        print("refused")
+"""
+
+    def script() -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code], cwd=own, capture_output=True, timeout=120, check=True)
+        return done.stdout.decode().split()
+
+    assert script() == ["refused", "refused"]
+    waiting = {each["argv"][5]: each["id"] for each in run_ok(main, "approvals", "list")["approvals"]}
+    assert at_terminal(main, "approvals", "grant", waiting["merge"]).code == 0
+    assert script() == ["done", "refused"]
+    assert own_field.of["dev-2"].exists()
+
+
+def test_an_orchestrators_process_is_not_stopped(own_field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    from git_agentos import open_workspace
+    from git_agentos.worktree import remove
+
+    monkeypatch.chdir(own_field.main)
+    workspace = open_workspace(own_field.of["dev-2"], agent="dev-2")
+    workspace.restore("latest", no_branch=True)
+    remove.remove(workspace.context, "dev-1")
+    assert not own_field.of["dev-1"].exists()
