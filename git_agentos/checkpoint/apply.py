@@ -21,6 +21,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.config import boolean
 from git_agentos.git import convert, trees
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
 
@@ -56,8 +57,7 @@ def stage(
             os.rename(through_git[path], place)
             os.chmod(place, file.permissions)
         else:
-            _write_blob(repository, file.raw or file.entry[1], place)
-            os.chmod(place, file.permissions)
+            _write_blob(repository, file.raw or file.entry[1], place, file.permissions)
         if file.recheck and filecmp.cmp(
             place, os.path.join(os.fsencode(repository.location.root), path), shallow=False
         ):
@@ -66,13 +66,20 @@ def stage(
     return staged
 
 
-def _write_blob(repository: Repository, oid: str, place: bytes) -> None:
-    if repository.is_large(oid, _STREAM_FROM):
-        with open(place, "wb") as file:
-            repository.stream_blob(oid, file.fileno())
-        return
-    with open(place, "wb") as file:
-        file.write(repository.blob(oid))
+def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> None:
+    """Make the file `place` with a blob's content. There may be thousands: each takes as few system calls as can be."""
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
+    try:
+        if repository.is_large(oid, _STREAM_FROM):
+            repository.stream_blob(oid, descriptor)
+        else:
+            data = memoryview(repository.blob(oid))
+            while data:
+                data = data[os.write(descriptor, data) :]
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != permissions:
+            os.fchmod(descriptor, permissions)
+    finally:
+        os.close(descriptor)
 
 
 def _needing_conversion(
@@ -129,7 +136,7 @@ def _lay_out_attributes(
         if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
             continue
         place = os.path.join(os.fsencode(root), name)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        directories.make(os.path.dirname(place))
         with open(place, "wb") as file:
             file.write(repository.blob(target.raw.get(name, entry[1])))
         found = True
@@ -146,6 +153,7 @@ class Application:
         self._undo: list[Callable[[], None]] = []
         self._put_in_place: dict[bytes, tuple[int, int, int]] = {}
         self._made: set[bytes] = set()
+        self._parents = {b""}  # folders that are there while files are put in place
         self._opened: set[bytes] = set()
 
     def remember(self, step: Callable[[], None]) -> None:
@@ -213,9 +221,9 @@ class Application:
                 found.append(path)
         for path in self.plan.remove:
             full = os.path.join(self.root, path)
-            if path in self._put_in_place or self._below_a_link(path) or self._came_back(path):
+            if path in self._put_in_place or not os.path.lexists(full) or os.path.isdir(full):
                 continue
-            if os.path.lexists(full) and not os.path.isdir(full):
+            if not self._below_a_link(path) and not self._came_back(path):
                 found.append(path)
         return found
 
@@ -279,8 +287,8 @@ class Application:
 
     def _make_parents(self, path: bytes) -> None:
         missing = []
-        parent = path.rpartition(b"/")[0]
-        while parent:
+        above = parent = path.rpartition(b"/")[0]
+        while parent not in self._parents:
             full = os.path.join(self.root, parent)
             if os.path.isdir(full) and not os.path.islink(full):
                 break
@@ -290,6 +298,7 @@ class Application:
         for full in reversed(missing):
             os.mkdir(full)
             self._undo.append(_remover(full))
+        self._parents.add(above)
 
     def _remove_emptied(self, gone: Sequence[bytes]) -> None:
         """Remove the directories that lost their last file, unless the target has them empty."""
@@ -302,7 +311,7 @@ class Application:
     def _remove_tree_of_directories(self, path: bytes) -> None:
         """Remove a directory and the empty directories below it; what is not empty stays."""
         full = os.path.join(self.root, path)
-        for top, _, _ in os.walk(full, topdown=False):
+        for top in reversed([top for top, _ in directories.tree(full)]):
             self._rmdir(os.path.relpath(top, self.root))
 
     def _rmdir(self, path: bytes) -> bool:

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import functools
 import os
-import shutil
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +22,7 @@ from git_agentos.git import convert, locks, trees
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
+from git_agentos.util import directories
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
@@ -45,6 +45,7 @@ class Contents:
         self.config = config
         self.tracks_attributes = tracks_attributes
         self.root = os.fsencode(repository.location.root)
+        self._below = os.path.join(self.root, b"")
         self.cache = StatCache(repository.location.state_dir)
         self.skipped: list[Skipped] = []
         self.permissions: dict[bytes, int] = {}
@@ -52,7 +53,7 @@ class Contents:
         self.umask = _umask()
 
     def at(self, path: bytes) -> bytes:
-        return os.path.join(self.root, path)
+        return self._below + path
 
     def is_file(self, path: bytes) -> bool:
         """Whether there is a regular file at `path`."""
@@ -118,7 +119,8 @@ class Contents:
                     except FileChanged:
                         continue
                 else:
-                    oid = self.writer.write("blob", _read(descriptor, before.st_size))
+                    data = _read(descriptor, before.st_size)
+                    oid = self.writer.write("blob", data, functools.partial(self._read_again, path))
                 after = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
@@ -230,7 +232,7 @@ class Contents:
                 target = os.path.join(os.fsencode(into), path)
                 if not _same(target, self.at(path)):
                     lossy.add(path)
-            shutil.rmtree(into, ignore_errors=True)
+            directories.remove(into)
         return lossy
 
 
@@ -273,7 +275,11 @@ def _settled(descriptor: int) -> os.stat_result:
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    parts = []
+    """A whole file, of `size` bytes when it was last looked at; whoever calls looks again afterwards."""
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    parts = [data]
     while chunk := os.read(descriptor, max(size + 1, 4096)):
         parts.append(chunk)
     return b"".join(parts)

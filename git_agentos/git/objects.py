@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
@@ -53,7 +54,8 @@ def hash_file(path: bytes) -> str | None:
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 
-    `exists` tells whether the store has an object already, `on_disk` which of several are there for sure. Used as a
+    `exists` tells whether the store has an object already (a wrong "no" costs a second copy, nothing else), `on_disk`
+    which of several are there for sure. Used as a
     context manager: leaving it without `flush` leaves nothing visible; leaving it after `flush` drops the packs' keep
     files, so leave it only when a ref points at what was written.
     """
@@ -68,11 +70,13 @@ class ObjectWriter:
         self._exists = exists
         self._on_disk = on_disk
         self._found: dict[str, tuple[str, bytes]] = {}
+        self._found_bytes = 0
         self._relied: dict[str, Callable[[], object]] = {}
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_bytes = 0
         self._trees: dict[str, bytes] = {}
         self._pack: _Pack | None = None
+        self._packed: set[str] = set()
         self._keeps: list[tuple[str, int]] = []
         self._flushed: dict[str, tuple[str, bytes]] = {}
 
@@ -89,15 +93,23 @@ class ObjectWriter:
                 os.unlink(keep)
             os.close(descriptor)
 
-    def write(self, kind: str, data: bytes) -> str:
-        """Add an object; its oid."""
+    def write(self, kind: str, data: bytes, again: Callable[[str], object] | None = None) -> str:
+        """Add an object; its oid.
+
+        What is in the store already is remembered, for `assure`: its data, or, where there is much of that and the
+        object can be had `again` (called with its oid), only how.
+        """
         oid = object_id(kind, data)
         if kind == "tree":
             self._trees[oid] = data
-        if oid in self._pending or (self._pack is not None and oid in self._pack):
+        if self._has(oid):
             return oid
         if self._exists(oid):
-            self._found[oid] = (kind, data)
+            if again is not None and self._found_bytes + len(data) > _BUFFER_BYTES:
+                self.rely(oid, functools.partial(again, oid))
+            elif oid not in self._found:
+                self._found[oid] = (kind, data)
+                self._found_bytes += len(data)
             return oid
         if self._pack is not None:
             self._pack.add(kind, oid, data)
@@ -107,6 +119,12 @@ class ObjectWriter:
         if len(self._pending) > _LOOSE_LIMIT or self._pending_bytes > _BUFFER_BYTES:
             self._open_pack()
         return oid
+
+    def _has(self, oid: str) -> bool:
+        """Whether this writer has the object already, on disk or not."""
+        if oid in self._pending or oid in self._flushed or oid in self._packed:
+            return True
+        return self._pack is not None and oid in self._pack
 
     def rely(self, oid: str, again: Callable[[], object]) -> None:
         """Count on an object that is in the store; `again` writes it anew if a concurrent prune has taken it."""
@@ -137,6 +155,7 @@ class ObjectWriter:
         if self._pack is not None:
             pack, self._pack = self._pack, None
             self._keeps.append(pack.finish())
+            self._packed.update(pack.oids)
         if self._pending:
             _write_loose(self._dir, self._pending)
             self._flushed.update(self._pending)
@@ -197,7 +216,7 @@ def _write_loose(objects_dir: str, objects: dict[str, tuple[str, bytes]]) -> Non
     try:
         for oid, (kind, data) in objects.items():
             header = b"%b %d\0" % (kind.encode(), len(data))
-            descriptors.append(_loose(objects_dir, oid, zlib.compress(header + data, 1)))
+            descriptors.append(_loose(objects_dir, oid, _deflate(header + data)))
         _sync(descriptors)
     finally:
         for descriptor in descriptors:
@@ -231,6 +250,14 @@ def _loose(objects_dir: str, oid: str, compressed: bytes) -> int:
             raise
         return descriptor
     raise FileNotFoundError(f"cannot keep '{folder}': something removes it again and again")
+
+
+def _deflate(data: bytes) -> bytes:
+    """`data` as a zlib stream, with a window no larger than it needs: to set up and clear the usual 256 KiB takes
+    several times as long as to compress a source file."""
+    window = min(15, max(9, len(data).bit_length()))
+    stream = zlib.compressobj(1, zlib.DEFLATED, window, min(8, window - 7))
+    return stream.compress(data) + stream.flush()
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -280,8 +307,12 @@ class _Pack:
     def __contains__(self, oid: str) -> bool:
         return oid in self._entries
 
+    @property
+    def oids(self) -> Iterable[str]:
+        return self._entries.keys()
+
     def add(self, kind: str, oid: str, data: bytes) -> None:
-        encoded = _pack_header(_KINDS[kind], len(data)) + zlib.compress(data, 1)
+        encoded = _pack_header(_KINDS[kind], len(data)) + _deflate(data)
         self._file.write(encoded)
         self._entries[oid] = (zlib.crc32(encoded), self._offset)
         self._offset += len(encoded)

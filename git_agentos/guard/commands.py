@@ -219,13 +219,18 @@ class _Judging:
             self.call.environment.get(key) == call.environment.get(key)
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
-        judgement = judge(call, self.who, self._settings.get(program.directory) if same else None)
+        judgement = judge(
+            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+        )
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
             users = {key: self.call.environment[key] for key in changed if key in self.call.environment}
             rest = {key: value for key, value in call.environment.items() if key not in changed}
-            there = Step(call, judge(call._replace(environment={**rest, **users}), self.who))
+            there = Step(
+                call,
+                judge(call._replace(environment={**rest, **users}), self.who, trusted=self.call.environment),
+            )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
         if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):

@@ -23,8 +23,7 @@ from git_agentos.guard.harness import opencode
 from git_agentos.guard.setup import place
 from git_agentos.util import files
 
-# Every command of ours has this in it, and nothing else has.
-_MARK = "guard harness "
+_MARK = harness.MARK.decode()
 # What a file was before we wrote to it (None: not there), and the sum of what it was after.
 Kept = tuple[bytes | None, str | None]
 
@@ -34,7 +33,8 @@ class Integrated:
     """What was done; the fields are the keys of JSON kind `guard-integrate`.
 
     `path` is the settings' file; `integrated` tells whether our hooks are in it now, `changed` whether it was written;
-    `note` is what the user has to do for the harness to notice.
+    `note` is what the user has to do for the harness to notice; `settings` what has to be in the file, where that was
+    asked for (`--print`), else None.
     """
 
     harness: str
@@ -42,6 +42,7 @@ class Integrated:
     integrated: bool
     changed: bool
     note: str
+    settings: str | None = None
 
 
 def wanted(name: str) -> str:
@@ -50,6 +51,13 @@ def wanted(name: str) -> str:
     if module is opencode:
         return opencode.plugin(_command(name))
     return _dumped(module.settings(_command(name), _closed(name)), 2).decode()
+
+
+def printed(name: str, root: str, *, user: bool = False) -> Integrated:
+    """What has to be in the settings below `root`, and whether our hooks are in there."""
+    module = harness.module(name)
+    path = os.path.join(root, module.USER if user else module.PROJECT)
+    return Integrated(name, path, harness.asks(path), False, module.NOTE, wanted(name))
 
 
 def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:

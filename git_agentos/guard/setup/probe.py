@@ -146,7 +146,7 @@ def _tried(scratch: Scratch, location: Location, environment: Mapping[str, str])
     else:
         yield Layer(HOOK, False, _why(said, "git did not ask it before a branch was deleted"))
     yield _shim(scratch, location, environment)
-    yield _harness(scratch)
+    yield _harness(scratch, location, environment)
 
 
 def _shim(scratch: Scratch, location: Location, environment: Mapping[str, str]) -> Layer:
@@ -171,8 +171,8 @@ def first_on_path(location: Location, environment: Mapping[str, str]) -> Layer:
     return Layer(SHIM, False, "it works below `git agentos guard exec -- COMMAND`, and this was not run by it")
 
 
-def _harness(scratch: Scratch) -> Layer:
-    from git_agentos.guard import commands
+def _harness(scratch: Scratch, location: Location, environment: Mapping[str, str]) -> Layer:
+    from git_agentos.guard import commands, harness
     from git_agentos.guard.call import Call
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.identity import Who
@@ -184,6 +184,8 @@ def _harness(scratch: Scratch) -> Layer:
         return Layer(HARNESS, False, error.message)
     if found.decision.decision == ALLOW:
         return Layer(HARNESS, False, "shell text that must be stopped is allowed")
+    if not harness.integrated((location.root, environment.get("HOME") or os.path.expanduser("~"))):
+        return Layer(HARNESS, False, "no harness asks it here: `git agentos guard integrate NAME` makes one ask")
     return Layer(HARNESS, True)
 
 
