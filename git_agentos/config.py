@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, UsageError
+from git_agentos.errors import AgentosWarning, ConfigurationError, UsageError
+from git_agentos.util import durations
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
-AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+LONGEST_ID = 64
+AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_LONGEST_RETENTION = 1000 * 365  # days; what is longer is for ever
 
 # A command: `worktree.setup` reads it, and looks at where it is set.
 SETUP = "agentos.setup"
@@ -58,6 +63,9 @@ def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:
         return True
     if text in ("false", "no", "off", "0", ""):
         return False
+    number = re.fullmatch(r"[+-]?(\d{1,9})[kmg]?", text, re.ASCII)
+    if number is not None:
+        return int(number[1]) != 0
     raise ConfigurationError(f"bad boolean value '{text}' for '{key}'")
 
 
@@ -65,7 +73,7 @@ def _size(values: ConfigValues, key: str, default: int) -> int:
     if key not in values:
         return default
     text = values[key][-1].strip().lower()
-    match = re.fullmatch(r"(\d+)([kmg]?)", text)
+    match = re.fullmatch(r"(\d{1,18})([kmg]?)", text, re.ASCII)
     if match is None:
         raise ConfigurationError(
             f"bad value '{values[key][-1]}' for 'agentos.maxFileSize'", "give bytes, or a number with k, m or g"
@@ -108,9 +116,8 @@ def tdd_agent_timeout(values: ConfigValues) -> float | None:
     text = values.get("agentos.tdd.agenttimeout", [""])[-1].strip().lower()
     if text in ("", "0"):
         return None
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)", text, re.ASCII)
-    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match is not None else 0.0
-    if seconds <= 0:
+    seconds = durations.seconds(text)
+    if not seconds:
         raise ConfigurationError(
             f"bad value '{text}' for 'agentos.tdd.agentTimeout'", "give a time such as 90s, 30m or 2h; 0 is no limit"
         )
@@ -120,21 +127,27 @@ def tdd_agent_timeout(values: ConfigValues) -> float | None:
 def pool(values: ConfigValues) -> int:
     """agentos.pool: how many worktrees are kept prepared."""
     text = values.get("agentos.pool", ["0"])[-1].strip()
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise ConfigurationError(f"bad value '{text}' for 'agentos.pool'", "give a number; 0 keeps none")
     return int(text)
 
 
 def _days(values: ConfigValues, key: str) -> int:
     text = values[key][-1].strip().lower()
-    match = re.fullmatch(r"(\d+)\s*(d|w|m|y|days?|weeks?|months?|years?)?", text)
     if text in ("keep", "never", "forever", ""):
         return 0
-    if match is None:
-        raise ConfigurationError(
-            f"bad value '{values[key][-1]}' for 'agentos.logRetention'", "give 'keep', or a number of days such as 90d"
+    found = durations.days(text)
+    if found is None:
+        # It decides what leaves the database, and nothing of a checkpoint: no reason not to take one.
+        warnings.warn(
+            AgentosWarning(
+                f"bad value '{text[:40]}' for 'agentos.logRetention': log entries are kept;"
+                " give 'keep', or a number of days such as 90d"
+            ),
+            stacklevel=2,
         )
-    return int(match[1]) * {"w": 7, "m": 30, "y": 365}.get((match[2] or "d")[0], 1)
+        return 0
+    return math.ceil(found) if found <= _LONGEST_RETENTION else 0
 
 
 def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:

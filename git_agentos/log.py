@@ -96,6 +96,11 @@ def add(
     return entry
 
 
+def is_by_guard(entry: Entry) -> bool:
+    """Whether an entry tells what the guard decided about a command, and not what its agent decided."""
+    return entry.type == "decision" and {"layer", "identity", "operations", "run"} <= entry.details.keys()
+
+
 def note(
     context: Context,
     kind: str,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from git_agentos import history
+from git_agentos import history, log
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
 from git_agentos.git import moment, trees
@@ -113,7 +113,7 @@ def review(context: Context, agent: str | None = None) -> Review:
     events = [history.with_files(context, event) for event in found.events()]
     oldest_first = sorted(found.entries, key=lambda entry: (entry.timestamp, entry.id))
     errors = [entry for entry in oldest_first if entry.type == "error"]
-    decisions = [_decision(entry) for entry in oldest_first if entry.type == "decision"]
+    decisions = [_decision(entry) for entry in oldest_first if entry.type == "decision" and not log.is_by_guard(entry)]
     counts = Counter(event.kind for event in events)
     return Review(
         agent=agent or context.timeline,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService
+from git_agentos.cli import completion, tree
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
@@ -243,3 +244,9 @@ def test_an_unknown_shell_is_a_usage_error() -> None:
     result = subprocess.run([BIN / "git-agentos", "completion", "tcsh"], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "tcsh" in result.stderr
+
+
+def test_below_guard_an_id_is_a_worktrees() -> None:
+    for name in ("enable", "disable", "status"):
+        assert completion.kinds_of(tree.find(("guard", name))) == ["worktree"]
+    assert completion.kinds_of(tree.find(("guard", "check"))) == []

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -197,3 +198,14 @@ def test_page_renders_without_a_warning(page: Path, formatter: str) -> None:
     else:
         assert page.stem in done.stdout
         assert not re.search(r"\\f[BIR]|\\\(", done.stdout)
+
+
+def test_documents_that_pages_name_are_installed() -> None:
+    installed = tomllib.loads((MAN.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    named = set()
+    for page in PAGES:
+        text = plain(page.read_text())
+        assert not re.search(r"(?<!/)\bdocs/(?!lld|plan)[\w-]+\.md", text), page.name
+        named |= set(re.findall(r"share/doc/git-agentos/[\w-]+\.md", text))
+    assert named == {place for place in installed["shared-data"].values() if place.endswith(".md")}
+    assert all((MAN.parent / source).exists() for source in installed["shared-data"])

@@ -21,6 +21,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.config import boolean
 from git_agentos.git import convert, trees
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
 
@@ -135,7 +136,7 @@ def _lay_out_attributes(
         if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
             continue
         place = os.path.join(os.fsencode(root), name)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        directories.make(os.path.dirname(place))
         with open(place, "wb") as file:
             file.write(repository.blob(target.raw.get(name, entry[1])))
         found = True
@@ -310,7 +311,7 @@ class Application:
     def _remove_tree_of_directories(self, path: bytes) -> None:
         """Remove a directory and the empty directories below it; what is not empty stays."""
         full = os.path.join(self.root, path)
-        for top, _, _ in os.walk(full, topdown=False):
+        for top in reversed([top for top, _ in directories.tree(full)]):
             self._rmdir(os.path.relpath(top, self.root))
 
     def _rmdir(self, path: bytes) -> bool:

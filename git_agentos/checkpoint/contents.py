@@ -11,7 +11,6 @@ import contextlib
 import errno
 import functools
 import os
-import shutil
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +22,7 @@ from git_agentos.git import convert, locks, trees
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
+from git_agentos.util import directories
 
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
@@ -232,7 +232,7 @@ class Contents:
                 target = os.path.join(os.fsencode(into), path)
                 if not _same(target, self.at(path)):
                     lossy.add(path)
-            shutil.rmtree(into, ignore_errors=True)
+            directories.remove(into)
         return lossy
 
 

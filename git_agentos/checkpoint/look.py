@@ -79,7 +79,8 @@ class Status:
 
 
 def walk(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
-    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; or all.
+    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; with `every` all, or of those all
+    that `agent` made or that were made in its worktree.
 
     Agents may share a worktree: what others made in its worktree is not an agent's own, unless it has made none at all.
     CheckpointNotFound where no timeline and no checkpoint knows `agent`.
@@ -93,7 +94,7 @@ def walk(repository: Repository, own: str, agent: str | None, *, every: bool) ->
         (item.created_at, -n, item)
         for name in names
         for n, item in enumerate(format.read(repository, link.checkpoint) for link in timeline.walk(repository, name))
-        if every or agent in (item.created_by, item.timeline)
+        if agent is None or agent in (item.created_by, item.timeline)
     ]
     if agent is not None and not every:
         own_ones = [row for row in found if row[2].created_by == agent]

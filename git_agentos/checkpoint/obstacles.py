@@ -33,13 +33,19 @@ class Disk:
 
     def lstat(self, path: bytes) -> os.stat_result | None:
         """What is at `path`; None where there is nothing."""
-        parent, _, _ = path.rpartition(b"/")
-        if parent:
-            above = self.lstat(parent) if parent not in self._directories else None
-            if above is not None and stat.S_ISDIR(above.st_mode):
-                self._directories.add(parent)
-            if parent not in self._directories:
+        above = []
+        parent = path.rpartition(b"/")[0]
+        while parent and parent not in self._directories:
+            above.append(parent)
+            parent = parent.rpartition(b"/")[0]
+        for folder in reversed(above):
+            found = self._stat(folder)
+            if found is None or not stat.S_ISDIR(found.st_mode):
                 return None
+            self._directories.add(folder)
+        return self._stat(path)
+
+    def _stat(self, path: bytes) -> os.stat_result | None:
         try:
             return os.lstat(self.at(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -168,15 +174,18 @@ class _Search:
 
     def _inside(self, directory: bytes) -> None:
         """Everything below a directory that has to give way to a file."""
-        if scan.is_repository(self.disk.at(directory)):
-            self.aside.append(directory)
-            return
-        entries = list(os.scandir(self.disk.at(directory)))
-        if not entries:
-            self.emptied.append(directory)
-        for entry in entries:
-            path = directory + b"/" + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                self._inside(path)
-            elif path not in self.leaving.removed:
-                self._obstacle(path)
+        waiting = [directory]
+        while waiting:
+            directory = waiting.pop()
+            if scan.is_repository(self.disk.at(directory)):
+                self.aside.append(directory)
+                continue
+            entries = list(os.scandir(self.disk.at(directory)))
+            if not entries:
+                self.emptied.append(directory)
+            for entry in entries:
+                path = directory + b"/" + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif path not in self.leaving.removed:
+                    self._obstacle(path)

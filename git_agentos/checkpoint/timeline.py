@@ -23,7 +23,7 @@ PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
 _SHORTEST = 4
 _ATTEMPTS = 1000
-_NTH = re.compile(r"@\{(\d+)\}\Z")
+_NTH = re.compile(r"@\{([0-9]{1,9})\}\Z")
 
 
 class Link(NamedTuple):

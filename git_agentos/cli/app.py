@@ -94,7 +94,7 @@ def root(
     if run.subcommand is None:
         from git_agentos.cli import tree
 
-        raise UsageError("no command given", f"{tree.usage(tree.root())}\n'git agentos --help' lists the commands")
+        raise UsageError("no command given", f"{tree.usage(tree.root())}\n'git agentos -h' lists the commands")
 
 
 def execute(argv: Sequence[str], seen: Look, invocation: Invocation) -> int:

@@ -129,11 +129,14 @@ def paths_from(invocation: Invocation, paths: list[str] | None) -> list[str]:
     return [*(paths or ()), *invocation.after_dashes]
 
 
-def number(limit: str | None) -> int | None:
-    """The value of `-n`."""
-    if limit is None or (limit.isascii() and limit.isdigit()):
-        return None if limit is None else int(limit)
-    raise UsageError(f"-n takes a number, not '{limit}'")
+def number(text: str | None, option: str = "-n") -> int | None:
+    """The value of an option that takes a number: at most nine digits."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    what = "a number of at most nine digits" if text.isdigit() else "a number"
+    raise UsageError(f"{option} takes {what}, not '{text if len(text) <= 40 else f'{text[:40]}...'}'")
 
 
 def has_runs(workspace: "Workspace") -> bool:

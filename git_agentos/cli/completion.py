@@ -50,7 +50,7 @@ def kinds_of(command_: tree.Command) -> list[str]:
     """What a command's arguments are: an `ID` is a checkpoint's, but below `worktree`, where it is a worktree's, and a
     new one after `create`, and below `tdd`, where it is a workflow's."""
     arguments = command_.arguments
-    if command_.path[:1] == ("worktree",):
+    if command_.path[:1] in (("worktree",), ("guard",)) and any(each.metavar == "ID" for each in arguments):
         return ["worktree"] if arguments and command_.path[-1] != "create" else []
     if command_.path[:1] == ("tdd",):
         return ["workflow"] if any(each.metavar == "ID" for each in arguments) else []

@@ -41,6 +41,7 @@ _STATES = {
     "interrupted": "Interrupted",
     "merged": "Merged",
     "aborted": "Aborted",
+    "tampered": "Cannot be believed",
 }
 
 
@@ -89,7 +90,7 @@ def _way(it: Workflow) -> str:
 
 
 def _facts(it: Workflow) -> str:
-    waits = it.state == "waiting"
+    waits = it.state in ("waiting", "tampered")
     what = (f"<li><code>{html.line(text_tdd.command(it, word))}</code> {_what(it, word)}</li>" for word in it.words)
     rows = (
         ("why", html.block(it.reason) if it.reason else ""),
@@ -101,7 +102,7 @@ def _facts(it: Workflow) -> str:
         ("decided", html.line(it.human_decision) if it.human_decision else ""),
         ("merged", f"{html.short(it.merge_commit)} in {html.line(it.into)}" if it.merge_commit else ""),
         ("agent", html.line(it.agent)),
-        ("design", html.path(it.lld_path)),
+        ("design", html.path(it.lld_path) if it.lld_path else ""),
         ("context", _list(html.path(each) for each in it.context_paths)),
         ("branch", html.line(it.branch) + " from " + html.line(it.into)),
         ("base", html.short(it.base_sha) if it.base_sha else ""),

@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from git_agentos.cli import text_run
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli.common import Invocation, command, number
 from git_agentos.cli.run_do import RunId
-from git_agentos.errors import UsageError
 
 
 def register(group: typer.Typer) -> None:
@@ -60,9 +59,7 @@ def logs(
     from git_agentos.cli import documents
     from git_agentos.run.kernel import kernel
 
-    if step is not None and not (step.isascii() and step.isdigit() and len(step) < 10):
-        raise UsageError(f"--step takes a number, not '{step}'")
-    found = kernel.logs(run.workspace().context, run_id, int(step) if step is not None else None)
+    found = kernel.logs(run.workspace().context, run_id, number(step, "--step"))
     run.output.show(
         "run-logs",
         {"run_id": run_id, "logs": [documents.step_log(*each) for each in found]},

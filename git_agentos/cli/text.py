@@ -60,7 +60,7 @@ def timeline(found: Sequence[Checkpoint], style: Style, *, nothing: str = "no ch
         return Text(notes=(nothing,))
     ages = [age(each.created_at, style.now) for each in found]
     several = len({each.timeline for each in found}) > 1
-    agents = [quote.line(each.created_by or "") if several else "" for each in found]
+    agents = [_whose(each) if several else "" for each in found]
     widths = [max(map(len, column)) for column in (ages, [each.trigger for each in found], agents)]
     lines = []
     for each, when, agent in zip(found, ages, agents, strict=True):
@@ -70,6 +70,12 @@ def timeline(found: Sequence[Checkpoint], style: Style, *, nothing: str = "no ch
         columns.append(_subject(each))
         lines.append(f"{style.paint('yellow', short(each.id))}  {'  '.join(columns)}".rstrip())
     return Text(_lines(lines), _lines(short(each.id) for each in found))
+
+
+def _whose(one: Checkpoint) -> str:
+    """The timeline, by which `--agent` finds it, and who made it where that is another."""
+    by = f" ({quote.line(one.created_by)})" if one.created_by and one.created_by != one.timeline else ""
+    return quote.line(one.timeline or "") + by
 
 
 def shown(one: Checkpoint, style: Style) -> Text:

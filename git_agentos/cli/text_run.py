@@ -107,6 +107,9 @@ def ended(run: Run) -> Text:
         hints.append(f"'git agentos rollback {id_}' takes the run back to where it began")
     else:
         lines += _place(run)
+        if run.state == "tampered":
+            lines.append("What it says of itself cannot be believed, and it cannot be accepted.")
+            hints.append(f"'git agentos run verify {id_}' says what was found")
         failed = next((each for each in reversed(run.steps) if each.outcome not in (None, "ok")), None)
         if failed is not None and failed.stdout is not None:
             hints.append(f"'git agentos run logs {id_} --step {failed.n}' shows what the step said")

@@ -14,13 +14,21 @@ from git_agentos.cli.text_run import elapsed
 if TYPE_CHECKING:
     from git_agentos.tdd.state import Record, Review, Workflow
 
-_COLOURS = {"running": "cyan", "waiting": "yellow", "interrupted": "yellow", "merged": "green", "aborted": "red"}
+_COLOURS = {
+    "running": "cyan",
+    "waiting": "yellow",
+    "interrupted": "yellow",
+    "merged": "green",
+    "aborted": "red",
+    "tampered": "red",
+}
 _SAYS = {
     "running": "is at work",
     "waiting": "waits for a decision",
     "interrupted": "was interrupted",
     "merged": "is merged",
     "aborted": "is aborted",
+    "tampered": "cannot be believed",
 }
 _COLUMNS = ("ID", "STATE", "ISSUE", "NODE", "BRANCH", "INTO", "STARTED")
 _WHAT = {
@@ -206,6 +214,9 @@ def ended(workflow: Workflow, style: Style) -> Text:
         lines += [*_conflicts(workflow, style)[1:], *_work(workflow)]
         hints += [f"'git agentos tdd show {id_}' shows what was done, the tests and the change"]
         hints += [f"'{command(workflow, word)}' {what(workflow, word)}" for word in workflow.words]
+    elif workflow.state == "tampered":
+        lines += _work(workflow)
+        hints += _next(workflow)
     elif workflow.state in ("interrupted", "running"):
         lines += ["Everything up to the node that it was in is saved.", *_work(workflow)]
         hints += [f"'git agentos tdd resume {id_}' goes on with that node"]
@@ -329,7 +340,7 @@ def _facts(workflow: Workflow, style: Style) -> list[str]:
         ("Decided", decided),
         ("Merged", merged if workflow.merge_commit else None),
         ("Agent", quote.line(workflow.agent)),
-        ("Design", quote.path(workflow.lld_path)),
+        ("Design", quote.path(workflow.lld_path) if workflow.lld_path else None),
         ("Context", ", ".join(quote.path(each) for each in workflow.context_paths) or None),
         ("Branch", f"{quote.line(workflow.branch)}, from {quote.line(workflow.into)}{base}"),
         ("Worktree", quote.path(workflow.worktree_path) if workflow.worktree_path else None),
@@ -350,7 +361,7 @@ def _names(paths: Sequence[str]) -> str:
 def _next(workflow: Workflow) -> tuple[str, ...]:
     if not workflow.here:
         return ()
-    if workflow.state == "waiting":
+    if workflow.state in ("waiting", "tampered"):
         return tuple(f"'{command(workflow, word)}' {what(workflow, word)}" for word in workflow.words)
     if workflow.state == "interrupted":
         return (f"'git agentos tdd resume {workflow.id}' goes on with it",)

@@ -34,6 +34,9 @@ def created(made: Worktree, style: Style, *, revived: bool) -> Text:
     if revived:
         first = f"Brought worktree '{made.id}' back {where}: {path}"
         second = "It is as it was left, ignored files, log and memory included."
+        if (saved := made.revived_from) is not None:
+            when = f"{age(saved.created_at, style.now)} ({saved.trigger})"
+            second = f"Its folder was lost: it is as its last checkpoint {short(saved.id)} has it, {when}."
     else:
         first = f"Created worktree '{made.id}' {where}: {path}"
         second = f"It begins at {short(made.base_sha)} ({quote.line(made.base_ref or '')})."
@@ -209,17 +212,18 @@ def _not_merged(done: Merge, style: Style, warnings: tuple[str, ...]) -> Text:
 def conflicts(found: Conflicts, style: Style) -> Text:
     """`conflicts`: the pairs with their files, and the order; the order alone under -q."""
     order = "".join(f"{id_}\n" for id_ in found.order)
+    warnings = tuple(f"'{each.id}' is left out: {quote.line(each.reason)}" for each in found.left_out)
     if len(found.agents) < 2:
-        return Text(notes=("there are no two agents to compare",))
+        return Text(notes=("there are no two agents to compare",), warnings=warnings)
     count = len(found.agents)
     if not found.pairs:
-        return Text(f"No conflicts: all {count} go together.\n", order)
+        return Text(f"No conflicts: all {count} go together.\n", order, warnings=warnings)
     lines = [f"{len(found.pairs)} of {count * (count - 1) // 2} pairs conflict:"]
     for each in found.pairs:
         lines.append(f"{style.paint('red', each.a)} with {style.paint('red', each.b)}:")
         lines += files(each.files)
     lines.append(f"Merge in this order: {', '.join(found.order)}")
-    return Text("".join(f"{line}\n" for line in lines), order)
+    return Text("".join(f"{line}\n" for line in lines), order, warnings=warnings)
 
 
 def files(paths: Sequence[str]) -> list[str]:
@@ -236,7 +240,7 @@ def _paths(number: int) -> str:
 
 
 def completed(done: Completion) -> Text:
-    """`complete`: the merge request alone on stdout; its id's path under -q."""
+    """`complete`: the merge request alone on stdout; the final checkpoint's id under -q."""
     notes = [f"worktree '{done.id}' is complete, saved in checkpoint {short(done.checkpoint)}; it stays for the review"]
     if done.pushed_to is not None:
         notes.append(f"pushed '{quote.line(done.branch)}' to '{quote.line(done.pushed_to)}'")
@@ -246,7 +250,7 @@ def completed(done: Completion) -> Text:
     if len(done.uncommitted) > _MOST_NAMES:
         warnings.append(f"not committed: {len(done.uncommitted) - _MOST_NAMES} more")
     warnings += [quote.line(problem) for problem in done.problems]
-    return Text(quote.block(done.document), None, tuple(notes), tuple(warnings))
+    return Text(quote.block(done.document), f"{short(done.checkpoint)}\n", tuple(notes), tuple(warnings))
 
 
 def ended(done: Removal, style: Style, *, archived: bool) -> Text:
@@ -269,6 +273,8 @@ def ended(done: Removal, style: Style, *, archived: bool) -> Text:
             lines += [f"    and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
     else:
         lines.append(f"Nothing in it was without a commit. Its last checkpoint is {short(done.checkpoint)}.")
+    if done.revives and done.revives != done.checkpoint:
+        lines.append(f"Its folder was missing: it comes back as its last checkpoint {short(done.revives)} has it.")
     branch = f"'{quote.line(done.branch)}'"
     if done.branch_deleted:
         lines.append(f"Deleted branch {branch} (was {short(done.branch_sha)}); the timeline keeps its commits.")

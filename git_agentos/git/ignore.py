@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from git_agentos.git import locks, scan, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import TreeSource
+from git_agentos.util import directories
 
 
 def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
@@ -43,7 +44,7 @@ def excluded(
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
                 continue
             target = os.path.join(os.fsencode(root), name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            directories.make(os.path.dirname(target))
             with open(target, "wb") as file:
                 file.write(repository.blob(entry[1]))
         env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
+from git_agentos.util import directories
 
 _NULL = b"0" * 40
 
@@ -90,7 +91,7 @@ def _intend(
     """`git add -N` in a scratch working tree: no other command sets the flag, and it wants the file to exist."""
     for path, mode in paths.items():
         target = os.path.join(os.fsencode(scratch), path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        directories.make(os.path.dirname(target))
         if mode == trees.SYMLINK:
             os.symlink("target", target)
         else:

@@ -6,6 +6,7 @@ Standard library only: it runs before pygit2 is imported.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -109,10 +110,14 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
     for extension, feature in _LIBGIT2_CANNOT.items():
-        if extension in lowered:
+        # Not anywhere in the text: what git says names paths too.
+        if re.search(
+            rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
+        ):
             return _unsupported(feature)
     if "dubious ownership" in lowered:
-        directory = said.split("'")[1] if said.count("'") >= 2 else path
+        named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
+        directory = named[1] if named is not None else path
         return RepositoryError(
             f"git refuses the repository '{directory}': it is owned by someone else",
             f"if you trust it: git config --global --add safe.directory '{directory}'",

@@ -14,13 +14,13 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import LockedError, RepositoryError
 from git_agentos.git.location import Location
+from git_agentos.util import directories
 
 _FOLDER = "locks"
 
@@ -217,7 +217,7 @@ def scratch(location: Location) -> Iterator[str]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        directories.remove(path)
         os.close(descriptor)
 
 
@@ -233,7 +233,7 @@ def remove_scratch(location: Location) -> list[str]:
             except OSError:
                 continue
             else:
-                shutil.rmtree(entry.path, ignore_errors=True)
+                directories.remove(entry.path)
                 removed.append(entry.path)
             finally:
                 os.close(descriptor)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from git_agentos.errors import UsageError
+from git_agentos.errors import GitCommandError, UsageError
 from git_agentos.git import process
 from git_agentos.git.location import Location
 
+_TOO_LONG = re.compile(r"\d{15}")  # git's number overflows, and is taken for now
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 
 
@@ -20,12 +21,18 @@ def parse(location: Location, text: str) -> datetime:
         except ValueError as error:
             raise UsageError(f"'{text}' is not a time") from error
         return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    out = process.run(["rev-parse", f"--since={text}"], cwd=location.root, env=location.environment())
-    seconds = out.strip().removeprefix(b"--max-age=")
-    # git's approxidate answers with the present moment for what it does not understand.
-    if not seconds.isdigit() or (int(seconds) >= int(datetime.now(UTC).timestamp()) - 1 and "now" not in text):
-        raise UsageError(f"'{text}' is not a time", "for example '2 hours ago', or 2026-11-21T14:00:00Z")
-    return datetime.fromtimestamp(int(seconds), UTC)
+    if text.strip() == "now":
+        return datetime.now(UTC)
+    # `rev-parse --since` takes what it does not understand for now; a setting of this type is an error then.
+    args = ["-c", f"agentos.moment={text}", "config", "--type=expiry-date", "--get", "agentos.moment"]
+    try:
+        seconds = int(process.run(args, cwd=location.root, env=location.environment()))
+        if _TOO_LONG.search(text):
+            raise ValueError
+        return datetime.fromtimestamp(seconds, UTC)
+    except (GitCommandError, ValueError, OverflowError, OSError) as error:
+        hint = "for example '2 hours ago', or 2026-11-21T14:00:00Z"
+        raise UsageError(f"'{text}' is not a time", hint) from error
 
 
 def stamp(moment: datetime) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks
+from git_agentos.git import locks, process
 from git_agentos.git.location import Location
 
 ZERO = "0" * 40
@@ -129,7 +129,9 @@ def _packed(location: Location) -> dict[str, str]:
 def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, str]:
     """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError where one is damaged; with
     `sound` those are left out."""
-    found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)}
+    # The files first: `git pack-refs` writes packed-refs before it removes them, so what is no file any more is there.
+    loose: dict[str, str] = {}
+    damaged = set()
     top = _path(location, prefix)
     for folder, _, files in os.walk(top):
         for file in files:
@@ -140,11 +142,12 @@ def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, 
                 except RepositoryError:
                     if not sound:
                         raise
-                    found.pop(name, None)
+                    damaged.add(name)
                     continue
                 if oid is not None:
-                    found[name] = oid
-    return dict(sorted(found.items()))
+                    loose[name] = oid
+    found = {name: oid for name, oid in _packed(location).items() if name.startswith(prefix)} | loose
+    return {name: oid for name, oid in sorted(found.items()) if name not in damaged}
 
 
 def symbolic(location: Location) -> dict[str, str]:
@@ -311,16 +314,31 @@ def _drop_packed(location: Location, name: str) -> None:
 
 
 def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:
-    """Append to a reflog, as git does: HEAD and branches, if the log exists or the repository is not bare."""
+    """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates has one begun."""
     path = os.path.join(_directory(location, name), "logs", name)
     if old is None and new is None:
         return
+    if not os.path.exists(path) and not _begins_log(location, name):
+        return
     stamp = f"{who} {int(time.time())} +0000"
     line = f"{old or ZERO} {new or ZERO} {stamp}\t{reason}\n"
-    with contextlib.suppress(OSError):  # a log is told, never depended on
+    with contextlib.suppress(OSError):  # nothing depends on a reflog
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.write(descriptor, os.fsencode(line))
         finally:
             os.close(descriptor)
+
+
+def _begins_log(location: Location, name: str) -> bool:
+    """Whether git begins a reflog for a ref that has none (core.logAllRefUpdates in git-config(1)); there is a worktree
+    here, so the repository does not count as bare."""
+    args = ["config", "--get", "core.logAllRefUpdates"]
+    text = process.run(args, cwd=location.root, env=location.environment(), ok=(0, 1)).decode("utf-8", "replace")
+    value = text.strip().lower()
+    if value == "always":
+        return True
+    if value in ("false", "no", "off", "0"):
+        return False
+    return name == "HEAD" or name.startswith(("refs/heads/", "refs/remotes/", "refs/notes/"))

@@ -6,6 +6,7 @@ Oids are hex strings above this module.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ _KINDS = {
 }
 
 
+_EXTENSIONS = ("worktreeconfig", "partialclone", "preciousobjects", "relativeworktrees", "noop")
+
+
 class CommitData(NamedTuple):
     """A commit's parts; `message` is bytes."""
 
@@ -34,18 +38,33 @@ class CommitData(NamedTuple):
     time: int  # seconds since the epoch, of the committer
 
 
+_opening = threading.Lock()
+
+
+def _open(git_dir: str) -> pygit2.Repository:
+    """Open a repository without libgit2's own check of its owner: git has decided already (safe.directory).
+
+    That setting is the whole process's, which may use libgit2 for itself: afterwards it is as it was.
+    """
+    with _opening:
+        validates = pygit2.settings.owner_validation
+        pygit2.settings.owner_validation = False
+        known = set(pygit2.settings.extensions)
+        if not known.issuperset(_EXTENSIONS):
+            pygit2.settings.set_extensions([*_EXTENSIONS, *(known - set(_EXTENSIONS))])
+        try:
+            return pygit2.Repository(git_dir)
+        finally:
+            pygit2.settings.owner_validation = validates
+
+
 class Repository:
     """One worktree's view of a repository."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        # git has decided already (safe.directory) whether this repository may be opened by this user.
-        pygit2.settings.owner_validation = False
-        pygit2.settings.set_extensions(
-            ["worktreeconfig", "partialclone", "preciousobjects", "relativeworktrees", "noop"]
-        )
         try:
-            self._git = pygit2.Repository(location.git_dir)
+            self._git = _open(location.git_dir)
         except (pygit2.GitError, KeyError) as error:
             raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
         self._odb = self._git.odb

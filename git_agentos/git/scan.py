@@ -392,28 +392,29 @@ def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
     """Append the empty directories at and below `directory`, and those that cannot be read; say whether there is
     anything else in it."""
-    try:
-        entries = list(os.scandir(os.path.join(root, directory)))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        closed.append(directory)
-        return True
-    if not entries:
-        empty.append(directory)
-        return False
     populated = False
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            inner = os.path.join(directory, entry.name)
-            if (
-                entry.name == b".git"
-                or is_repository(os.path.join(root, inner))
-                or _find_empty(root, inner, empty, closed)
-            ):
-                populated = True
-        else:
+    waiting = [directory]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(root, directory)))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            closed.append(directory)
             populated = True
+            continue
+        if not entries:
+            empty.append(directory)
+        for entry in entries:
+            inner = os.path.join(directory, entry.name)
+            if entry.is_dir(follow_symlinks=False) and entry.name != b".git":
+                if is_repository(os.path.join(root, inner)):
+                    populated = True
+                else:
+                    waiting.append(inner)
+            else:
+                populated = True
     return populated
 
 

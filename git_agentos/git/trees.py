@@ -130,39 +130,79 @@ def edit(store: TreeStore, base: str, changes: Mapping[bytes, Change]) -> str:
     return _edit(store, base, top) or store.write_tree(b"")
 
 
-def _edit(store: TreeStore, base: str | None, changes: dict[bytes, _Node]) -> str | None:
-    entries = parse(store.read_tree(base)) if base is not None and base != EMPTY_TREE else {}
-    before = dict(entries)
-    for name, node in changes.items():
-        if node.is_set and node.change is not None:
-            entries[name] = node.change
-            continue
-        old = entries.get(name)
-        if node.below:
-            subtree = old[1] if old is not None and old[0] == DIRECTORY else None
-            edited = _edit(store, subtree, node.below)
-            if edited is not None:
-                entries[name] = (DIRECTORY, edited)
-            elif subtree is not None or node.is_set:
-                entries.pop(name, None)
-        elif old is not None and old[0] != DIRECTORY:
-            del entries[name]
-    if not entries:
-        return None
-    if entries == before and base is not None:
-        return base
-    return store.write_tree(serialise(entries))
+class _Folder:
+    """One tree on the way to a change; `parent` None at the top. A folder of a thousand levels is no reason to fail, so
+    nothing here calls itself."""
+
+    __slots__ = ("base", "before", "changes", "entries", "has_other", "name", "parent")
+
+    def __init__(
+        self, base: str | None, changes: dict[bytes, _Node], parent: _Folder | None, name: bytes, has_other: bool
+    ) -> None:
+        self.base = base
+        self.changes = changes
+        self.parent = parent
+        self.name = name
+        self.has_other = has_other  # the parent has a folder, or will have nothing, at this name
+
+    def begin(self, store: TreeStore) -> list[_Folder]:
+        """Apply what changes in this very folder; the folders in it that change."""
+        has_base = self.base is not None and self.base != EMPTY_TREE
+        self.entries = parse(store.read_tree(str(self.base))) if has_base else {}
+        self.before = dict(self.entries)
+        below = []
+        for name, node in self.changes.items():
+            if node.is_set and node.change is not None:
+                self.entries[name] = node.change
+                continue
+            old = self.entries.get(name)
+            if node.below:
+                subtree = old[1] if old is not None and old[0] == DIRECTORY else None
+                below.append(_Folder(subtree, node.below, self, name, subtree is not None or node.is_set))
+            elif old is not None and old[0] != DIRECTORY:
+                del self.entries[name]
+        return below
+
+    def finish(self, store: TreeStore) -> str | None:
+        """Write the folder and enter it in its parent; None where nothing is left of it."""
+        oid = None
+        if self.entries:
+            unchanged = self.base is not None and self.entries == self.before
+            oid = self.base if unchanged else store.write_tree(serialise(self.entries))
+        if self.parent is not None:
+            if oid is not None:
+                self.parent.entries[self.name] = (DIRECTORY, oid)
+            elif self.has_other:
+                self.parent.entries.pop(self.name, None)
+        return oid
+
+
+def _edit(store: TreeStore, base: str, changes: dict[bytes, _Node]) -> str | None:
+    top = _Folder(base, changes, None, b"", False)
+    folders = [top]
+    for folder in folders:  # it grows: parents come before what is in them
+        folders += folder.begin(store)
+    for folder in reversed(folders[1:]):
+        folder.finish(store)
+    return top.finish(store)
 
 
 def walk(store: TreeSource, oid: str, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
     """Every path that is not a directory, with its entry, in tree order."""
     if oid == EMPTY_TREE:
         return
-    for name, (mode, child) in parse(store.read_tree(oid)).items():
-        if mode == DIRECTORY:
-            yield from walk(store, child, prefix + name + b"/")
+    above = [(prefix, iter(parse(store.read_tree(oid)).items()))]
+    while above:
+        prefix, entries = above[-1]
+        for name, (mode, child) in entries:
+            if mode == DIRECTORY:
+                if child != EMPTY_TREE:
+                    above.append((prefix + name + b"/", iter(parse(store.read_tree(child)).items())))
+                    break
+            else:
+                yield prefix + name, (mode, child)
         else:
-            yield prefix + name, (mode, child)
+            above.pop()
 
 
 def find(store: TreeSource, oid: str, path: bytes) -> Entry | None:
@@ -184,34 +224,27 @@ def diff(store: TreeSource, old: str, new: str) -> dict[bytes, tuple[Entry | Non
     Subtrees with equal oids are not read.
     """
     found: dict[bytes, tuple[Entry | None, Entry | None]] = {}
-    _diff(store, old, new, b"", found)
-    return found
-
-
-def _diff(
-    store: TreeSource,
-    old: str | None,
-    new: str | None,
-    prefix: bytes,
-    found: dict[bytes, tuple[Entry | None, Entry | None]],
-) -> None:
-    if old == new:
-        return
-    before = parse(store.read_tree(old)) if old is not None and old != EMPTY_TREE else {}
-    after = parse(store.read_tree(new)) if new is not None and new != EMPTY_TREE else {}
-    for name in before.keys() | after.keys():
-        a, b = before.get(name), after.get(name)
-        if a == b:
+    waiting: list[tuple[str | None, str | None, bytes]] = [(old, new, b"")]
+    while waiting:
+        one, other, prefix = waiting.pop()
+        if one == other:
             continue
-        path = prefix + name
-        a_tree = a[1] if a is not None and a[0] == DIRECTORY else None
-        b_tree = b[1] if b is not None and b[0] == DIRECTORY else None
-        a_leaf = a if a_tree is None else None
-        b_leaf = b if b_tree is None else None
-        if a_leaf is not None or b_leaf is not None:
-            found[path] = (a_leaf, b_leaf)
-        if a_tree is not None or b_tree is not None:
-            _diff(store, a_tree, b_tree, path + b"/", found)
+        before = parse(store.read_tree(one)) if one is not None and one != EMPTY_TREE else {}
+        after = parse(store.read_tree(other)) if other is not None and other != EMPTY_TREE else {}
+        for name in before.keys() | after.keys():
+            a, b = before.get(name), after.get(name)
+            if a == b:
+                continue
+            path = prefix + name
+            a_tree = a[1] if a is not None and a[0] == DIRECTORY else None
+            b_tree = b[1] if b is not None and b[0] == DIRECTORY else None
+            a_leaf = a if a_tree is None else None
+            b_leaf = b if b_tree is None else None
+            if a_leaf is not None or b_leaf is not None:
+                found[path] = (a_leaf, b_leaf)
+            if a_tree is not None or b_tree is not None:
+                waiting.append((a_tree, b_tree, path + b"/"))
+    return found
 
 
 def build(store: TreeStore, files: Mapping[bytes, Entry]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError
+from git_agentos.guard import harness_files
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
@@ -218,13 +219,18 @@ class _Judging:
             self.call.environment.get(key) == call.environment.get(key)
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
-        judgement = judge(call, self.who, self._settings.get(program.directory) if same else None)
+        judgement = judge(
+            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+        )
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
             users = {key: self.call.environment[key] for key in changed if key in self.call.environment}
             rest = {key: value for key, value in call.environment.items() if key not in changed}
-            there = Step(call, judge(call._replace(environment={**rest, **users}), self.who))
+            there = Step(
+                call,
+                judge(call._replace(environment={**rest, **users}), self.who, trusted=self.call.environment),
+            )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
         if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
@@ -248,8 +254,11 @@ class _Judging:
                 continue
             own = programs_files.git_directories(program.directory)
             found = programs_files.in_git_directory(files, program.directory, own)
+            settings = _harness_file(files, program.directory) if own else None
             if found is not None:
                 self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            elif settings is not None:
+                self._note(program, [Operation("guard-change", settings)])
             elif loses and own and programs_files.exists(files, program.directory):
                 root = os.path.realpath(os.path.dirname(own[0]))
                 self._step(_call(program), Judgement(Decision(ALLOW, []), Save(), True, root))
@@ -280,6 +289,15 @@ class _Judging:
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
+
+
+def _harness_file(files: programs_files.Files, directory: str) -> str | None:
+    """The first of these files by which a harness is told to ask the guard, or that has one below it."""
+    for path, is_tree in (*((each, False) for each in files.paths), *((each, True) for each in files.trees)):
+        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
+        if known(path) and (harness_files.holds_one(whole) if is_tree else harness_files.is_one(whole)):
+            return path
+    return None
 
 
 def _call(program: Program) -> Call:

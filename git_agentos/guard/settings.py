@@ -20,7 +20,6 @@ One git process reads it all, since it is read inside of other people's git comm
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,13 +27,13 @@ from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process, worktrees
 from git_agentos.guard import ancestry, boundary
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
+from git_agentos.util import durations
 
 STRICT, SAVE = "strict", "save"
 AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
 DEFAULT_EXPIRY = 3600.0
 
-_EXPIRY = re.compile(r"(\d+)\s*(?:([smhd])[a-z]*)?\Z")
-_UNITS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
 _PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
@@ -104,7 +103,7 @@ def read(
     to another repository than the one it stands in, it could be one that was made for that.
     ConfigurationError for a value that is none, UnreadableConfiguration where git itself cannot read its configuration.
     """
-    env = {**environment, "LC_ALL": "C"}
+    env = {**process.without_trace_files(environment), "LC_ALL": "C"}
     entries = deciding = _list(cwd, env, options)
     trusted = _trusted()
     if any(trusted.get(name) != environment.get(name) for name in _PLACES):
@@ -224,12 +223,12 @@ def _boolean(entry: Entry) -> bool:
 def _expiry(entry: Entry | None) -> float:
     if entry is None:
         return DEFAULT_EXPIRY
-    match = _EXPIRY.match((entry.value or "").strip().lower())
-    if match is None:
+    seconds = durations.seconds(entry.value or "")
+    if seconds is None:
         raise ConfigurationError(
             f"bad value '{entry.value or ''}' for 'agentos.approvalExpiry'", "give seconds, or 30m, 1h, 2d"
         )
-    return int(match[1]) * _UNITS[match[2]]
+    return min(seconds, _LONGEST_EXPIRY)
 
 
 def _entries(out: bytes) -> tuple[Entry, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
 from git_agentos.run.kernel import kernel
-from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TDD, Run
+from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run
 
 
 def interrupted(context: Context) -> list[str]:
@@ -30,7 +30,9 @@ def examine(context: Context) -> list[Finding]:
             hint = f"git agentos run resume {id_} goes on with it\ngit agentos rollback {id_} takes it back"
             found.append(Finding("run-interrupted", "warning", f"run '{id_}' was interrupted", hint, False))
         elif each.problems:
-            hint = f"git agentos run verify {id_} tells more"
+            hint = f"git agentos run verify {id_} tells more\ngit agentos rollback {id_} takes it back"
+            if each.state == TAMPERED:
+                hint += f", git agentos run cancel {id_} puts on record that it has ended by that"
             found.append(Finding("run-damaged", "warning", "; ".join(each.problems), hint, False))
     return found
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 TYPES = ("action", "decision", "error", "checkpoint", "nudge")
+_MOST = (1 << 63) - 1  # what SQLite takes for a number
 _SHORTEST = 3  # characters that the search index knows at least
 
 
@@ -198,7 +199,7 @@ def find(connection: Connection, repository: str, wanted: Wanted) -> list[Entry]
     )
     if wanted.limit is not None:
         query += " LIMIT ?"
-        more.append(wanted.limit)
+        more.append(min(wanted.limit, _MOST))
     return [_of_row(body) for (body,) in connection.execute(query, more)]
 
 

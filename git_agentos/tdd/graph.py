@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.signed import Tampered
-from git_agentos.tdd.state import N0, N6, NODES, ImplementationState
+from git_agentos.tdd.state import N0, N6, N8, NODES, ImplementationState
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -53,8 +53,7 @@ class Graph:
 
     def begin(self, id_: str, state: ImplementationState) -> None:
         """Start a thread, and go on until it ends or waits."""
-        metadata = {"agentos": "tdd", "repository": state["repository"], "issue": state["issue_id"]}
-        self._go(id_, state, metadata)
+        self._go(id_, state, _metadata(state))
 
     def go_on(self, id_: str) -> None:
         """Go on with a thread that was interrupted."""
@@ -70,6 +69,12 @@ class Graph:
         """Put into a thread that was interrupted what a person said of it, as if it had waited; `go_on` goes on."""
         with _untraced():
             self._app.update_state(_config(id_), dict(update), as_node=N6)
+
+    def replace(self, id_: str, state: ImplementationState) -> None:
+        """Make a thread anew that has ended in `state`."""
+        self.forget(id_)
+        with _untraced():
+            self._app.update_state(_config(id_, _metadata(state)), dict(state), as_node=N8)
 
     def position(self, id_: str) -> Position | None:
         """Where a thread stands; None where there is none. Tampered where its rows are not as they were written."""
@@ -151,6 +156,10 @@ def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
 
 def _nothing(_: ImplementationState) -> dict[str, Any]:
     return {}
+
+
+def _metadata(state: ImplementationState) -> Mapping[str, str]:
+    return {"agentos": "tdd", "repository": state["repository"], "issue": state["issue_id"]}
 
 
 def _config(id_: str, metadata: Mapping[str, str] | None = None) -> Any:

@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, RunError, TddError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs, sealing
+from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
 from git_agentos.tdd import saver
+from git_agentos.tdd import site as sites
 from git_agentos.tdd.graph import Graph, Position, threads
+from git_agentos.tdd.names import branch_of
+from git_agentos.tdd.signed import Tampered
 from git_agentos.tdd.state import (
+    ABORT,
     ABORTED,
     MERGED,
     N6,
     RUNNING,
     STOPPED,
+    TAMPERED,
     WAITING,
     ImplementationState,
     Record,
@@ -34,8 +42,12 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
+from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
+OLDER = "an older state stands in the place of the newest"
+_MISSING = "its state is not in the workflow database"
+_EPOCH = "1970-01-01T00:00:00.000Z"  # of what nobody knows when it was begun
 _LEAST = 4  # characters of an id that tell one workflow from another
 
 
@@ -47,25 +59,38 @@ class Found(NamedTuple):
     place: str
 
 
+Stand = Position | Tampered  # where a workflow stands; or why that cannot be believed
+
+
 def find(context: Context, id_: str, environment: Mapping[str, str]) -> Found:
-    """The workflow that an id, a beginning of one, or an issue's id means: of an issue's workflows, the unfinished one,
-    or else the newest. TddError where there is none, or more than one."""
+    """The workflow that an id, a beginning of one, or an issue's id means: of an issue's workflows the newest that is
+    unfinished, or else the newest. TddError where there is none, or more than one."""
     wanted = id_.removeprefix("#")
     known = list(_every(context, environment, everywhere=True))
     for found, _ in known:
         if found.id == wanted:
             return found
     own = places.repository_id(context.location, make=False)
-    of_issue = [(found, at) for found, at in known if at.state["issue_id"] == wanted and at.state["repository"] == own]
+    of_issue = [(found, at) for found, at in known if _is_of(found, at, wanted, own)]
     if of_issue:
-        unfinished = [each for each in of_issue if each[1].node is not None]
-        return max(unfinished or of_issue, key=lambda each: each[1].state["created_at"])[0]
+        return max(of_issue, key=lambda each: _age(each[1]))[0]
     begin = [found for found, _ in known if len(wanted) >= _LEAST and found.id.startswith(wanted)]
     if len(begin) > 1:
         raise TddError(f"'{id_}' is the beginning of {len(begin)} workflows", ", ".join(each.id for each in begin))
     if begin:
         return begin[0]
     raise unknown(id_)
+
+
+def _is_of(found: Found, at: Stand, issue: str, repository: str) -> bool:
+    if isinstance(at, Tampered):
+        return found.id.rpartition("-")[0] == issue
+    return at.state["issue_id"] == issue and at.state["repository"] == repository
+
+
+def _age(at: Stand) -> tuple[bool, str]:
+    """What is unfinished comes last, and what is newer."""
+    return (False, "") if isinstance(at, Tampered) else (at.node is not None, at.state["created_at"])
 
 
 def is_here(found: Found, state: ImplementationState) -> bool:
@@ -81,20 +106,20 @@ def unknown(id_: str) -> TddError:
 def show(context: Context, id_: str, environment: Mapping[str, str]) -> Workflow:
     """One workflow: TddError where there is none of that id."""
     found = find(context, id_, environment)
-    return told(found, _position(found))
+    return _told(found, _position(found))
 
 
 def review(context: Context, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person is to look at: also of a workflow that has ended."""
     found = find(context, id_, environment)
     at = _position(found)
-    return reviewed(found, at, told(found, at))
+    return reviewed(found, at, _told(found, at))
 
 
 def list_(context: Context, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
     """The workflows of this repository, the newest first; `everywhere` those of other repositories, clones and machines
     that share the database too."""
-    found = [told(each, at) for each, at in _every(context, environment, everywhere=everywhere)]
+    found = [_told(each, at) for each, at in _every(context, environment, everywhere=everywhere)]
     return sorted(found, key=lambda each: each.created_at, reverse=True)
 
 
@@ -105,7 +130,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
         return b""
     try:
         found = folders.find(context.location, workflow.run_id).read(name)
-    except RunError:
+    except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
 
@@ -125,13 +150,13 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
         return runs.patch(repository, old, new)
 
 
-def reviewed(found: Found, at: Position, workflow: Workflow) -> Review:
+def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:
     """The workflow with what it would merge."""
     patch = b""
     if workflow.here:
         with contextlib.suppress(AgentosError):
             patch = runs.diff(found.context, found.id)
-    return Review(workflow, patch, at.state.get("test_output", ""))
+    return Review(workflow, patch, "" if isinstance(at, Tampered) else at.state.get("test_output", ""))
 
 
 def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
@@ -170,11 +195,98 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
         final_checkpoint=state.get("final_checkpoint"),
         created_at=state["created_at"],
         updated_at=history[-1]["ended_at"] if history else None,
-        evidence=folders.find(found.context.location, found.id).folder if run is not None else None,
+        evidence=_evidence(found) if run is not None else None,
         here=here,
         machine=state["machine"],
         interrupted_by=None,
         history=history,
+    )
+
+
+def _told(found: Found, at: Stand) -> Workflow:
+    """A workflow by its state, or by what else is known of it."""
+    if isinstance(at, Tampered):
+        return untold(found, at.reason)
+    here = is_here(found, at.state)
+    tampered = tampering(found, at) if here else None
+    if tampered is not None:
+        return untold(found, tampered)
+    try:
+        return told(found, at)
+    except AgentosError as error:
+        return untold(found, error.message, here=here)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another user: nothing vouches for it
+        return untold(found, f"it cannot be read ({error})", here=here)
+
+
+def _evidence(found: Found) -> str | None:
+    try:
+        return folders.find(found.context.location, found.id).folder
+    except AgentosError:
+        return None
+
+
+def tampering(found: Found, at: Position) -> str | None:
+    """Why the record of the workflow's run cannot be believed, or contradicts its state; None where neither is so."""
+    try:
+        kept = folders.find(found.context.location, found.id)
+    except AgentosError as error:  # there is none before the first node is done; what has ended needs none
+        return error.message if at.state.get("history") and at.node is not None else None
+    return contradiction(kept, at)
+
+
+def contradiction(kept: folders.Evidence, at: Position) -> str | None:
+    """Why a workflow cannot stand at `at`, by the record of its run; None where it can."""
+    done = len(at.state.get("history") or ())
+    if done and at.node is None and at.state.get("human_decision") == ABORT:
+        return None  # one that cannot be believed can be aborted
+    problem = kept.record().problem
+    if problem is not None:
+        return problem
+    if kept.state().ended == RECORD_TAMPERED:
+        return kept.run().reason or RECORD_TAMPERED
+    return OLDER if sites.furthest(kept) > done + 1 else None
+
+
+def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
+    """A workflow whose state cannot be believed: what its id and the record of its run say."""
+    issue = found.id.rpartition("-")[0]
+    run = None
+    with contextlib.suppress(AgentosError, OSError, ValueError):
+        run = preparation.recorded(found.context, found.id) if here else None
+    is_there = run is not None and os.path.isdir(run.worktree_path)
+    return Workflow(
+        id=found.id,
+        issue_id=issue,
+        state=TAMPERED,
+        node=None,
+        retry_count=0,
+        scaffold_retry_count=0,
+        branch=run.branch_name if run is not None else branch_of(issue),
+        worktree_path=run.worktree_path if run is not None and is_there else None,
+        reason=reason,
+        words=[ABORT] if here else [],
+        agent="",
+        into=run.base_ref if run is not None else "",
+        base_sha=run.base_sha if run is not None else None,
+        run_id=found.id,
+        lld_path="",
+        context_paths=[],
+        changed_files=[],
+        test_exit_code=None,
+        tests_passed=False,
+        vetoes=[],
+        findings=[],
+        conflicts=[],
+        human_decision=None,
+        merge_commit=None,
+        final_checkpoint=None,
+        created_at=run.created_at if run is not None else _EPOCH,
+        updated_at=None,
+        evidence=_evidence(found) if run is not None else None,
+        here=here,
+        machine=platform.node() if here else "",
+        interrupted_by=None,
     )
 
 
@@ -202,37 +314,86 @@ def _reason(at: Position) -> str | None:
 # -- where they are ---------------------------------------------------------------------------------------------------
 
 
-def _position(found: Found) -> Position:
-    with saver.opened(found.place) as opened:
-        at = Graph(None, opened).position(found.id)
+def _position(found: Found) -> Stand:
+    if not found.place:
+        return Tampered(found.id, _MISSING)
+    try:
+        with saver.opened(found.place) as opened:
+            at = _stand(found.context, opened, found.id)
+    except AgentosError as error:
+        if places.is_url(found.place):
+            raise
+        return Tampered(found.id, error.message)
     if at is None:
         raise unknown(found.id)
     return at
 
 
-def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Position]]:
-    """Every workflow that can be found from here, each once."""
+def _stand(context: Context, opened: saver.Opened, id_: str) -> Stand | None:
+    """Where a thread stands; None where there is none. Other clones' users have other keys: theirs can be looked at."""
+    try:
+        return Graph(None, opened).position(id_)
+    except Tampered as error:
+        if not error.is_foreign:
+            return error
+        own = places.repository_id(context.location, make=False)
+        try:
+            at = Graph(None, saver.trusting(opened)).position(id_)
+        except Tampered as damaged:
+            return damaged
+        return error if at is None or at.state.get("repository") == own else at
+
+
+def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
+    """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = places.repository_id(context.location, make=False)
     seen: set[str] = set()
-    for place in _places(context, environment):
-        with saver.opened(place) as opened:
-            graph = Graph(None, opened)
-            for id_ in threads(opened, None if everywhere else own):
-                at = graph.position(id_)
-                if at is not None and id_ not in seen:
-                    seen.add(id_)
-                    yield Found(context, id_, place), at
+    recorded = _recorded(context)
+    failed: AgentosError | None = None
+    for place in _places(context, environment, recorded):
+        try:
+            with saver.opened(place) as opened:
+                stands = [(id_, _stand(context, opened, id_)) for id_ in threads(opened, None if everywhere else own)]
+        except AgentosError as error:
+            if places.is_url(place):
+                raise
+            failed = error
+            stands = [(id_, Tampered(id_, error.message)) for id_, where in recorded.items() if where == place]
+        for id_, at in stands:
+            if at is not None and id_ not in seen:
+                seen.add(id_)
+                yield Found(context, id_, place), at
+    missing = [id_ for id_ in recorded if id_ not in seen and _has_worktree(context, id_)]
+    if failed is not None and not seen and not missing:
+        raise failed
+    for id_ in missing:
+        yield Found(context, id_, ""), Tampered(id_, _MISSING)
 
 
-def _places(context: Context, environment: Mapping[str, str]) -> Sequence[str]:
+def _has_worktree(context: Context, id_: str) -> bool:
+    with contextlib.suppress(AgentosError, OSError, ValueError):
+        return any(each.record.run_id == id_ for each in worktrees.managed(context.location.common_dir))
+    return False
+
+
+def _recorded(context: Context) -> Mapping[str, str]:
+    """The workflows that have evidence here, and the file that has the state of each. An address there is not ours."""
+    found = {}
+    with contextlib.suppress(AgentosError, OSError):
+        for run_id in folders.ids(context.location):
+            with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
+                kept = folders.find(context.location, run_id).read(PLACE)
+                place = json.loads(kept)["database"] if kept is not None else None
+                if isinstance(place, str) and not places.is_url(place) and "\0" not in place:
+                    found[run_id] = place
+    return found
+
+
+def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
     """The databases in which there may be one: that of here, and those in which one was begun elsewhere. None is made
     for looking."""
     found: dict[str, None] = {}
     with contextlib.suppress(WorkflowConfigurationError):
         found[saver.place(context.location, environment, make=False)] = None
-    for run_id in folders.ids(context.location):
-        with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError):
-            kept = folders.find(context.location, run_id).read(PLACE)
-            if kept is not None and isinstance(place := json.loads(kept)["database"], str):
-                found[place] = None
+    found |= dict.fromkeys(recorded.values())
     return [place for place in found if saver.exists(place)]

@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, TddError, UsageError
+from git_agentos.errors import AgentosError, LockedError, RunError, TddError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run import lock
 from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.stopping import Stop
+from git_agentos.run.kernel.work import end_as_tampered
+from git_agentos.run.record import evidence as folders
 from git_agentos.store import location as places
 from git_agentos.tdd import looking, saver
 from git_agentos.tdd import site as sites
@@ -31,6 +33,8 @@ from git_agentos.tdd.graph import Graph, Position
 from git_agentos.tdd.looking import Found, list_, output, patch, review, show
 from git_agentos.tdd.models import model
 from git_agentos.tdd.names import branch_of, check_issue, new_id
+from git_agentos.tdd.nodes import ground_work
+from git_agentos.tdd.signed import Tampered
 from git_agentos.tdd.site import Site, Stopped, now
 from git_agentos.tdd.state import (
     ABORT,
@@ -45,6 +49,7 @@ from git_agentos.tdd.state import (
     N6,
     N8,
     RETRY,
+    TAMPERED,
     ImplementationState,
     Record,
     Review,
@@ -162,6 +167,8 @@ def start(
     with _at_work(context, id_, where, environment, watcher) as work:
         try:
             return work.begin(state)
+        except (Tampered, folders.Tampered):
+            raise
         except AgentosError:
             # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
             _refuse_second(context, issue, environment)
@@ -193,6 +200,8 @@ def decide(context: Context, id_: str, word: str, environment: Mapping[str, str]
     authorize.require(context, "tdd", word, operands=(id_,))
     found = looking.find(context, id_, environment)
     with _at_work(context, found.id, found.place, environment, watcher) as work:
+        if word == ABORT and (tampered := work.tampering()) is not None:
+            return work.abandon(tampered)
         at = work.position()
         _refuse(found, at)
         if word == ABORT and at.node in _GIVEN_UP:
@@ -217,18 +226,74 @@ def decide(context: Context, id_: str, word: str, environment: Mapping[str, str]
 class _Work:
     """One workflow at work; its lock is ours."""
 
-    def __init__(self, found: Found, graph: Graph, stop: Stop, watcher: Watcher) -> None:
+    def __init__(self, found: Found, graph: Graph, site: Site, watcher: Watcher) -> None:
         self._found = found
         self._graph = graph
-        self._stop = stop
+        self._site = site
+        self._stop = site.stop
         self._watcher = watcher
 
     def position(self) -> Position:
-        """Where it stands; TddError where there is no such thread."""
+        """Where it stands; TddError where there is no such thread, Tampered where that cannot be believed."""
         at = self._graph.position(self._found.id)
         if at is None:
             raise looking.unknown(self._found.id)
+        if looking.is_here(self._found, at.state):
+            self._check(at)
         return at
+
+    def tampering(self) -> str | None:
+        """Why its state cannot be believed; None where it can."""
+        try:
+            self.position()
+        except (Tampered, folders.Tampered) as error:
+            return error.reason
+        return None
+
+    def note(self, reason: str) -> None:
+        """Put on record that it was tampered with: its worktree is kept as it is, and it is never merged."""
+        with contextlib.suppress(AgentosError, OSError):
+            found = folders.find(self._found.context.location, self._found.id)
+            if found.state().ended != TAMPERED:
+                end_as_tampered(self._found.context, found, reason)
+
+    def abandon(self, reason: str) -> Workflow:
+        """End one whose state cannot be believed: what is there is saved, and nothing is merged."""
+        self.note(reason)
+        self._site.pinned.clear()
+        known = looking.untold(self._found, reason)
+        self._watcher.began(known)
+        state = ImplementationState(
+            id=known.id,
+            issue_id=known.issue_id,
+            repository=places.repository_id(self._found.context.location),
+            machine=platform.node(),
+            agent="",
+            into=known.into,
+            branch=known.branch,
+            lld_path="",
+            created_at=known.created_at,
+            human_decision=ABORT,
+            error_message=reason,
+            history=[],
+        )
+        update = ground_work.clean_up(self._site, state)
+        self._graph.replace(known.id, {**state, **update})  # type: ignore[typeddict-item]  # the state's keys
+        return self._end()
+
+    def _check(self, at: Position) -> None:
+        """Tampered where the record of the run is not as it was written, or knows of more than the state does."""
+        try:
+            kept = self._site.evidence()
+        except folders.Tampered:
+            raise
+        except RunError as error:
+            if at.state.get("history") and at.node is not None:
+                raise Tampered(self._found.id, error.message) from error
+            return
+        reason = looking.contradiction(kept, at)
+        if reason is not None:
+            raise Tampered(self._found.id, reason)
 
     def begin(self, state: ImplementationState) -> Workflow:
         """From the beginning. Where no worktree can be made there is no workflow, and nothing is left."""
@@ -263,6 +328,7 @@ class _Work:
     def _end(self) -> Workflow:
         """Ask, as long as somebody answers; then how it stands."""
         while self._stop.signal is None and (at := self.position()).waits:
+            sites.reached(self._site.evidence(), at.state, "waiting")
             word = self._watcher.ask(self._review(at))
             if word is None:
                 break
@@ -310,15 +376,21 @@ def _at_work(
     found = Found(context, id_, where)
     try:
         turn = lock.hold(context.location, id_)
-        turn.__enter__()
+        is_ours = turn.__enter__()
     except LockedError as error:
         raise TddError(f"another process is at work on workflow '{id_}': {error.message}", "wait for it") from error
     with contextlib.ExitStack() as stack:
         stack.push(turn.__exit__)
         stop = stack.enter_context(Stop(context.location, id_))
+        where = where or saver.place(context.location, environment)
         opened = stack.enter_context(saver.opened(where))
-        site = Site(context, id_, where, environment, stop, _Listener(found, watcher))
-        yield _Work(found, Graph(site, opened), stop, watcher)
+        site = Site(context, id_, where, environment, stop, _Listener(found, watcher), is_ours)
+        work = _Work(found, Graph(site, opened), site, watcher)
+        try:
+            yield work
+        except (Tampered, folders.Tampered) as error:
+            work.note(error.reason)
+            raise error if isinstance(error, Tampered) else Tampered(id_, error.reason) from error
 
 
 # -- what speaks against it -------------------------------------------------------------------------------------------
@@ -339,7 +411,7 @@ def _into(context: Context, given: str | None) -> str:
 
 def _refuse_second(context: Context, issue: str, environment: Mapping[str, str]) -> None:
     for each in list_(context, environment):
-        if each.issue_id == issue and each.node is not None:
+        if each.issue_id == issue and (each.node is not None or each.state == TAMPERED):
             raise TddError(
                 f"issue '{issue}' has an unfinished workflow, '{each.id}', which is {each.state}",
                 f"git agentos tdd show {each.id}, resume {each.id}, or abort {each.id}",

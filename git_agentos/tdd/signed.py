@@ -122,6 +122,11 @@ class Signed(_Base):
         if found is None or found.config["configurable"]["checkpoint_id"] != newest:
             raise Tampered(thread, "its rows were changed while it was worked on")
 
+    def delete_thread(self, thread_id: str) -> None:
+        """Remove all rows of a thread."""
+        super().delete_thread(thread_id)
+        self._newest.pop(str(thread_id), None)
+
     def _verified(self, found: Any) -> Any:
         thread = str(found.config["configurable"]["thread_id"])
         if isinstance(found.checkpoint, Unreadable):

@@ -7,10 +7,11 @@ where it began. Everything that counts is on disk before the graph goes on.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import runs
 from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
@@ -56,7 +58,7 @@ class Listener(Protocol):
 @dataclass(frozen=True)
 class Site:
     """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
-    run's lock is held."""
+    run's lock is held, which `is_ours` tells. The record of the run is in memory once it was read."""
 
     context: Context
     id: str
@@ -64,6 +66,8 @@ class Site:
     environment: Mapping[str, str]
     stop: Stop
     listener: Listener
+    is_ours: Callable[[], bool] = lambda: True
+    pinned: list[Evidence] = field(default_factory=list)
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
@@ -73,8 +77,12 @@ class Site:
         return found
 
     def evidence(self) -> Evidence:
-        """The run's evidence."""
-        return folders.find(self.context.location, self.id)
+        """The run's evidence; `folders.Tampered` where its record cannot be believed."""
+        if not self.pinned:
+            found = folders.find(self.context.location, self.id)
+            found.pin(self.is_ours)
+            self.pinned.append(found)
+        return self.pinned[0]
 
 
 @dataclass(frozen=True)
@@ -218,6 +226,7 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
     seconds = round(time.monotonic() - begun.clock, 3)
     if begun.step is not None:
+        _keep(begun, done, kept, here)
         kept.event(
             "step-ended",
             n=begun.step,
@@ -250,6 +259,33 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
         tokens_out=done.tokens_out,
     )
     return record, after.state.visible_tree
+
+
+def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
+    """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
+    has the hashes of all that is there."""
+    folder = f"{begun.folder}/"
+    shot = workspace.snapshot(here, begun.run)
+    if done.exit_code is not None:
+        kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
+    kept.put(f"{folder}snapshot.json", (json.dumps(asdict(shot), indent=1) + "\n").encode("ascii"))
+    kept.put(f"{folder}diff.patch", runs.patch(here.repository, begun.tree, shot.tree))
+    for name, regular in kept.files():
+        if regular and name.startswith(folder):
+            kept.wrote(name)
+
+
+def reached(kept: Evidence, state: ImplementationState, kind: str = "node") -> None:
+    """Put on record how far a workflow has come, by nodes that are no steps (`node`), or that it waits for a person
+    (`waiting`): an older state in its newest one's place is seen by that (`furthest`)."""
+    n = len(state.get("history") or []) + 1
+    if n > furthest(kept):
+        kept.event(kind, n=n)
+
+
+def furthest(kept: Evidence) -> int:
+    """The number of the last node that has begun, by the record of the run."""
+    return max((each["n"] for each in kept.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
 
 
 def plain(state: ImplementationState, node: str, summary: str, next_: str, began: float, **more: Any) -> Record:

@@ -36,6 +36,7 @@ APPROVE, ABORT, RETRY = "approve", "abort", "retry"
 
 # The states of a workflow.
 RUNNING, WAITING, STOPPED, MERGED, ABORTED = "running", "waiting", "interrupted", "merged", "aborted"
+TAMPERED = "tampered"  # its state or its record is not as it was written; it is never merged
 
 
 class Record(TypedDict, total=False):
@@ -100,6 +101,7 @@ class ImplementationState(TypedDict, total=False):
     test_timeout: float
     sandbox: bool
     tests: list[str]
+    python: str | None
     created_at: str
     collect_error: bool
     vetoes: list[str]
@@ -124,7 +126,8 @@ class ImplementationState(TypedDict, total=False):
 class Workflow:
     """A workflow; the fields are the keys of the JSON kind `tdd`.
 
-    `state` is one of those above, `node` the one it is at or (waiting) before; None when it has ended. `reason` is for
+    `state` is one of those above, `node` the one it is at or (waiting) before; None when it has ended, or its state
+    cannot be believed (`tampered`: then what is known is what its run's record says). `reason` is for
     people: why it waits, or what went wrong. `words` is what may be said now (`approve` only where the work is green).
     `worktree_path` is None once that was removed; `run_id` names the run whose evidence and timeline are the
     workflow's. `evidence` is a folder. `here` is False for a workflow of another clone (that of `machine`), which can

@@ -46,10 +46,15 @@ def revive(
     It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
     nothing is left.
     """
+    check(id_, sparse)
+    return bring_back(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
+
+
+def check(id_: str, sparse: Sequence[str]) -> None:
+    """UsageError for words that `revive` cannot have."""
     place.check_id(id_)
     if sparse:
         raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
-    return bring_back(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
 
 
 def bring_back(

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import NamedTuple
 
 from git_agentos import log, processes
@@ -256,14 +257,16 @@ class _Request(NamedTuple):
         found = log.entries(self.context, kinds=[kind], newest_first=False)
         rows = []
         for each in found:
+            if log.is_by_guard(each):
+                continue
             rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
             rows += [f"  - {_plain(key)}: {_plain(_words(value))}" for key, value in each.details.items()]
         return [f"## {heading}\n\n" + "\n".join(rows)] if rows else []
 
     def _review(self) -> str:
         lines = [
-            f"git log --oneline {self.base[:12]}..{self.branch}",
-            f"git diff {self.base[:12]} {self.branch}",
+            f"git log --oneline {self.base[:12]}..{quote(self.branch)}",
+            f"git diff {self.base[:12]} {quote(self.branch)}",
             f"git agentos log review {self.known.id}",
             f"git agentos worktree merge {self.known.id} --dry-run",
             f"git agentos worktree merge {self.known.id}",
@@ -320,7 +323,7 @@ def _send(context: Context, known: Record, branch: str | None, title: str, docum
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
-        args = [*chained.options(context.location), "push", "--set-upstream", remote, branch]
+        args = [*chained.options(context.location), "push", "--set-upstream", remote, f"{place.HEADS}{branch}"]
         process.run(args, cwd=context.location.root, env=env, fixed=False)
     except GitCommandError as error:
         return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
@@ -21,7 +21,7 @@ from git_agentos.git import locks, merging, trees
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import work
-from git_agentos.worktree.work import Work
+from git_agentos.worktree.work import LeftOut, Work
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,22 @@ class Compared:
 @dataclass(frozen=True)
 class Conflicts:
     """The pairs that conflict (all others go together), and the order to merge in; the fields are the keys of the JSON
-    kind `conflicts`."""
+    kind `conflicts`. `left_out` are agents whose work cannot be read."""
 
     pairs: list[Pair]
     order: list[str]
     agents: list[Compared]
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False) -> Conflicts:
     """Compare the committed work of these agents, of all by default; with `dirty` what their latest checkpoints hold
     beyond it, too."""
-    works = [work.find(context, id_) for id_ in dict.fromkeys(ids)] if ids else work.every(context)
+    left_out: list[LeftOut] = []
+    if ids:
+        works = [work.find(context, id_) for id_ in dict.fromkeys(ids)]
+    else:
+        works, left_out = work.found_and_left_out(context)
     works.sort(key=lambda each: each.id)
     repository = context.repository
     with locks.scratch(context.location) as folder:
@@ -74,7 +79,7 @@ def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False)
             if not found.clean
         ]
     compared = [Compared(each.id, each.commit, side.checkpoint) for each, side in zip(works, sides, strict=True)]
-    return Conflicts(pairs, order([each.id for each in works], pairs), compared)
+    return Conflicts(pairs, order([each.id for each in works], pairs), compared, left_out)
 
 
 _LONGEST = 2000

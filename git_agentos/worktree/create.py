@@ -36,11 +36,10 @@ from git_agentos.errors import (
 from git_agentos.git import moment, process, refs, trees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
-from git_agentos.git.repository import Repository
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import enable
-from git_agentos.worktree import intent, place, pool, record, setup, survey
+from git_agentos.worktree import intent, place, pool, record, setup, survey, work
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.place import Place
 from git_agentos.worktree.pool import Prepared
@@ -109,10 +108,13 @@ def create(
     if revive:
         if from_ref is not None:
             raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
-        from git_agentos.worktree import archive
+        from git_agentos.worktree import archive, last_state
 
-        archive.revive(context, id_, task=task, sparse=sparse, lock=lock, guard=guard)
-        return _shown(context, id_)
+        archive.check(id_, sparse)
+        found = last_state.ended(context, id_)
+        archive.bring_back(context, found, id_, task=task, lock=lock, guard=guard)
+        source = None if found.as_left else survey.described(found.source)
+        return replace(_shown(context, id_), revived_from=source)
     base_ref, base_sha = base_of(context, from_ref)
     wanted = Wanted(id_, base_ref, base_sha, task, _folders(context, base_sha, sparse), lock, guard=guard)
     return _shown(context, id_, make(context, wanted, _open))
@@ -301,8 +303,7 @@ class _Work:
         refs.set_head(location, head, reason=f"worktree create: {wanted.id}", who=who)
         if wanted.sparse:
             self._git(location, "sparse-checkout", "set", "--cone", *wanted.sparse)
-        settings = self._context.settings._replace(values=read_config(location))
-        self.inner = Context(Repository(location), settings, wanted.id, wanted.id)
+        self.inner = work.standing_in(self._context, location)._replace(agent=wanted.id, timeline=wanted.id)
 
     def check_out(self) -> None:
         """The files of the commit; of a prepared worktree, those that are others there."""
@@ -409,6 +410,7 @@ def take_back(location: Location, begun: Intent) -> None:
     fields = begun.fields
     if "path" in fields:
         path = fields["path"]
+        _refuse_others(location, path)
         _remove(path)
         for git_dir in _entries_made(location, path, fields):
             enable.withdraw(location, git_dir)
@@ -428,6 +430,16 @@ def take_back(location: Location, begun: Intent) -> None:
         if fields["exclude"] is not None and not os.path.lexists(os.path.dirname(path)):
             place.remove_exclude(location, fields["exclude"])
     intent.end(begun)
+
+
+def _refuse_others(location: Location, path: str) -> None:
+    """WorktreeError where a folder that is to be removed holds more than the worktree that was being made."""
+    others = [location.common_dir, *map(record.known_root, record.entries(location.common_dir))]
+    inside = next((each for each in others if each is not None and each != path and place.below(each, path)), None)
+    if not os.path.isabs(path) or inside is not None or os.path.isfile(os.path.join(path, ".git", "HEAD")):
+        raise WorktreeError(
+            f"'{path}' is not a worktree that was being made", "look at it, and remove it and the record by hand"
+        )
 
 
 def _entries_made(location: Location, path: str, fields: Mapping[str, Any]) -> list[str]:
@@ -514,7 +526,20 @@ def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
     out = context.repository.git(*args, ok=(0, 1, 128)).decode().strip()
     if not out:
         raise WorktreeError(f"'{from_ref}' is not a commit", "give a branch, a tag or a commit id; nothing was changed")
-    return (head.branch or out if from_ref in ("HEAD", "@") else from_ref), out
+    return _base_name(context, from_ref) or out, out
+
+
+def _base_name(context: Context, from_ref: str) -> str | None:
+    """The short name of the branch or tag that `from_ref` stands for, in full where that is ambiguous; None for
+    everything else: what leads to a commit from somewhere (`HEAD~1`) leads to another one from elsewhere."""
+    args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", from_ref]
+    full = os.fsdecode(context.repository.git(*args, ok=(0, 1, 128)).strip().removeprefix(b"--end-of-options").strip())
+    for prefix in (place.HEADS, "refs/remotes/", "refs/tags/"):
+        if full.startswith(prefix):
+            short = full.removeprefix(prefix)
+            found = survey.base_ref(context, short)
+            return from_ref if from_ref == full else short if found == full else full
+    return None
 
 
 def _folders(context: Context, base: str, paths: Sequence[str]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from shlex import quote
 from typing import Any, NamedTuple
 
 from git_agentos import config, log, processes
@@ -38,24 +39,27 @@ from git_agentos.errors import (
 from git_agentos.git import consolidate, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, last_state, losses, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
+from git_agentos.worktree.work import standing_in
 
 REMOVE = "remove"
 ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
+_BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
 # The kernel's time stamps are those of its last tick.
 _TICK_NS = 12_000_000
 
 pointed_at = worktrees.read_gitfile
+below = place.below
 
 
 @dataclass(frozen=True)
@@ -135,10 +139,7 @@ def inner_context(context: Context, managed: Managed, root: str | None = None) -
     """The same person at work in another worktree of the repository; `root` where its folder is, if elsewhere."""
     top = root or os.path.realpath(managed.root)
     location = Location(top, managed.git_dir, managed.common_dir)
-    values = read_config(location) if os.path.isdir(top) else context.settings.values
-    ours = context.settings
-    settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
-    return Context(Repository(location), settings, context.agent, timeline.name_of(location))
+    return standing_in(context, location)
 
 
 class _End:
@@ -201,7 +202,7 @@ class _End:
             main = place.top_of(self.location)
             raise WorktreeError(
                 f"'{self.id}' is the worktree that you are in",
-                f"run it from another one: git -C '{main}' agentos worktree {self.intent.operation} {self.id}",
+                f"run it from another one: git -C {quote(main)} agentos worktree {self.intent.operation} {self.id}",
             )
         locked = os.path.join(git_dir, "locked")
         if os.path.lexists(locked):
@@ -209,7 +210,7 @@ class _End:
                 reason = file.read().strip()
             raise WorktreeError(
                 f"the worktree '{self.id}' is locked" + (f": {reason}" if reason else ""),
-                f"if it may go: git worktree unlock '{root}'; {_NOTHING}",
+                f"if it may go: git worktree unlock {quote(root)}; {_NOTHING}",
             )
         if os.path.islink(root) and worktrees.is_linked(root, git_dir):
             raise WorktreeError(
@@ -312,7 +313,7 @@ class _End:
                 state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
                 meta = {last_state.FOLDER: last_state.MISSING}
                 gone = losses.of_state(state, commits)
-                if before is None or last_state.covers(inner.repository, state, before):
+                if before is None or last_state.covers(inner.repository, writer, state, before):
                     words = f"worktree {self.id} {self.intent.operation}d: HEAD and index, its folder was missing"
                     taken = revives = self._record(inner, writer, state, words, meta=meta)
                 else:
@@ -521,10 +522,11 @@ def forget_branch(repository: Repository, branch: str) -> None:
 def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: bool) -> list[str]:
     """The commands that bring back what a worktree had."""
     commands = [f"git agentos worktree create {id_} --revive"]
-    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {id_}-restored")
+    beside = f"{id_[: config.LONGEST_ID - len(_BESIDE)].rstrip('.')}{_BESIDE}"
+    commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} --worktree {beside}")
     commands.append(f"git agentos restore {checkpoint[:12]} --agent {id_} -- PATH")
     if deleted and tip is not None:
-        commands.append(f"git branch {branch} {tip}")
+        commands.append(f"git branch {quote(branch)} {tip}")
     return commands
 
 
@@ -595,12 +597,6 @@ def checked_out(location: Location, ref: str, *, but: str) -> str | None:
     for user in worktrees.branch_users(location, ref, except_git_dir=but):
         return user.root or user.git_dir
     return None
-
-
-def below(path: str, folder: str) -> bool:
-    """Whether a path is the folder or lies in it."""
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
-    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def with_state(managed: Managed, **changes: Any) -> None:

@@ -1,7 +1,7 @@
 """What can be wrong with one worktree's entry (`<common dir>/worktrees/<name>`) and with its folder, check by check.
 
-A check yields a `Fault`: what was found, and how it is mended, if it can be. Each is mended before the next check looks.
-What is made anew is first moved out of the way (`damaged`).
+A check yields a `Fault`: what was found, and how it is mended, if it can be. Each is mended before the next check
+looks. What is made anew is first moved out of the way (`damaged`).
 """
 
 from __future__ import annotations

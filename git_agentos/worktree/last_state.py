@@ -22,7 +22,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import record
 from git_agentos.worktree.record import Record
 
@@ -80,8 +80,9 @@ def find(context: Context, id_: str, location: Location | None = None) -> Saved 
     return Saved(newest.checkpoint, meta, newest.checkpoint, of, part)
 
 
-def covers(repository: Repository, state: State, saved: Saved) -> bool:
-    """Whether all that is saved is in `state` as well: nothing goes out of sight where that comes back instead."""
+def covers(repository: Repository, writer: Writer, state: State, saved: Saved) -> bool:
+    """Whether all that is saved is in `state` (which `writer` has) as well: nothing goes out of sight where that comes
+    back instead."""
     last = format.read_state(repository, saved.state)
     if saved.part is not None or last.operation or last.stages or last.ignored or last.nested or last.empty_directories:
         return False
@@ -89,11 +90,13 @@ def covers(repository: Repository, state: State, saved: Saved) -> bool:
         return last.head.commit == state.head.commit
     if not repository.is_ancestor(last.head.commit, state.head.commit):
         return False
-    with repository.writer() as writer:  # nothing of it is flushed
-        last = format.with_visible_tree(repository, writer, last)
-        begun = repository.commit_tree(last.head.commit)
-        changed = {**trees.diff(writer, begun, last.visible_tree), **trees.diff(writer, begun, last.index_tree)}
-        return all(trees.find(writer, state.index_tree, path) == after for path, (_, after) in changed.items())
+    last = format.with_visible_tree(repository, writer, last)
+    begun = repository.commit_tree(last.head.commit)
+    changed = [
+        *trees.diff(writer, begun, last.visible_tree).items(),
+        *trees.diff(writer, begun, last.index_tree).items(),
+    ]
+    return all(trees.find(writer, state.index_tree, path) == after for path, (_, after) in changed)
 
 
 def _was_interrupted(location: Location) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from git_agentos.git.repository import Repository
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 _PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _OURS = "refs/agentos/"
+_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 @dataclass(frozen=True)
@@ -149,12 +151,17 @@ def _own_tips(location: Location) -> Iterator[str]:
     for name in _PSEUDO_REFS:
         with contextlib.suppress(OSError), open(os.path.join(location.git_dir, name), "rb") as file:
             for line in file:
-                yield line[:40].decode("ascii", "replace")
+                yield _first_word(line)
     for prefix in _OWN_REFS:
         for folder, _, names in os.walk(os.path.join(location.git_dir, prefix)):
             for name in names:
                 with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
-                    yield file.read(40).decode("ascii", "replace")
+                    yield _first_word(file.read(80))
+
+
+def _first_word(line: bytes) -> str:
+    """The id that a line of a ref's file begins with."""
+    return line.split(maxsplit=1)[0].decode("ascii", "replace") if line.strip() else ""
 
 
 def _reflog(git_dir: str, name: str) -> Iterator[str]:
@@ -168,7 +175,7 @@ def _reflog(git_dir: str, name: str) -> Iterator[str]:
 
 def _commits(repository: Repository, candidates: set[str]) -> list[str]:
     """Those candidates that are commits which are there."""
-    wanted = sorted(oid for oid in candidates if len(oid) == 40 and oid.strip("0") and oid.isalnum())
+    wanted = sorted(oid for oid in candidates if _OID.fullmatch(oid) and oid.strip("0"))
     if not wanted:
         return []
     data = "".join(f"{oid}\n" for oid in wanted).encode()

@@ -6,6 +6,9 @@ default is `../{repo}.worktrees/{id}`: a folder beside the repository.
 
 A folder inside of the repository's own worktree is possible, if it holds nothing that git tracks: it is then listed in
 `info/exclude` (the worktrees would be untracked files to git otherwise, committed as gitlinks and cleaned away).
+
+A submodule's repository lies in the git directory of its superproject: there, a relative path counts from the top of
+the superproject.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from shlex import quote
 from typing import NamedTuple
 
 from git_agentos import config
@@ -82,7 +86,11 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
                 f"bad value '{template}' for 'agentos.worktreeRoot': '{name}' is not known", "use {repo} and {id}"
             )
     top = top_of(location)
-    template = os.path.join(top, template.replace(_REPO, os.path.basename(top).removesuffix(".git")))
+    name = os.path.basename(top).removesuffix(".git")
+    around = _git_dir_around(os.path.dirname(location.common_dir))
+    if around is not None:
+        top = around.removesuffix(os.sep + ".git")
+    template = os.path.join(top, template.replace(_REPO, name))
     folder = template[: template.index(_ID)].rpartition(os.sep)[0] or os.sep
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
@@ -134,7 +142,7 @@ def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
         hint = f"`git agentos worktree create {id_} --revive` brings the worktree back; or choose another id"
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
     follows = branch in (record.branch_of(id_), record.RUN_BRANCHES + id_)
-    what = "choose another id" if follows else f"git branch -m {branch} NEW renames it"
+    what = "choose another id" if follows else f"git branch -m {quote(branch)} NEW renames it"
     return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
 
 
@@ -163,7 +171,7 @@ def _check_room(location: Location, ref: str) -> None:
         if refs.resolve(location, HEADS + parent) is not None:
             raise WorktreeError(
                 f"the branch '{parent}' is in the way of '{name}': git cannot have both",
-                f"rename it (git branch -m {parent} NEW); {_NOTHING}",
+                f"rename it (git branch -m {quote(parent)} NEW); {_NOTHING}",
             )
     if refs.names(location, ref + "/"):
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
@@ -173,8 +181,9 @@ def exclude(context: Context, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(top_of(location))
-    if _inside(path, location.common_dir):
-        raise _bad_root(path, "inside of the git directory")
+    around = _git_dir_around(os.path.dirname(path))
+    if _inside(path, location.common_dir) or around is not None:
+        raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
     for git_dir in record.entries(location.common_dir):
         root = record.known_root(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
@@ -230,8 +239,24 @@ def _read(path: str) -> bytes:
         return b""
 
 
+def below(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies in it, links resolved."""
+    return _inside(os.path.realpath(path), os.path.realpath(folder))
+
+
+def _git_dir_around(path: str) -> str | None:
+    """The outermost git directory that is `path` or that it lies in; None where there is none."""
+    found = None
+    while True:
+        if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+            found = path
+        if (above := os.path.dirname(path)) == path:
+            return found
+        path = above
+
+
 def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + os.sep)
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _bad_root(path: str, where: str) -> ConfigurationError:

@@ -28,8 +28,8 @@ from git_agentos.util import files
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "id_of", "identify", "known_root", "managed", "name", "put", "read", "remembered", "root_of",
-    "write",
+    "find", "from_fields", "has_record", "id_of", "identify", "known_root", "managed", "name", "put", "read",
+    "remembered", "root_of", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -169,15 +169,23 @@ def id_of(git_dir: str) -> str | None:
         return None
 
 
+def has_record(git_dir: str) -> bool:
+    """Whether a worktree has a record, whole or damaged."""
+    return os.path.lexists(os.path.join(git_dir, "agentos", _RECORD))
+
+
 def identify(git_dir: str) -> str | None:
     """The id of a managed worktree, also where what is recorded of it is damaged: that of the record, or git's own name
     for the worktree. None for one that is not managed."""
-    found = id_of(git_dir)
-    if found is not None or not any(os.path.lexists(os.path.join(git_dir, "agentos", name)) for name in (_ID, _RECORD)):
-        return found
+    if has_record(git_dir):
+        with contextlib.suppress(AgentosError):
+            known = read(git_dir)
+            if known is not None:
+                return known.id  # the id that is recorded alone can be another one by accident: it is a single word
+    elif not os.path.lexists(os.path.join(git_dir, "agentos", _ID)):
+        return None
     with contextlib.suppress(AgentosError):
-        known = read(git_dir)
-        return known.id if known is not None else config.agent_id(os.path.basename(git_dir), source="id")
+        return id_of(git_dir) or config.agent_id(os.path.basename(git_dir), source="id")
     return None
 
 

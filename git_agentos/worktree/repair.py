@@ -346,11 +346,10 @@ class _Work:
 def _settle_creation(location: Location, found: Intent) -> str:
     """Before, unless all was done but for the end."""
     for git_dir in record.entries(location.common_dir):
-        if record.id_of(git_dir) == found.id and record.known_root(git_dir) == found.fields.get("path"):
-            with contextlib.suppress(WorktreeError):
-                if record.read(git_dir) is not None:
-                    intent.end(found)
-                    return "it is complete"
+        # The record is written last: where there is one, damaged or not, somebody may have worked there since.
+        if record.known_root(git_dir) == found.fields.get("path") and record.has_record(git_dir):
+            intent.end(found)
+            return "it is complete"
     path = found.fields.get("path")
     alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
     if alive:

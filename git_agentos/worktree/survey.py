@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import process, refs, worktrees
+from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
+from git_agentos.git import merging, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.processes import Process
 from git_agentos.worktree import intent, place, record
@@ -88,6 +89,8 @@ class Worktree:
     `branch` is what its HEAD is on (None: detached), short; `path` where it is, or, archived, was. `state` is `active`,
     `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
     `integrated` is None or how. `process` is the first of those inside. What cannot be known is None.
+    `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
+    left.
     """
 
     id: str
@@ -107,6 +110,7 @@ class Worktree:
     locked: bool
     process: Inside | None
     disk_bytes: int | None
+    revived_from: LastCheckpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -178,22 +182,20 @@ def _entries(location: Location) -> Iterator[_Known]:
     """Managed worktrees that have an entry; one that is being made is not there yet."""
     alive = {each.id for each in intent.everything(location) if intent.alive(each) and each.operation == "create"}
     for git_dir in record.entries(location.common_dir):
-        id_ = record.id_of(git_dir)
+        id_ = record.identify(git_dir)
         if id_ is None or id_ in alive:
             continue
-        root = made = None
-        with contextlib.suppress(OSError):
-            root = record.root_of(git_dir)
+        made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Known(id_, git_dir, root, made)
+        yield _Known(id_, git_dir, record.known_root(git_dir), made)
 
 
 def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
     """Timelines that end in an archive and have no entry."""
     location = context.location
     live = {each.id for each in _entries(location)}
-    for name in timeline.all_names(location) if only is None else [only]:
+    for name in _timelines(location) if only is None else [only]:
         if name in live or name == timeline.MAIN:
             continue
         with contextlib.suppress(AgentosError):
@@ -203,6 +205,11 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
             parts = format.parts(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
                 yield _Known(name, None, None, record.carried(context.repository, link.checkpoint))
+
+
+def _timelines(location: Location) -> list[str]:
+    """The ids of all timelines whose refs can be read: one that is damaged does not hide the others."""
+    return [name.removeprefix(timeline.PREFIX) for name in refs.names(location, timeline.PREFIX, sound=True)]
 
 
 # -- how one stands ----------------------------------------------------------------------------------------------------
@@ -219,7 +226,7 @@ def _look(
     try:
         head = refs.read_head(location)
         dirty = _dirty(location) if saved is None else _saved(saved)
-    except AgentosError:
+    except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record
     ahead, behind, integrated = _against_base(context, head.commit, made)
@@ -236,7 +243,7 @@ def _look(
         ahead=ahead,
         behind=behind,
         integrated=integrated,
-        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else _told(saved),
+        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else described(saved),
         last_log=_last_entry(context, location),
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
@@ -248,7 +255,9 @@ def _without_folder(context: Context, known: _Known) -> Worktree:
     """One that is archived, or broken."""
     made = known.record
     branch = made.branch if made is not None else record.BRANCHES + known.id
-    head = refs.resolve(context.location, place.HEADS + branch)
+    head = None
+    with contextlib.suppress(RepositoryError, OSError):
+        head = refs.resolve(context.location, place.HEADS + branch)
     ahead, behind, integrated = _against_base(context, head, made) if made is not None else (None, None, None)
     return Worktree(
         id=known.id,
@@ -287,15 +296,16 @@ def _dirty(location: Location) -> Dirty:
 
 
 def _last_checkpoint(context: Context, id_: str) -> LastCheckpoint | None:
-    with contextlib.suppress(AgentosError):
+    with contextlib.suppress(AgentosError, OSError):
         link = timeline.newest(context.repository, id_)
         if link is not None:
             found = format.read(context.repository, link.checkpoint)
-            return _told(found)
+            return described(found)
     return None
 
 
-def _told(found: Checkpoint) -> LastCheckpoint:
+def described(found: Checkpoint) -> LastCheckpoint:
+    """A checkpoint in a few words."""
     return LastCheckpoint(found.id, found.created_at, found.trigger, found.description)
 
 
@@ -353,12 +363,21 @@ def target_of(context: Context, made: Record) -> str | None:
     return None
 
 
+def base_ref(context: Context, name: str) -> str | None:
+    """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
+    for prefix in ("" if name.startswith("refs/") else place.HEADS, "refs/remotes/", "refs/tags/"):
+        with contextlib.suppress(RepositoryError):
+            if refs.resolve(context.location, prefix + name) is not None:
+                return prefix + name
+    return None
+
+
 def _commit(context: Context, name: str) -> str | None:
-    for ref in (place.HEADS + name, "refs/remotes/" + name):
-        found = refs.resolve(context.location, ref)
-        if found is not None:
-            return found
-    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
+    """The commit that a base is at now. What is no name of a ref (`HEAD~1`) is none: it depends on where one stands."""
+    ref = base_ref(context, name)
+    if ref is None or not ref.startswith("refs/tags/"):
+        return refs.resolve(context.location, ref) if ref is not None else None
+    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"]
     return _git(context, *args, ok=(0, 1, 128)).decode().strip() or None
 
 
@@ -385,8 +404,11 @@ def integration(context: Context, head: str, target: str) -> str | None:
     bases = _git(context, "merge-base", target, head, ok=(0, 1)).decode().split()
     if bases and _squashed(context, bases[0], head, target):
         return "squash-merged"
-    merged = _git(context, "merge-tree", "--write-tree", target, head, ok=(0, 1, 128)).split(b"\n")[0].decode()
-    return "nothing-to-add" if merged == tree else None
+    with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
+        # Looking changes nothing: what the merge writes goes with this folder.
+        env = context.location.environment(merging.elsewhere(repository, folder))
+        out = process.run(["merge-tree", "--write-tree", target, head], env=env, ok=(0, 1, 128))
+    return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
 
 
 def _squashed(context: Context, base: str, head: str, target: str) -> bool:

@@ -41,6 +41,18 @@ class Work:
         return self.branch or self.commit[:12]
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """An agent whose work could not be read, and why."""
+
+    id: str
+    reason: str
+
+
+class NothingCommittedError(WorktreeError):
+    """An agent is on a branch without a commit."""
+
+
 def find(context: Context, id_: str) -> Work:
     """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
 
@@ -77,11 +89,26 @@ def _remembered(context: Context, id_: str) -> list[str]:
 
 def every(context: Context) -> list[Work]:
     """The work of all agents that have a managed worktree with a commit, by id."""
-    found = []
-    for managed in record.managed(context.location.common_dir):
-        with contextlib.suppress(WorktreeError):
-            found.append(_of(managed))
-    return found
+    return found_and_left_out(context)[0]
+
+
+def found_and_left_out(context: Context) -> tuple[list[Work], list[LeftOut]]:
+    """`every`, and the managed worktrees whose work cannot be read, which are damaged."""
+    found, left_out = [], []
+    for git_dir in record.entries(context.location.common_dir):
+        id_ = record.identify(git_dir)
+        if id_ is None:
+            continue
+        try:
+            known = record.read(git_dir)
+            if known is not None:
+                found.append(_at(id_, Location(record.root_of(git_dir), git_dir, context.location.common_dir), known))
+        except NothingCommittedError:
+            continue
+        except (AgentosError, OSError) as error:
+            reason = error.message if isinstance(error, AgentosError) else (error.strerror or str(error)).lower()
+            left_out.append(LeftOut(id_, reason))
+    return sorted(found, key=lambda each: each.id), sorted(left_out, key=lambda each: each.id)
 
 
 def _of(managed: Managed) -> Work:
@@ -89,12 +116,19 @@ def _of(managed: Managed) -> Work:
 
 
 def _at(id_: str, location: Location, known: Record | None) -> Work:
-    head = refs.read_head(location)
+    try:
+        head = refs.read_head(location)
+        under_way = operation.name_of(operation.read(location))
+    except (AgentosError, OSError) as error:
+        reason = error.message if isinstance(error, AgentosError) else f"HEAD cannot be read: {error.strerror}"
+        raise WorktreeError(
+            f"the worktree '{id_}' is damaged: {reason}", f"git agentos worktree repair {id_}"
+        ) from error
     if head.commit is None:
-        raise WorktreeError(f"'{id_}' has not committed anything", "there is nothing to merge")
+        raise NothingCommittedError(f"'{id_}' has not committed anything", "there is nothing to merge")
     own = known.branch if known is not None else head.branch or BRANCHES + id_
     there = location if os.path.isdir(location.root) else None
-    return Work(id_, head.branch, own, head.commit, there, known, operation.name_of(operation.read(location)))
+    return Work(id_, head.branch, own, head.commit, there, known, under_way)
 
 
 def uncommitted(work: Work) -> int:
@@ -120,8 +154,10 @@ def last_link(context: Context, work: Work) -> timeline.Link | None:
 
 
 def standing_in(context: Context, location: Location) -> Context:
-    """The same one acting, in another worktree of the repository."""
+    """The same one acting, in another worktree of the repository, with the settings that are in force there."""
     if location.git_dir == context.location.git_dir:
         return context
-    settings = context.settings._replace(values=read_config(location))
+    ours = context.settings
+    values = read_config(location) if os.path.isdir(location.root) else ours.values
+    settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
     return Context(Repository(location), settings, context.agent, timeline.name_of(location))

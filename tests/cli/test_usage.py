@@ -24,6 +24,8 @@ WRONG = [
     (["checkpoint", "-m", "text", "list"], "options for a new checkpoint before 'list'"),
     (["checkpoint", "list", "-n", "many"], "-n takes a number, not 'many'"),
     (["checkpoint", "list", "-n", "-1"], "-n takes a number, not '-1'"),
+    (["log", "list", "-n", "9" * 20], f"-n takes a number of at most nine digits, not '{'9' * 20}'"),
+    (["run", "logs", "r", "--step", "9" * 10], f"--step takes a number of at most nine digits, not '{'9' * 10}'"),
     (["checkpoint", "search"], "missing argument 'TEXT'"),
     (["checkpoint", "cat"], "missing argument 'ID:PATH'"),
     (["pick"], "name the commits to pick, or give one of --continue and --abort"),
@@ -109,3 +111,30 @@ def test_summaries_fit_their_line() -> None:
 def test_help_needs_no_repository_and_no_other_argument(cli: Cli) -> None:
     assert cli("restore", "--help").code == 0
     assert cli("-C", "/nonexistent", "checkpoint", "list", "-h").code == 0
+
+
+NUMBERS = [
+    ["checkpoint", "list", "-n"], ["checkpoint", "search", "x", "-n"], ["log", "list", "-n"],
+    ["log", "search", "x", "-n"], ["log", "timeline", "-n"], ["run", "logs", "r", "--step"],
+    ["run", "start", "--agent", "x", "--max-attempts"], ["run", "start", "--agent", "x", "--timeout"],
+    ["tdd", "gate", "green", "--test-timeout"], ["tdd", "run", "--issue", "1", "--lld", "x", "--test-timeout"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("argv", NUMBERS, ids=" ".join)
+def test_numbers_that_are_none(cli: Cli, repo: Repo, argv: list[str]) -> None:
+    for text in ("9" * 20, "9" * 400, "9" * 5000, "-1", "1e9", "nan", "1_0", "0x10", "\N{ARABIC-INDIC DIGIT THREE}"):
+        answer = cli("-C", str(repo.path), *argv, text)
+        assert (answer.code, answer.out) == (2, b""), (text[:20], answer)
+        assert answer.talk.startswith("error: ")
+
+
+def test_ordinals_that_are_none(cli: Cli, repo: Repo) -> None:
+    for text in ("9" * 20, "9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}", "-1"):
+        for argv in (["checkpoint", "show"], ["restore"]):
+            assert cli("-C", str(repo.path), *argv, f"@{{{text}}}").code == 2
+
+
+def test_the_hint_lists_the_commands(cli: Cli) -> None:
+    """`git agentos --help` is git's: it opens the manual page."""
+    assert "'git agentos -h' lists the commands" in cli().talk

@@ -18,6 +18,7 @@ from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import GuardError, WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location, locate
+from git_agentos.guard.harness import integrate
 from git_agentos.guard.setup import doctor, enable, install, manifest, place, probe
 from git_agentos.worktree import create, remove
 from tests.cli.test_documents import check_document
@@ -359,6 +360,12 @@ def test_status_tries_the_layers(repo: Repo) -> None:
     assert (found.id, found.enabled, found.mode, found.everyone) == ("dev", True, "strict", False)
     acting = layers(found)
     assert (acting["fsmonitor"], acting["hook"]) == (True, True), found.layers
+    # No harness asks in this worktree, until one does.
+    assert not acting["harness"]
+    integrate.add("codex", str(made.path), os.environ)
+    assert layers(status(made))["harness"]
+    integrate.remove("codex", str(made.path), os.environ)
+    assert not layers(status(made))["harness"]
     shim = next(each for each in found.layers if each.name == "shim")
     assert not shim.acts  # nobody runs us below it
     assert (shim.reason or "").startswith("it works below `git agentos guard exec")

@@ -201,6 +201,10 @@ def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cl
     assert files(repo.path) == before
     if name != "opencode":
         assert json.loads(answer.text)["hooks"]
+    document = cli("-C", str(repo.path), "guard", "integrate", name, "--print", "--json").json
+    assert check_document(document) == "guard-integrate"
+    assert (document["settings"], document["integrated"], document["changed"]) == (answer.text, False, False)
+    assert files(repo.path) == before
 
 
 def test_the_command(cli: Cli, repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # noqa: F811

@@ -471,6 +471,18 @@ def test_retention(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(log.entries(context_of(repo), text="old and")) == 2
 
 
+@pytest.mark.parametrize("value", ["3000y", "999999999d", "90 monkeys", "-3", "9" * 5000])
+def test_no_setting_of_the_log_keeps_a_checkpoint_from_being_made(repo: Repo, value: str) -> None:
+    log.add(context_of(repo), "action", "noted")
+    repo.config("agentos.logRetention", value)
+    repo.append("readme.txt", "dirty\n")
+    done = run(repo.path, "--json", "checkpoint")
+    assert done.code == 0 and done.json["unstaged_changes"] == ["readme.txt"], str(done)
+    assert (b"logRetention" in done.err) == (value not in ("3000y", "999999999d")), str(done)
+    assert done.err.count(b"logRetention") < 2, str(done)
+    assert run(repo.path, "log", "list").code == 0
+
+
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 

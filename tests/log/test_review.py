@@ -381,3 +381,19 @@ def test_the_file_is_where_the_command_is_told_to_work(repo: Repo, tmp_path: Pat
     assert done.code == 0, str(done)
     assert repo.exists("r.html")
     assert str(repo.path / "r.html") in done.out.decode()
+
+
+def test_what_the_guard_decides_is_no_decision_of_the_agent(repo: Repo) -> None:
+    dev = agent(repo, "dev")
+    _add(dev, "decision", "keep the queue")
+    assert run(dev.path, "worktree", "remove", "dev").code == 3  # it waits for approval, and is in the log
+    found = _review(dev)
+    assert [each["summary"] for each in found["decisions"]] == ["keep the queue"]
+    assert found["counts"]["decisions"] == 1
+    assert any(each["summary"].startswith("guard: ") for each in found["events"])
+    document = run_ok(dev.path, "worktree", "complete")["document"]
+    assert "keep the queue" in document and "guard: " not in document
+    assert (
+        run(dev.path, "worktree", "complete", "-q").out.decode().strip()
+        == run_ok(dev.path, "checkpoint", "list")["checkpoints"][0]["id"][:8]
+    )

@@ -85,6 +85,10 @@ def test_each_has_its_own_timeline(repo: Repo) -> None:
     for where, expected in ((repo, first), (linked, second)):
         assert [found["id"] for found in run_ok(where.path, "checkpoint", "list")["checkpoints"]] == [expected["id"]]
     everything = run_ok(repo.path, "checkpoint", "list", "--all")["checkpoints"]
+    for timeline in {each["timeline"] for each in everything}:
+        of_one = [each for each in everything if timeline in (each["timeline"], each["created_by"])]
+        listed = run_ok(repo.path, "checkpoint", "list", "--all", "--agent", timeline)["checkpoints"]
+        assert [each["id"] for each in listed] == [each["id"] for each in of_one]
     assert {found["id"] for found in everything} == {first["id"], second["id"]}
 
 

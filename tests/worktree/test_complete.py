@@ -189,3 +189,17 @@ def test_without_its_switch_no_checkpoint_is_taken(repo: Repo) -> None:
     assert run_ok(inner.path, "checkpoint", "list")["checkpoints"] == before
     assert done["checkpoint"] == before[0]["id"]
     assert done["uncommitted"] == ["new.txt", "readme.txt"]
+
+
+def test_a_tag_with_the_name_of_the_branch_is_not_in_the_way_of_a_push(repo: Repo, tmp_path: Path) -> None:
+    there = make(repo)
+    there.write("work.txt", "work\n")
+    tip = there.commit("work")
+    repo.git("tag", "agent/dev-001", "v1")
+    git_run(tmp_path, "init", "-q", "--bare", "origin.git")
+    repo.git("remote", "add", "origin", str(tmp_path / "origin.git"))
+    done = run_ok(repo.path, "worktree", "complete", "dev-001", "--push")
+    assert (done["pushed_to"], done["problems"]) == ("origin", [])
+    assert Repo(tmp_path / "origin.git").text("for-each-ref", "--format=%(refname) %(objectname)") == (
+        f"refs/heads/agent/dev-001 {tip}"
+    )

@@ -267,3 +267,20 @@ def _edit_at_random(dev: Repo, chosen: random.Random) -> None:
         dev.link(name, "elsewhere")
     else:
         dev.chmod(name, 0o755)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]\n", b"\0" * 41])
+def test_a_damaged_worktree_is_left_out_and_named(repo: Repo, content: bytes | None) -> None:
+    _four(repo)
+    head = repo.path / ".git/worktrees/dev-c/HEAD"
+    head.unlink()
+    if content is None:
+        head.mkdir()
+    else:
+        head.write_bytes(content)
+    found = _conflicts(repo)
+    assert [each["id"] for each in found["left_out"]] == ["dev-c"]
+    assert found["order"] == ["dev-a", "dev-d", "dev-b"] or set(found["order"]) == {"dev-a", "dev-b", "dev-d"}
+    assert b"'dev-c' is left out" in run(repo.path, "worktree", "conflicts").err
+    named = run(repo.path, "worktree", "conflicts", "dev-a", "dev-c")
+    assert (named.code, b"git agentos worktree repair dev-c" in named.err) == (1, True)

@@ -438,3 +438,24 @@ def test_moved_worktrees_are_found(repo: Repo) -> None:
     assert survey.show(context, "dev").state == "broken"
     with pytest.raises(AgentosError, match="is missing"):
         survey.path(context, "dev")
+
+
+def test_in_a_submodule_it_goes_beside_the_superproject(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
+    library = make_repo("library")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.path), "libs/inner")
+    repo.commit("a submodule")
+    inner = Repo(repo.path / "libs/inner")
+    made = create.create(open_workspace(inner.path).context, "dev-001")
+    assert made.path == str(repo.path.parent / "inner.worktrees/dev-001")
+    assert repo.text("status", "--porcelain") == ""
+    there = Repo(Path(made.path))
+    again = create.create(open_workspace(there.path).context, "dev-002")
+    assert again.path == str(repo.path.parent / "inner.worktrees/dev-002")
+
+
+def test_no_worktree_goes_into_a_git_directory(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
+    other = make_repo("other")
+    repo.config("agentos.worktreeRoot", str(other.path / ".git/modules/{id}"))
+    with pytest.raises(ConfigurationError, match="inside of the git directory"):
+        create.create(open_workspace(repo.path).context, "dev-001")
+    assert not (other.path / ".git/modules").exists()

@@ -1008,3 +1008,13 @@ def test_repositories_of_all_kinds(repo: Repo, kind: Callable[[Repo], None]) -> 
     assert repo.read("src/app.py").replace(b"\r\n", b"\n") == b"merged\n"
     assert repo.git("diff", "--cached", "--name-only", "agent/dev-001") == b""
     repo.git("fsck", "--strict", "--no-dangling")
+
+
+def test_the_limits_of_the_target_count_and_not_those_of_the_caller(repo: Repo) -> None:
+    """What is saved before a merge is saved by the settings of the worktree that changes."""
+    dev = work(repo, "dev-001", {"new.txt": "new\n"})
+    repo.config("extensions.worktreeConfig", "true")
+    dev.git("config", "--worktree", "agentos.maxFileSize", "10")
+    repo.write("large.txt", "x" * 100)
+    done = _merge(dev, "dev-001", "--into", "main")
+    assert run_ok(repo.path, "checkpoint", "show", done["saved"])["skipped"] == []

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,59 @@ def test_looking_changes_nothing(repo: Repo, dev: Repo) -> None:
     run_ok(repo.path, "worktree", "list")
     run_ok(repo.path, "worktree", "show", "dev")
     assert ((dev.git_dir / "index").read_bytes(), repo.git("for-each-ref")) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [("HEAD~1", None), ("HEAD", "main"), ("@", "main"), ("other", "other"), ("main^", None), ("v1", "v1")],
+)
+def test_a_base_is_the_same_from_everywhere(repo: Repo, given: str, recorded: str | None) -> None:
+    """What leads to another commit from elsewhere is recorded as the commit."""
+    context = open_workspace(repo.path).context
+    expected = repo.oid(given + "^{commit}")
+    made = create.create(context, "dev", from_ref=given, guard=False)
+    assert (made.base_ref, made.base_sha) == (recorded or expected, expected)
+    there = Repo(Path(str(made.path)))
+    there.write("work.txt", "work\n")
+    there.commit("work")
+    here, inside = look(repo), look(there)
+    assert (here.ahead, here.behind, here.integrated) == (inside.ahead, inside.behind, inside.integrated)
+
+
+def test_a_base_that_an_older_version_recorded_as_it_was_given(repo: Repo, dev: Repo) -> None:
+    git_dir = str(repo.path / ".git/worktrees/dev")
+    known = record.read(git_dir)
+    assert known is not None
+    record.write(git_dir, replace(known, base_ref="HEAD~1"))
+    assert (look(repo).ahead, look(dev).ahead) == (1, 1)
+
+
+def test_looking_writes_nothing(repo: Repo, dev: Repo, make_repo: Callable[[str], Repo]) -> None:
+    """Also where it takes a merge to see whether work is integrated, and in a clone that borrows objects."""
+    repo.append("docs/guide.md", "on main\n")
+    repo.commit("main goes on")
+    borrowed = Repo(repo.path.with_name("borrowed"))
+    repo.git("clone", "-q", "--shared", str(repo.path), str(borrowed.path))
+    create.create(open_workspace(borrowed.path).context, "one", from_ref="origin/agent/dev", guard=False)
+    for each, id_ in ((repo, "dev"), (borrowed, "one")):
+        before = _everything(each)
+        look(each, id_)
+        survey.all_(open_workspace(each.path).context)
+        assert _everything(each) == before
+
+
+def _everything(repo: Repo) -> dict[str, bytes]:
+    """All files of the repository and of the worktrees beside it."""
+    folders = [repo.path, repo.path.with_name(repo.path.name + ".worktrees")]
+    return {
+        str(path): path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def test_a_damaged_timeline_hides_no_other(repo: Repo, dev: Repo) -> None:
+    refs = repo.path / ".git/refs/agentos/timelines"
+    (refs / "other").write_bytes(b"\0" * 41)
+    assert [each.id for each in survey.all_(open_workspace(repo.path).context).worktrees] == ["dev"]

@@ -10,10 +10,12 @@ Where something may run, a harness is told nothing at all: an `allow` from a hoo
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from types import ModuleType
 
 from git_agentos.errors import UsageError
+from git_agentos.util import files
 
 # Name on the command line -> module. In the order in which they are listed.
 NAMES: Mapping[str, str] = {
@@ -24,6 +26,27 @@ NAMES: Mapping[str, str] = {
     "copilot": "copilot",
     "opencode": "opencode",
 }
+
+
+# Every command of ours in a harness's settings has this in it, and nothing else has.
+MARK = b"guard harness "
+
+
+def integrated(folders: tuple[str, str]) -> list[str]:
+    """The harnesses that ask us: by their settings in a worktree, or in the home folder (`folders`)."""
+    return [name for name in NAMES if any(map(asks, _settings(module(name), folders)))]
+
+
+def _settings(found: ModuleType, folders: tuple[str, str]) -> tuple[str, str]:
+    return os.path.join(folders[0], found.PROJECT), os.path.join(folders[1], found.USER)
+
+
+def asks(path: str) -> bool:
+    """Whether a settings' file has our hooks in it."""
+    try:
+        return MARK in files.read(path, limit=1 << 20)
+    except OSError:
+        return False
 
 
 def module(name: str) -> ModuleType:

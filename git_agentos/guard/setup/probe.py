@@ -24,6 +24,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.setup import enable, place
+from git_agentos.util import files
 
 FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness")
 _AGENT = "probe"
@@ -87,9 +88,10 @@ class Scratch:
             shutil.rmtree(here)
             os.mkdir(here)
             for each in os.listdir(there) if os.path.isdir(there) else ():
-                with contextlib.suppress(OSError), open(os.path.join(there, each), "rb") as old:
+                with contextlib.suppress(OSError):
+                    data = files.read(os.path.join(there, each))
                     with open(os.path.join(here, each), "wb") as new:
-                        new.write(old.read().replace(os.fsencode(source), os.fsencode(target)))
+                        new.write(data.replace(os.fsencode(source), os.fsencode(target)))
                     shutil.copymode(os.path.join(there, each), os.path.join(here, each))
         place.record(self.location)
 
@@ -144,7 +146,7 @@ def _tried(scratch: Scratch, location: Location, environment: Mapping[str, str])
     else:
         yield Layer(HOOK, False, _why(said, "git did not ask it before a branch was deleted"))
     yield _shim(scratch, location, environment)
-    yield _harness(scratch)
+    yield _harness(scratch, location, environment)
 
 
 def _shim(scratch: Scratch, location: Location, environment: Mapping[str, str]) -> Layer:
@@ -169,8 +171,8 @@ def first_on_path(location: Location, environment: Mapping[str, str]) -> Layer:
     return Layer(SHIM, False, "it works below `git agentos guard exec -- COMMAND`, and this was not run by it")
 
 
-def _harness(scratch: Scratch) -> Layer:
-    from git_agentos.guard import commands
+def _harness(scratch: Scratch, location: Location, environment: Mapping[str, str]) -> Layer:
+    from git_agentos.guard import commands, harness
     from git_agentos.guard.call import Call
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.identity import Who
@@ -182,6 +184,8 @@ def _harness(scratch: Scratch) -> Layer:
         return Layer(HARNESS, False, error.message)
     if found.decision.decision == ALLOW:
         return Layer(HARNESS, False, "shell text that must be stopped is allowed")
+    if not harness.integrated((location.root, environment.get("HOME") or os.path.expanduser("~"))):
+        return Layer(HARNESS, False, "no harness asks it here: `git agentos guard integrate NAME` makes one ask")
     return Layer(HARNESS, True)
 
 

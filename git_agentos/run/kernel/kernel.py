@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from git_agentos import log, processes
@@ -64,14 +64,16 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     found = evidence.find(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
+        has_ended = False
         with _failing(context, found):
             found.pin(is_ours)
-            if found.state().ended is None:
+            has_ended = found.state().ended is not None
+            if not has_ended:
                 spec = pick_up(context, found)
                 wanted.do_go_on(context.location, run_id)
                 Work(context, found, spec, stop, watcher).resume()
-                return told(context, found)
-        _finish(context, found)
+        if has_ended:
+            _finish(context, found)
     return told(context, found)
 
 
@@ -85,31 +87,31 @@ def cancel(context: Context, run_id: str) -> Run:
     found = evidence.find(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
+        has_ended = False
         with _tampered_ends(context, found):
             found.pin(is_ours)
-            if found.state().ended is None:
+            has_ended = found.state().ended is not None
+            if not has_ended:
                 settle(context, found)
                 spec = RunSpec(steps=(), on_failure=found.run().on_failure)
                 Work(context, found, spec, stop).end(CANCELLED, "cancelled")
-                return told(context, found)
-        wanted.forget(context.location, run_id)
-        if found.state().ended == CANCELLED:
-            if found.state().prepared is not None and not found.state().is_sealed:
-                seal(context, found, again=True)
-        elif found.state().ended != TAMPERED:
-            _finish(context, found)
+        if has_ended:
+            wanted.forget(context.location, run_id)
+            _finish(context, found, fine=(CANCELLED, TAMPERED))
+            if found.state().ended not in (CANCELLED, TAMPERED):
+                raise _has_ended(run_id, str(found.state().ended))
     return told(context, found)
 
 
-def _finish(context: Context, found: Evidence) -> None:
-    """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish."""
+def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
+    """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish, and it
+    has not ended in one of the states `fine`."""
     at = found.state()
     assert at.ended is not None
-    if at.ended == TAMPERED and at.is_sealed:
-        return
-    if at.is_sealed or at.prepared is None:
+    if not at.is_sealed and at.prepared is not None:
+        seal(context, found, again=True)
+    elif at.ended not in fine:
         raise _has_ended(found.run_id, at.ended)
-    seal(context, found, again=True)
 
 
 def _refuse_driven(found: Evidence, what: str) -> None:

@@ -40,12 +40,12 @@ from typing import Any
 
 from git_agentos.errors import UsageError
 from git_agentos.run.context import check_id
+from git_agentos.util import durations
 
 AGENT, VALIDATE, ROLLBACK, CHECKPOINT = "agent", "validate", "rollback", "checkpoint"
 KEEP, ROLL_BACK = "keep", "rollback"
 FROM_HERE, FROM_PRE_RUN = "here", "pre_run"
 SCHEMA = "agentos.run-spec.v1"
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 10**15  # seconds
 _STEP_POINT = re.compile(r"step:([1-9]\d{0,5})\Z")
 
@@ -140,9 +140,8 @@ def to_json(spec: RunSpec) -> str:
 
 def duration(text: str) -> float:
     """`90`, `90s`, `30m`, `1.5h` as seconds; UsageError for anything else."""
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)", text.strip(), re.ASCII)
-    seconds = float(match[1]) * _UNITS[match[2]] if match is not None else 0.0
-    if seconds <= 0:
+    seconds = durations.seconds(text)
+    if not seconds or seconds > _LONGEST:
         raise UsageError(f"'{text}' is not a time limit", "give seconds, or a number with s, m, h or d: 90s, 30m, 1.5h")
     return seconds
 

@@ -35,7 +35,7 @@ from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, sealing
-from git_agentos.run.record.events import EVENTS, TAMPERED, Run, RunState, state_of
+from git_agentos.run.record.events import EVENTS, TAMPERED, Event, Run, RunState, state_of
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
@@ -172,18 +172,19 @@ class Evidence:
 
     def create(self, name: str) -> BinaryIO:
         """A new file below the folder, to be written; `wrote` tells that it is complete."""
-        with _writing():
+        with self._placing(name):
             return self._files.create(self._name(name))
 
     def wrote(self, name: str) -> None:
         """A file is complete: the next event has its hash."""
-        self._written[name] = self.digest(name)
+        with self._placing(name):
+            self._written[name] = self.digest(name)
 
     def put(self, name: str, data: bytes, *, vouched: bool = True) -> None:
         """Write a file below the folder, whole or not at all; the next event has its hash, if it is to be `vouched`
         for."""
         name = self._name(name)
-        with _writing():
+        with self._placing(name):
             self._files.replace(name, data, name.rpartition("/")[2] + _NEW)
         if vouched and not name.endswith(_NEW):
             self._written[name] = hashlib.sha256(data).hexdigest()
@@ -239,6 +240,17 @@ class Evidence:
         if self._files.kind(name) not in (None, stat.S_IFREG):
             self._files.set_aside(name)
 
+    @contextlib.contextmanager
+    def _placing(self, name: str) -> Iterator[None]:
+        """Tampered where a file cannot be reached, or is there already, since somebody else was here."""
+        with _writing():
+            try:
+                yield
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+                    raise
+                raise Tampered(self.run_id, f"'{name}': {(error.strerror or '').lower()}") from error
+
     def _name(self, name: str) -> str:
         return os.path.relpath(self._path(name), self.folder)
 
@@ -282,10 +294,17 @@ def make(location: Location, run_id: str) -> Evidence:
 
 def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
+    with _writing():
+        journal.clear_way(os.path.join(folder_of(location), run_id))
     place.ensure_folder(worktrees.top_of(location))
     found = Evidence(os.path.join(folder_of(location), run_id), run_id)
     found.end_as_tampered("its evidence was removed or replaced")
     return found
+
+
+def noted(location: Location, run_id: str) -> Event | None:
+    """The event `prepared` of a run, as it is noted outside of the repository; None where it is not."""
+    return Journal(Folder(os.path.join(folder_of(location), run_id)), run_id).prepared()
 
 
 def taken(run_id: str) -> RunError:

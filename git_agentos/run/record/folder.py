@@ -23,11 +23,16 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = path
         self._pinned: int | None = None
+        self._real = path
+
+    def __del__(self) -> None:
+        self.unpin()
 
     def pin(self) -> None:
         """Keep to the folder that is there now."""
         self.unpin()
         self._pinned = os.open(self.path, _DIRECTORY)
+        self._real = os.path.realpath(self.path)
 
     def unpin(self) -> None:
         """Go by the path again."""
@@ -40,7 +45,8 @@ class Folder:
         if self._pinned is None:
             return True
         try:
-            return os.path.samestat(os.fstat(self._pinned), os.lstat(self.path))
+            same = os.path.samestat(os.fstat(self._pinned), os.lstat(self.path))
+            return same and os.path.realpath(self.path) == self._real
         except OSError:
             return False
 

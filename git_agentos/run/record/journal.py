@@ -6,7 +6,8 @@ and the last `mac`, is noted where agents do not work, so that a record that was
 
     <configuration folder>/git-agentos/runs/<digest of the folder's path>.json
 
-The note is one event behind at most, where a process was killed between the two; a torn last line is no event.
+The note is one event behind at most, where a process was killed between the two; a torn last line is no event. It has
+the event `prepared` too: where a run began is known also when everything in the repository was destroyed.
 
 A process that goes on with a run has its record in memory (`Journal.pin`). It reads the file only to see whether it is
 what it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note
@@ -73,10 +74,11 @@ class Record(NamedTuple):
 
 
 class _Note(NamedTuple):
-    """How many events there are, and the code of the last."""
+    """How many events there are, the code of the last, and the event `prepared`."""
 
     number: int
     last: str
+    prepared: dict[str, Any] | None
 
 
 class Journal:
@@ -85,6 +87,7 @@ class Journal:
     def __init__(self, folder: Folder, run_id: str) -> None:
         self._folder = folder
         self._run_id = run_id
+        self._digest = hashlib.sha256(os.fsencode(os.path.realpath(folder.path))).hexdigest()
         self._key: bytes | None = None
         self._pinned: Record | None = None
         self._inode: tuple[int, int] | None = None
@@ -170,7 +173,7 @@ class Journal:
 
     def begin(self) -> None:
         """Note that nothing is on record yet."""
-        self._put_note(0, self._first())
+        self._put_note([], self._first())
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -187,12 +190,12 @@ class Journal:
             raise NoKey(self._run_id)
         line, body, code = _line(event, found.last, known)
         if not found.lines:
-            self._put_note(0, found.last)
+            self._put_note([], found.last)
         self._write(found.data, line)
         grown = Record([*found.lines, line], [*found.events, body], code, None)
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
-        self._put_note(len(grown.lines), code)
+        self._put_note(grown.events, code)
         return body
 
     def check(self) -> None:
@@ -227,7 +230,7 @@ class Journal:
         `event`."""
         found = self.read()
         if not self._folder.is_in_place() or not os.path.isdir(self._folder.path) or os.path.islink(self._folder.path):
-            _clear(self._folder.path)
+            clear_way(self._folder.path)
             pinned = self._pinned is not None
             self._folder.unpin()
             os.makedirs(self._folder.path)
@@ -236,14 +239,24 @@ class Journal:
         if self._folder.kind(EVENTS) is not None:
             self._folder.set_aside(EVENTS)
         known = self._known()
-        last = found.last if known is not None else None
-        line, body, code = _line(event, last, known)
-        self._folder.replace(EVENTS, found.data + line, f"{EVENTS}.new")
-        grown = Record([*found.lines, line], [*found.events, body], code, None)
+        code = found.last if known is not None else None
+        lines, events = list(found.lines), list(found.events)
+        for each in (self.prepared(), event):
+            if each is not None and each not in events:
+                line, body, code = _line(each, code, known)
+                lines.append(line)
+                events.append(body)
+        grown = Record(lines, events, code, None)
+        self._folder.replace(EVENTS, grown.data, f"{EVENTS}.new")
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
-        self._put_note(len(grown.lines), code)
+        self._put_note(events, code)
         return body
+
+    def prepared(self) -> dict[str, Any] | None:
+        """The event `prepared`, as the note has it."""
+        note = self._note()
+        return None if note is None else note.prepared
 
     def _write(self, before: bytes, line: bytes) -> None:
         """Put a line behind the last whole one."""
@@ -296,31 +309,29 @@ class Journal:
         known = self._known()
         if known is None:
             return None
-        return signing.mac(signing.document_bytes("run", self._digest(), {"run_id": self._run_id}), known)
-
-    def _digest(self) -> str:
-        return hashlib.sha256(os.fsencode(os.path.realpath(self._folder.path))).hexdigest()
+        return signing.mac(signing.document_bytes("run", self._digest, {"run_id": self._run_id}), known)
 
     def _note_path(self) -> str:
-        return os.path.join(signing.folder(os.environ), "runs", f"{self._digest()[:40]}.json")
+        return os.path.join(signing.folder(os.environ), "runs", f"{self._digest[:40]}.json")
 
     def _note(self) -> _Note | None:
         known = self._known()
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             body = json.loads(files.read(self._note_path(), limit=1 << 16))
-            if known is not None and signing.verify_document("run-note", self._digest(), body, known):
-                return _Note(int(body["events"]), str(body["last"]))
+            if known is not None and signing.verify_document("run-note", self._digest, body, known):
+                return _Note(int(body["events"]), str(body["last"]), body.get("prepared"))
         return None
 
-    def _put_note(self, count: int, last: str | None) -> None:
+    def _put_note(self, events: list[dict[str, Any]], last: str | None) -> None:
         known = self._known()
         if known is None or last is None:
             return
-        body = {"evidence": self._folder.path, "events": count, "last": last}
+        prepared = next((each for each in events if each["event"] == "prepared"), None)
+        body = {"evidence": self._folder.path, "events": len(events), "last": last, "prepared": prepared}
         path = self._note_path()
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._notes = (*self._notes[-1:], _Note(count, last))
-        document = signing.sign_document("run-note", self._digest(), body, known)
+        self._notes = (*self._notes[-1:], _Note(len(events), last, prepared))
+        document = signing.sign_document("run-note", self._digest, body, known)
         files.replace(path, json.dumps(document).encode("ascii") + b"\n", mode=0o600)
         self._notes = self._notes[-1:]
 
@@ -353,7 +364,7 @@ def _event_bytes(last: str | None, body: Mapping[str, Any]) -> bytes:
     return signing.document_bytes("run-event", last or "", body)
 
 
-def _clear(path: str) -> None:
+def clear_way(path: str) -> None:
     """Put aside what stands in the place of a run's folder, or of the folders of ours above it."""
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):

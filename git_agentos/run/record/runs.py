@@ -17,10 +17,10 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import lock, workspace
+from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
-from git_agentos.run.record.events import INTERRUPTED, Run, Step, fold
+from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.worktree import record
 
@@ -32,6 +32,8 @@ def told(context: Context, found: Evidence) -> Run:
     run = found.state().run(found.folder, alive=pid is not None)
     if not events:
         run = replace(run, started_at=_made_at(found.folder))
+    if run.context is None and run.state == TAMPERED:
+        run = replace(run, context=preparation.last_known(context, run.run_id))
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
     return replace(run, process=pid or None, problems=[problem] if problem is not None else [])

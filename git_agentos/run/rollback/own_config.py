@@ -16,6 +16,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard.setup import configfile, enable
 from git_agentos.run.rollback import pristine
 from git_agentos.run.rollback.pristine import Pristine
+from git_agentos.util import files
 
 # Settings that are state of the worktree, and for the rollback itself to change.
 _SPARSE = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
@@ -57,10 +58,7 @@ def write(location: Location, known: Pristine) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    temporary = path + ".agentos-new"
-    with open(temporary, "wb") as file:
-        file.write(known.config)
-    os.replace(temporary, path)
+    files.replace(path, known.config)
 
 
 def sparse_settings(location: Location) -> dict[str, str]:

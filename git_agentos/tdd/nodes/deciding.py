@@ -9,6 +9,7 @@ from dataclasses import asdict
 from git_agentos.errors import AgentosError, LockedError, StorageError
 from git_agentos.run import landing, workspace
 from git_agentos.run.context import worktree_id
+from git_agentos.run.record.evidence import Evidence, Tampered
 from git_agentos.tdd import site as sites
 from git_agentos.tdd.nodes.frame import Update, ended, tell
 from git_agentos.tdd.site import Site
@@ -23,7 +24,8 @@ def human_review(site: Site, state: ImplementationState) -> Update:
     began = time.monotonic()
     update: Update = {"human_decision": word, "error_message": None if word == RETRY else state.get("error_message")}
     if word == RETRY:
-        update |= {"retry_count": 0} if state.get("red") else {"scaffold_retry_count": 0}
+        # The person has seen the vetoes: an interpreter that was changed since the beginning is as it shall be.
+        update |= {"retry_count": 0} if state.get("red") else {"scaffold_retry_count": 0, "python": None}
     return ended(site, state, N6, update, f"'{word}'", began)
 
 
@@ -33,12 +35,22 @@ def merge(site: Site, state: ImplementationState) -> Update:
     before, after = state.get("tested_before"), state.get("tested_after")
     assert before is not None
     assert after is not None
-    run, saved = site.run(), None
+    run, kept, saved = site.run(), site.evidence(), None
+    sites.reached(kept, state)
     try:
         here = workspace.inner(site.context, run)
         saved = sites.save(here, run, f"tdd {site.id}: before {N7}", node=N7, phase="before").checkpoint.id
-        made = landing.land(site.context, here, run, before, after, into=state["into"], message=_message(site, state))
-    except (LockedError, StorageError):
+        made = landing.land(
+            site.context,
+            here,
+            run,
+            before,
+            after,
+            into=state["into"],
+            message=_message(site, state),
+            check=lambda: _check(kept),
+        )
+    except (LockedError, StorageError, Tampered):
         raise  # nothing that a person has to decide about
     except AgentosError as error:
         why = f"{error.message}; {error.hint}" if error.hint else error.message
@@ -62,6 +74,12 @@ def merge(site: Site, state: ImplementationState) -> Update:
     update = {"merge_commit": commit, "conflicts": [], "error_message": None}
     said = f"merged into '{made.target}' as {commit[:12]}"
     return ended(site, state, N7, update, said, began, checkpoint_before=saved)
+
+
+def _check(kept: Evidence) -> None:
+    """Tampered where the record of the run, or a file that it names, is not as it was written."""
+    kept.check()
+    kept.check_files()
 
 
 def _message(site: Site, state: ImplementationState) -> bytes:

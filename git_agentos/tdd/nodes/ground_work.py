@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 
 from git_agentos import log
-from git_agentos.errors import RunError
+from git_agentos.errors import RunError, TddError
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
+from git_agentos.run.record.events import PRE_RUN
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
 from git_agentos.tdd import site as sites
+from git_agentos.tdd.arbiter import gates, ground
 from git_agentos.tdd.looking import PLACE
 from git_agentos.tdd.nodes.frame import Update, ended, tell
 from git_agentos.tdd.site import Site, Stopped
@@ -51,7 +54,10 @@ def load_context(site: Site, state: ImplementationState) -> Update:
     here = workspace.inner(site.context, run)
     log.note(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
-    update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha}
+    python = None
+    with contextlib.suppress(TddError):  # it may be an agent's to make
+        python = gates.python_of(ground.of(here, site.environment, mark=state["mark"]))
+    update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha, "python": python}
     count = len(state.get("context_paths", ())) + 1
     files = "1 document" if count == 1 else f"{count} documents"
     said = f"{files} read, worktree ready at {run.base_sha[:12]}"
@@ -71,6 +77,7 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
         tell(site, "ended", state="cancelled", reason="aborted")
     if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
         run, kept = site.run(), site.evidence()
+        sites.reached(kept, state)
         try:
             here = workspace.inner(site.context, run)
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
@@ -86,6 +93,6 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
 
 
 def _last_checkpoint(state: ImplementationState) -> str:
-    """How the worktree was last seen; the first node has one."""
+    """How the worktree was last seen."""
     seen = (each["checkpoint_after"] for each in reversed(state.get("history") or []))
-    return next(each for each in seen if each is not None)
+    return next((each for each in seen if each is not None), PRE_RUN)

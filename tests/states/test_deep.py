@@ -1,0 +1,59 @@
+"""Folders of a thousand levels and more: a path of 4,096 bytes is the limit, and Python's recursion limit is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from git_agentos.util import directories
+from tests.support.repo import Repo
+from tests.support.tool import IN_PROCESS
+
+_DEEP = "/".join("d" * 1050)
+
+
+def _make(repo: Repo, name: str, data: str) -> None:
+    directories.make(os.path.join(repo.path, os.path.dirname(name)))
+    (repo.path / name).write_text(data)
+
+
+@pytest.fixture
+def deep(repo: Repo) -> Iterator[Repo]:
+    yield repo
+    directories.remove(str(repo.path))  # pytest could not
+
+
+def _seen(repo: Repo) -> str:
+    return repo.text("status", "--porcelain=v2", "--untracked-files=all")
+
+
+def test_what_lies_deep_is_saved_and_comes_back(deep: Repo) -> None:
+    deep.write(".gitattributes", "*.txt text eol=crlf\n")
+    _make(deep, f"tracked/{_DEEP}/f.txt", "committed\r\n")
+    deep.commit("deep")
+    _make(deep, f"tracked/{_DEEP}/f.txt", "changed\r\n")
+    _make(deep, f"tracked/{_DEEP}/new.txt", "untracked\r\n")
+    before = _seen(deep)
+    taken = IN_PROCESS.checkpoint(deep.path)
+    directories.remove(str(deep.path / "tracked"))
+    deep.write("tracked", "a file in the way\n")
+    wrecked = _seen(deep)
+    assert IN_PROCESS.restore(deep.path, taken["id"])["skipped"] == []
+    assert _seen(deep) == before
+    assert (deep.path / f"tracked/{_DEEP}/new.txt").read_bytes() == b"untracked\r\n"
+    IN_PROCESS.undo(deep.path)
+    assert _seen(deep) == wrecked
+
+
+def test_what_lies_deep_gives_way_to_a_file(deep: Repo) -> None:
+    deep.write("place", "a file then\n")
+    deep.write(".gitignore", "*.ignored\n")
+    taken = IN_PROCESS.checkpoint(deep.path)
+    deep.remove("place")
+    _make(deep, f"place/{_DEEP}/f.ignored", "in the way\n")
+    IN_PROCESS.restore(deep.path, taken["id"])
+    assert deep.read("place") == b"a file then\n"
+    IN_PROCESS.undo(deep.path)
+    assert (deep.path / f"place/{_DEEP}/f.ignored").read_text() == "in the way\n"
