@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -84,6 +85,33 @@ def relink(git_dir: str, root: str) -> None:
             mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
     files.replace(os.path.join(root, ".git"), os.fsencode(f"gitdir: {theirs}\n"))
     files.replace(pointer, os.fsencode(f"{mine}\n"))
+
+
+def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
+    """Whether an entry says to which repository it belongs (`commondir`), and that is this one."""
+    try:
+        text = files.read(os.path.join(git_dir, "commondir"), limit=_LONGEST).strip(b"\r\n")
+    except OSError:
+        return False
+    if not text or b"\0" in text:
+        return False
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(text))) == os.path.realpath(common_dir)
+
+
+def not_readable(git_dir: str) -> str | None:
+    """The file of a worktree's entry that git would stumble over, or wait for: no regular file stands there; None where
+    there is none. (What is in them is not looked at.)"""
+    for name in ("HEAD", "commondir", "index"):
+        path = os.path.join(git_dir, name)
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode) and not (stat.S_ISLNK(mode) and os.path.isfile(path)):
+            if name == "HEAD" and stat.S_ISLNK(mode):
+                continue  # as old versions of git wrote a symbolic ref
+            return path
+    return None
 
 
 # -- who uses a branch ---------------------------------------------------------------------------------------------

@@ -217,6 +217,12 @@ class _End:
                 f"'{root}' is a symbolic link: the worktree '{self.id}' lies in '{os.path.realpath(root)}'",
                 f"git agentos worktree repair {self.id}; {_NOTHING}",
             )
+        unreadable = worktrees.not_readable(git_dir)
+        if unreadable is not None:
+            raise WorktreeError(
+                f"the worktree '{self.id}' is damaged: '{unreadable}' is not a file",
+                f"git agentos worktree repair {self.id}; {_NOTHING}",
+            )
         if self.delete_branch:
             self._check_branch()
         self.missing = is_lost(root)

@@ -116,11 +116,8 @@ class _Entry:
     # -- what git needs to see an entry at all ---------------------------------------------------------------------
 
     def common_dir(self) -> Iterator[Fault]:
-        with contextlib.suppress(OSError):
-            text = os.fsdecode(files.read(self.path("commondir"), limit=_LONGEST).strip(b"\n"))
-            found = os.path.realpath(os.path.join(self.git_dir, text)) if text and "\0" not in text else ""
-            if found == os.path.realpath(self.context.location.common_dir):
-                return
+        if worktrees.leads_to_common_dir(self.git_dir, self.context.location.common_dir):
+            return
         message = f"the entry of the worktree '{self.id}' does not say to which repository it belongs"
         yield Fault(self.id, "damaged-entry", message, lambda: "it does again" + self.put("commondir", "../..\n"))
 
