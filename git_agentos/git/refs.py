@@ -72,7 +72,8 @@ def read_head(location: Location) -> Head:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
+    # A pipe in a file's place is not waited for: it is empty.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         return file.read()
 
 
