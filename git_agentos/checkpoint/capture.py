@@ -407,12 +407,13 @@ class _Capture:
         location = self.repository.location
         if not convert.possible(self.repository, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes):
             return
-        newest = timeline.newest(self.repository, timeline.name_of(location))
-        last = journal.read_last(location)
         suspects: set[bytes] = set()
-        for oid in {newest and newest.checkpoint, last and last.target} - {None}:
-            with contextlib.suppress(AgentosError):
-                suspects |= format.raw_paths(self.repository, str(oid))
+        with contextlib.suppress(AgentosError):
+            newest = timeline.newest(self.repository, timeline.name_of(location))
+            suspects |= format.raw_paths(self.repository, newest.checkpoint) if newest is not None else set()
+        with contextlib.suppress(AgentosError):
+            last = journal.read_last(location)
+            suspects |= format.raw_paths(self.repository, last.target) if last is not None else set()
         blobs = {
             path: entry[1]
             for path in suspects - seen
