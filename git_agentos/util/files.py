@@ -11,7 +11,8 @@ import errno
 import os
 import stat
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+# What `os.link` fails with where the file system has no hard links.
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
 class NotRegularError(OSError):
@@ -77,7 +78,7 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         if not _create_in_place(path, data, mode, durable):
             return False

@@ -12,15 +12,21 @@ import pytest
 from tests.support.repo import Repo, remove
 from tests.support.tool import IN_PROCESS, run, run_ok
 
+
+def _instead(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
 _DAMAGES: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "null": lambda path: path.write_bytes(b"null\n"),
     "list": lambda path: path.write_bytes(b"[]\n"),
     "zeros": lambda path: path.write_bytes(bytes(1 << 20)),
-    "folder": lambda path: (remove(os.fsencode(path)), path.mkdir()),
-    "link": lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
-    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "folder": lambda path: _instead(path, lambda place: place.mkdir()),
+    "link": lambda path: _instead(path, lambda place: place.symlink_to("/etc/passwd")),
+    "pipe": lambda path: _instead(path, os.mkfifo),
 }
 
 
@@ -59,7 +65,7 @@ def test_a_damaged_journal(repo: Repo, damage: str) -> None:
 def test_a_journal_with_a_value_that_is_none(repo: Repo, field: str, value: object) -> None:
     folder = _restored(repo)
     last = json.loads((folder / "last-restore.json").read_text())
-    rest = {"head_ref": None, "head_commit": None, "create": False, "paths": None, "keep_new": False}
+    rest: dict[str, object] = {"head_ref": None, "head_commit": None, "create": False, "paths": None, "keep_new": False}
     rest |= {"with_operation": True, "original": last["saved"], "stamp": "x"}
     (folder / "journal.json").write_text(json.dumps(last | rest | {field: value}))
     done = run(repo.path, "recover")
@@ -107,7 +113,8 @@ def test_a_damaged_stat_cache_costs_time_alone(repo: Repo) -> None:
     path = repo.git_dir / "agentos/stat-cache.json"
     found = os.lstat(repo.at("large.txt"))
     row = [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode]
-    for bad in (7, None, "x", [], [*row, 7], [*row, "zz"], [*row, "g" * 40], {}):
+    rows: list[object] = [7, None, "x", [], [*row, 7], [*row, "zz"], [*row, "g" * 40], {}]
+    for bad in rows:
         path.write_text(json.dumps({"version": 1, "files": {"large.txt": bad}}))
         repo.append("readme.txt", "more\n")
         assert "large.txt" in IN_PROCESS.checkpoint(repo.path)["untracked_files"]
