@@ -41,6 +41,7 @@ class Request(NamedTuple):
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
+    Without `keep` nothing is written, and objects of repositories inside are not brought in: what only looks asks so.
     `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
     unmodified, `walked` is what a walk just found, `bits` are permission bits that files had before they were opened
     for this.
@@ -51,6 +52,7 @@ class Request(NamedTuple):
     take_nested: nested.Take | None = None
     leaving: bool = False
     within: bool = False
+    keep: bool = True
     exact: bool = False
     touched: frozenset[bytes] = frozenset()
     walked: Walked | None = None
@@ -150,6 +152,7 @@ class _Capture:
             self.request.take_nested,
             leaving=self.request.leaving,
             within=self.request.within,
+            keep=self.request.keep,
         )
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]

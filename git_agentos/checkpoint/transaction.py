@@ -75,7 +75,10 @@ class _Transaction:
             self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
             with self.repository.writer() as writer:
-                return self._result(self._plan(writer)[1], None, dry_run=True)
+                now, plan = self._plan(writer)
+                self._check_paths(writer, now)
+                self._check_objects(plan)
+                return self._result(plan, None, dry_run=True)
         lock = self._lock_index()
         try:
             with (
@@ -149,9 +152,10 @@ class _Transaction:
         request = capture.Request()
         if self.walked is not None:
             request = capture.Request(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
-        if self.options.dry_run:
-            return request
         inner = request.for_inner()
+        if self.options.dry_run:
+            look = functools.partial(take.look_nested, origin=self.origin, settings=self.settings, request=inner)
+            return request._replace(take_nested=look, keep=False)
         return request._replace(
             take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
         )
