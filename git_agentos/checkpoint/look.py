@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from git_agentos.checkpoint import capture, format, journal, operation, timeline
@@ -20,7 +20,7 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import convert, locks, refs, trees
+from git_agentos.git import convert, locks, merging, refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -145,21 +145,32 @@ def diff_with_now(
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
-    with repository.writer() as writer:
-        state = capture.capture(repository, writer, settings, scan)
-        writer.flush()
-        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths)
+    # Who only looks leaves no objects behind.
+    with locks.scratch(repository.location) as folder:
+        env = merging.elsewhere(repository, folder)
+        with repository.writer(folder if env else None) as writer:
+            state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
+            writer.flush()
+            return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, env)
 
 
 def _compare(
-    repository: Repository, older: str, newer: str | None, old_tree: str, new_tree: str, paths: Sequence[str]
+    repository: Repository,
+    older: str,
+    newer: str | None,
+    old_tree: str,
+    new_tree: str,
+    paths: Sequence[str],
+    env: Mapping[str, str] | None = None,
 ) -> Diff:
     limit = ["--", *paths] if paths else []
-    names = repository.git("diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit)
+    names = repository.git(
+        "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
+    )
     fields = names.split(b"\0")
     files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
     patch = repository.git(
-        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit
+        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
     )
     return Diff(older, newer, files, patch)
 
