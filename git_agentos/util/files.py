@@ -12,7 +12,8 @@ import os
 import re
 import stat
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+# What `os.link` fails with where the file system has no hard links.
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 _UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
 
@@ -80,7 +81,7 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         if not _create_in_place(path, data, mode, durable):
             return False
