@@ -21,10 +21,10 @@ from git_agentos.guard import commands
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Judgement
 from git_agentos.guard.identity import Who
-from git_agentos.guard.shell.shell_run import FILE, Program, Shell
+from git_agentos.guard.shell.shell_run import Program, Shell
 from git_agentos.guard.shell.shell_state import State
 from git_agentos.guard.shell.shell_syntax import ShellError
-from git_agentos.guard.shell.words import UNKNOWN
+from git_agentos.guard.shell.words import FILE, UNKNOWN
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
