@@ -147,7 +147,7 @@ class _Judging:
         if not known(name) or (not known(program.argv[0]) and not name):
             self._note(program, [Operation("unresolved", shown(program.argv[:1]))])
             return UNKNOWN
-        if any(mark in name for mark in "*?["):
+        if name not in ("[", "[[") and any(mark in name for mark in "*?["):
             self._note(program, [Operation("unresolved", name)])
             return UNKNOWN
         if name in ("git", "hub") or name.startswith("git-"):
