@@ -206,7 +206,7 @@ class Journal:
         if not self._is_ours():
             return "the file of the run's lock was replaced"
         try:
-            data = self._data()
+            data = self._data(len(found.data) + 1)
         except (RunError, OSError) as error:
             return str(error)
         if data is None and found.lines:
@@ -271,14 +271,14 @@ class Journal:
         if not before:
             files.sync_directory(self._folder.path)
 
-    def _data(self) -> bytes | None:
-        """The bytes of the file; None where there is none."""
+    def _data(self, limit: int = _LIMIT) -> bytes | None:
+        """The first bytes of the file; None where there is none."""
         try:
             descriptor = self._folder.open(EVENTS)
         except (FileNotFoundError, NotADirectoryError):
             return None
         with open(descriptor, "rb") as file:
-            return file.read(_LIMIT)
+            return file.read(limit)
 
     def _identity(self) -> tuple[int, int] | None:
         try:
