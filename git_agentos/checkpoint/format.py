@@ -398,6 +398,8 @@ def read_state(repository: Repository, oid: str) -> State:
     stages: dict[bytes, dict[int, trees.Entry]] = {}
     for path, entry in groups.get(b"stages", {}).items():
         n, _, name = path.partition(b"/")
+        if n not in (b"1", b"2", b"3") or not name:
+            raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged")
         stages.setdefault(name, {})[int(n)] = entry
     pinned = top.get(b"gitdir-trees")
     try:

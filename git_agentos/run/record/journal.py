@@ -35,6 +35,7 @@ from git_agentos.run.record.folder import Folder
 from git_agentos.util import files
 
 _LIMIT = 256 << 20
+_ATTEMPTS = 50
 NO_KEY = "nothing vouches for it: the user's key cannot be read"
 
 
@@ -113,6 +114,8 @@ class Journal:
         found = self.read()
         if found.problem is not None:
             raise Tampered(self._run_id, found.problem)
+        if found.lines and self._data() != found.data:
+            self._write(found.data, b"")  # a line that was torn when its writer was killed
         self._pinned, self._is_ours, self._inode = found, is_ours, self._identity()
         self._notes = (self._note(),)
 
@@ -125,10 +128,15 @@ class Journal:
     def _read(self) -> Record:
         if self._pinned is not None:
             return self._pinned
-        data = self._data()
-        return self._missing() if data is None else self._checked(data)
+        for _ in range(_ATTEMPTS):
+            note = self._note()
+            data = self._data()
+            found = self._missing(note) if data is None else self._checked(data, note)
+            if found.problem is None or self._note() == note:
+                break  # else its process has just put something on record
+        return found
 
-    def _checked(self, data: bytes) -> Record:
+    def _checked(self, data: bytes, note: _Note | None) -> Record:
         """As much of the file as is ours."""
         known, last = self._known(), self._first()
         lines: list[bytes] = []
@@ -150,24 +158,10 @@ class Journal:
             events.append(body)
             codes.append(last or "")
         if problem is None and known is not None:
-            problem = self._differs(codes)
+            problem = _differs(codes, note)
         return Record(lines, events, last, problem)
 
-    def _differs(self, codes: list[str]) -> str | None:
-        """In what the note of the record differs from it."""
-        note = self._note()
-        if note is None:
-            return "the note of how long it is is missing" if codes else None
-        if len(codes) < note.number:
-            return f"'{EVENTS}' was cut off: it has {len(codes)} of {note.number} events"
-        if note.number and codes[note.number - 1] != note.last:
-            return f"'{EVENTS}' is not the one that was written last"
-        if len(codes) > note.number + 1:
-            return f"'{EVENTS}' has {len(codes)} events, and {note.number} were written"
-        return None
-
-    def _missing(self) -> Record:
-        note = self._note() if self._known() is not None else None
+    def _missing(self, note: _Note | None) -> Record:
         problem = f"'{EVENTS}' is missing" if note is not None and note.number else None
         return Record([], [], self._first(), problem)
 
@@ -334,6 +328,19 @@ class Journal:
         document = signing.sign_document("run-note", self._digest, body, known)
         files.replace(path, json.dumps(document).encode("ascii") + b"\n", mode=0o600)
         self._notes = self._notes[-1:]
+
+
+def _differs(codes: list[str], note: _Note | None) -> str | None:
+    """In what a record differs from the note of it."""
+    if note is None:
+        return "the note of how long it is is missing" if codes else None
+    if len(codes) < note.number:
+        return f"'{EVENTS}' was cut off: it has {len(codes)} of {note.number} events"
+    if note.number and codes[note.number - 1] != note.last:
+        return f"'{EVENTS}' is not the one that was written last"
+    if len(codes) > note.number + 1:
+        return f"'{EVENTS}' has {len(codes)} events, and {note.number} were written"
+    return None
 
 
 def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:
