@@ -37,7 +37,7 @@ class Staged:
     def place(self) -> bytes:
         """A fresh name in the scratch directory."""
         self._count += 1
-        return os.path.join(self.folder, b"%d" % self._count)
+        return b"%b/%d" % (self.folder, self._count)
 
 
 def stage(
@@ -148,6 +148,7 @@ class Application:
 
     def __init__(self, repository: Repository, plan: Plan, staged: Staged) -> None:
         self.root = os.fsencode(repository.location.root)
+        self._below = os.path.join(self.root, b"")
         self.plan = plan
         self.staged = staged
         self._undo: list[Callable[[], None]] = []
@@ -213,7 +214,7 @@ class Application:
         found = []
         for path, expected in self._put_in_place.items():
             try:
-                status = os.lstat(os.path.join(self.root, path))
+                status = os.lstat(self._below + path)
             except OSError:
                 found.append(path)
                 continue
@@ -259,7 +260,7 @@ class Application:
         self._undo.append(lambda: _rename(place, source))
 
     def _put(self, path: bytes) -> None:
-        target = os.path.join(self.root, path)
+        target = self._below + path
         try:
             found = os.lstat(target)
         except (FileNotFoundError, NotADirectoryError):

@@ -346,8 +346,8 @@ class _Capture:
         disk = Disk(self.contents.root)
         for path in sorted(self.request.touched - seen - changed):
             entry = trees.find(self.writer, index_tree, path)
-            there = disk.lstat(path)
-            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there.st_mode):
+            there = disk.mode(path)
+            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there):
                 continue
             found[path] = entry
         return found

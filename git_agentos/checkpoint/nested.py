@@ -253,7 +253,7 @@ def take_back(repository: Repository, path: bytes, *, key: str | None = None, ho
                 os.rmdir(target)
             with contextlib.suppress(OSError):
                 os.rename(source, target)
-                _remove_empty(os.path.join(kept, each))
+                _remove_empty_above(source, os.path.join(os.fsencode(kept), os.fsencode(each)))
                 return True
     return False
 
@@ -263,7 +263,10 @@ def _holds(root: str, path: bytes, oid: str) -> bool:
     return location is not None and Repository(location).exists(oid)
 
 
-def _remove_empty(folder: str) -> None:
-    for top, _, _ in os.walk(folder, topdown=False):
-        with contextlib.suppress(OSError):
-            os.rmdir(top)
+def _remove_empty_above(path: bytes, top: bytes) -> None:
+    """Remove the folders above `path`, up to `top`, that have nothing in them any more. What is beside stays as it is:
+    other repositories are kept there, and their empty folders are theirs."""
+    with contextlib.suppress(OSError):
+        while len(path) > len(top):
+            path = os.path.dirname(path)
+            os.rmdir(path)

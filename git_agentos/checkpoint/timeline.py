@@ -26,6 +26,7 @@ from git_agentos.errors import (
 from git_agentos.git import locks, prune, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.util import files
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
@@ -60,10 +61,10 @@ def name_of(location: Location) -> str:
 def _recorded(location: Location) -> str | None:
     """The id that `worktree create` recorded."""
     try:
-        with open(os.path.join(location.state_dir, "id"), encoding="ascii") as file:
-            return file.read(80).strip()
+        text = files.read(os.path.join(location.state_dir, "id"), limit=1 << 16).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
+    return text if AGENT_ID.match(text) else None
 
 
 def tip(location: Location, timeline: str) -> str | None:

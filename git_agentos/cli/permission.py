@@ -43,11 +43,12 @@ def require(run: Invocation, location: Location, what: str) -> str:
 
 def request(ctx: Any, run: Invocation) -> Request:
     """The call as typer has parsed it."""
-    from git_agentos.guard.policy.command_table import Request
+    from git_agentos.guard.policy.command_table import WRITES, Request
 
     path = tuple(ctx.command_path.split()[2:])
     operands: list[str] = []
     options: set[str] = set()
+    files: list[str] = []
     for each in ctx.command.params:
         value = ctx.params.get(each.name)
         if each.param_type_name == "argument":
@@ -56,8 +57,9 @@ def request(ctx: Any, run: Invocation) -> Request:
             options.add(each.secondary_opts[-1])
         elif value and value != each.default:
             options.add(each.opts[-1])
+            files += [value] if WRITES in each.opts else []
     operands += run.after_dashes
-    return Request(path, tuple(operands), frozenset(options), tuple(run.directories))
+    return Request(path, tuple(operands), frozenset(options), tuple(run.directories), tuple(files))
 
 
 def _called(run: Invocation) -> tuple[str, ...]:

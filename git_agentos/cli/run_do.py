@@ -172,7 +172,7 @@ def accept(
 
     Not for agents. It is merged as 'worktree merge' does, in memory first: with a conflict, the exit code is 4 and
     nothing was changed. What was validated and not committed is committed on the run's branch. Refuses where validation
-    has not passed, and where the worktree is not as it was validated.
+    has not passed, where the worktree is not as it was validated, and where 'run verify' finds anything.
     """
     from git_agentos.run import accept as accepting
 

@@ -88,8 +88,8 @@ def diff(
 def verify(run: Invocation, run_id: RunId) -> None:
     """Check that the evidence of a run is whole, and was not changed.
 
-    Every file is held against the manifest, the manifest against the run's last checkpoint, and the commits that are
-    named have to exist. The exit code is 1 where something is wrong.
+    The codes of its events are checked, every file against them and the manifest, the manifest against the run's last
+    checkpoint, and the commits that are named have to exist. The exit code is 1 where something is wrong.
     """
     from git_agentos.run.record import evidence
 

@@ -136,7 +136,7 @@ def approve(run: Invocation, workflow: WorkflowId) -> None:
 def abort(run: Invocation, workflow: WorkflowId) -> None:
     """End a workflow without merging it.
 
-    Its worktree and branch are removed, after a checkpoint of everything. Not for agents.
+    Its worktree and branch are removed, after a checkpoint of everything. An agent needs approval for this.
     """
     _decide(run, run.workspace().context, workflow, "abort")
 

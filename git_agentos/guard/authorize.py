@@ -17,7 +17,7 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-from git_agentos.errors import PolicyError
+from git_agentos.errors import ConfigurationError, PolicyError
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import ILL_FORMED, Who
 
@@ -144,11 +144,16 @@ def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders:
     from git_agentos.git import location
     from git_agentos.guard import enforce, settings
     from git_agentos.guard.call import Call
-    from git_agentos.guard.decision import Judgement
+    from git_agentos.guard.decision import ALLOW, Judgement
     from git_agentos.guard.policy import operations
 
     where = os.path.join(_folder(), *(each for each in folders if each))
-    known = settings.read(where, os.environ)
+    try:
+        known = settings.read(where, os.environ)
+    except ConfigurationError:
+        if all(operations.TABLE[each.name].default == ALLOW for each in found):
+            return  # what it says about the guard is for others to mend; nothing is lost by what saves first
+        raise
     place = location.find(where)
     verdict = enforce.enforce(
         Call(tuple(argv), where, os.environ),

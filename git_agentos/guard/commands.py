@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError
+from git_agentos.guard import harness_files
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
@@ -23,10 +24,10 @@ from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs, programs_code, programs_files
-from git_agentos.guard.shell.shell_run import FILE, Program, Shell
+from git_agentos.guard.shell.shell_run import Program, Shell
 from git_agentos.guard.shell.shell_state import State
 from git_agentos.guard.shell.shell_syntax import ShellError
-from git_agentos.guard.shell.words import UNKNOWN, known, shown
+from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
@@ -35,6 +36,8 @@ _USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "
 _NOTHING = Judgement(Decision(ALLOW, []))
 # What is allowed since nothing would be lost here; where it happens is not known.
 _DEPENDS_ON_PLACE = frozenset({"checkout-paths", "remove", "move", "apply", "sparse-widen"})
+# Programs after which a folder may not be where it was.
+_MOVES_FOLDERS = frozenset("rm rmdir mv ln grm gmv gln trash trash-put srm rsync".split())
 _REV_PARSE = {"--show-toplevel": 0, "--git-dir": 1, "--absolute-git-dir": 1, "--git-common-dir": 2}
 
 
@@ -145,7 +148,7 @@ class _Judging:
         if not known(name) or (not known(program.argv[0]) and not name):
             self._note(program, [Operation("unresolved", shown(program.argv[:1]))])
             return UNKNOWN
-        if any(mark in name for mark in "*?["):
+        if name not in ("[", "[[") and any(mark in name for mark in "*?["):
             self._note(program, [Operation("unresolved", name)])
             return UNKNOWN
         if name in ("git", "hub") or name.startswith("git-"):
@@ -218,13 +221,18 @@ class _Judging:
             self.call.environment.get(key) == call.environment.get(key)
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
-        judgement = judge(call, self.who, self._settings.get(program.directory) if same else None)
+        judgement = judge(
+            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+        )
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
             users = {key: self.call.environment[key] for key in changed if key in self.call.environment}
             rest = {key: value for key, value in call.environment.items() if key not in changed}
-            there = Step(call, judge(call._replace(environment={**rest, **users}), self.who))
+            there = Step(
+                call,
+                judge(call._replace(environment={**rest, **users}), self.who, trusted=self.call.environment),
+            )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
         if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
@@ -243,13 +251,19 @@ class _Judging:
         """Take note of what a program does to files."""
         touched = programs_files.touched(program.argv) if program.argv and known(program.argv[0]) else None
         writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)))
+        if touched is not None and programs.base(program.argv[0]) in _MOVES_FOLDERS:
+            names = [word for word in touched.paths if known(word)]
+            self.shell.changed |= {os.path.normpath(os.path.join(program.directory, word)) for word in names}
         for files, loses in ((touched, touched is not None and touched.loses), (writes, bool(writes.paths))):
             if files is None or not (files.paths or files.trees):
                 continue
             own = programs_files.git_directories(program.directory)
             found = programs_files.in_git_directory(files, program.directory, own)
+            settings = _harness_file(files, program.directory) if own else None
             if found is not None:
                 self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            elif settings is not None:
+                self._note(program, [Operation("guard-change", settings)])
             elif loses and own and programs_files.exists(files, program.directory):
                 root = os.path.realpath(os.path.dirname(own[0]))
                 self._step(_call(program), Judgement(Decision(ALLOW, []), Save(), True, root))
@@ -280,6 +294,15 @@ class _Judging:
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
+
+
+def _harness_file(files: programs_files.Files, directory: str) -> str | None:
+    """The first of these files by which a harness is told to ask the guard, or that has one below it."""
+    for path, is_tree in (*((each, False) for each in files.paths), *((each, True) for each in files.trees)):
+        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
+        if known(path) and (harness_files.holds_one(whole) if is_tree else harness_files.is_one(whole)):
+            return path
+    return None
 
 
 def _call(program: Program) -> Call:

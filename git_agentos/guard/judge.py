@@ -10,18 +10,20 @@ Of a person nothing is stopped, and where `agentos.guard.everyone` is set, what 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process
+from git_agentos.guard import ancestry
 from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
 from git_agentos.guard.identity import Who
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy import config_keys, families, git_line, operations
-from git_agentos.guard.policy.facts import Facts
+from git_agentos.guard.policy import config_keys, families, git_line, operations, variables
+from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.families_refs import OURS
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import Reading
@@ -30,11 +32,6 @@ from git_agentos.guard.settings import GuardSettings
 _DEEPEST = 10
 _DEPTH = "AGENTOS_GUARD_DEPTH"
 _LOOK = Operation("look")
-# Variables that hold commands for git to run.
-_COMMANDS = (
-    "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS",
-    "GIT_PROXY_COMMAND",
-)  # fmt: skip
 # Variables that bring configuration with a command.
 _GIVEN = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 # Operations whose commands move the branch they work on away from its commits; that is what they are for.
@@ -58,12 +55,15 @@ class RefUpdate(NamedTuple):
     new: str
 
 
-def judge(call: Call, who: Who, settings: GuardSettings | None = None) -> Judgement:
+def judge(
+    call: Call, who: Who, settings: GuardSettings | None = None, *, trusted: Mapping[str, str] | None = None
+) -> Judgement:
     """What is decided about a git command line (`argv[0]` is some `git` or `git-NAME`).
 
-    `settings` are those of `call.cwd`, where the caller has read them already. ConfigurationError for a bad value.
+    `settings` are those of `call.cwd`, where the caller has read them already; `trusted` is an environment that the
+    user has made, where one is known: the commands in it are his. ConfigurationError for a bad value.
     """
-    made = _Judge(call, who, settings)
+    made = _Judge(call, who, settings, trusted)
     return _answer(who, made.command)
 
 
@@ -105,8 +105,11 @@ def _answer(who: Who, question: Callable[[], Judgement]) -> Judgement:
 class _Judge:
     """One judgement in the making."""
 
-    def __init__(self, call: Call, who: Who, settings: GuardSettings | None) -> None:
+    def __init__(
+        self, call: Call, who: Who, settings: GuardSettings | None, trusted: Mapping[str, str] | None = None
+    ) -> None:
         self.call = call
+        self.trusted = trusted
         self.who = who
         self.given = settings
         depth = call.environment.get(_DEPTH, "0")
@@ -217,9 +220,11 @@ class _Judge:
         line = self.line
         if line.config or line.strange or line.exec_path or self.call.environment.get("GIT_EXEC_PATH"):
             return False
-        if any(config_keys.runs(self.call.environment.get(name, "")) is not None for name in _COMMANDS):
+        if not variables.are_plain(self.call.environment, self.users):
             return False
-        return line.command is None or (families.only_looks(line.command) and not families.may_be_alias(line.command))
+        return line.command is None or (
+            families.only_looks(line.command, line.args) and not families.may_be_alias(line.command)
+        )
 
     def _read_command(self) -> None:
         line = self.line
@@ -254,11 +259,11 @@ class _Judge:
 
     def _around(self, *, looks: bool) -> None:
         """What comes with the command: configuration, and variables that redirect or run something."""
-        for item in self.line.config:
+        for item in (*self.line.config, *variables.brought(self.call, self.line.where, self.users)):
             meaning = config_keys.given(item)
             if meaning.operation is not None:
                 self.found.append(Operation(meaning.operation, item.key.replace(UNRESOLVED, "…")))
-            elif meaning.text is not None:
+            if meaning.text is not None:
                 self._judge_text(meaning.text)
         for word in self.line.strange:
             if word.startswith("GIT_CONFIG"):
@@ -271,10 +276,26 @@ class _Judge:
         path = self.line.exec_path or environment.get("GIT_EXEC_PATH")
         if path and os.path.realpath(os.path.join(self.call.cwd, path)) != self.facts.exec_path:
             self.found.append(Operation("exec-path", path))
-        for name in _COMMANDS:
-            text = config_keys.runs(environment.get(name, ""))
-            if text is not None:
-                self._judge_text(text)
+        for name in variables.that_run(environment, self.users):
+            self.found.append(Operation("run-command", f"{name}={environment[name]}".replace(UNRESOLVED, "…")))
+            self._judge_text(environment[name])
+        if variables.allow_programs_as_urls(environment):
+            self.found.append(Operation("run-command", "GIT_ALLOW_PROTOCOL"))
+        for path in variables.traces(environment):
+            self._write_trace(path)
+
+    @property
+    def users(self) -> Mapping[str, str] | None:
+        """The environment that the user has made; None where it is not known."""
+        return self.trusted if self.trusted is not None else ancestry.environment_of_guard_exec(os.getpid())
+
+    def _write_trace(self, path: str) -> None:
+        """git appends to it: nothing of a file is gone, and yet it is another; a git directory is damaged by it."""
+        if self.facts.in_git_dir(path):
+            self.found.append(Operation("git-dir-write", path))
+        elif os.path.isfile(path) and self.facts.root is not None and is_below(path, self.facts.root):
+            self.reading = self.reading or Reading("", (), self.facts)
+            self.reading.save(ignored=self.facts.ignored([path]))
 
     def _alias(self, command: str) -> str | None:
         name = command.lower()
@@ -289,7 +310,7 @@ class _Judge:
             self.found.append(Operation("unresolved", f"alias {command}"))
             return
         if alias.lstrip().startswith("!"):
-            words = " ".join(_quoted(word) for word in self.line.args)
+            words = " ".join(shlex.quote(word) for word in self.line.args)
             if any(UNRESOLVED in word for word in self.line.args):
                 self.found.append(Operation("unresolved", f"alias {command}"))
             # A shell alias runs in the top of the worktree.
@@ -303,7 +324,7 @@ class _Judge:
         own = [word for item in self.line.config if item.how == "-c" for word in ("-c", _text(item))]
         argv = ("git", *self.line.where, *own, *expanded, *self.line.args)
         environment = {**self.call.environment, _DEPTH: str(self.depth + 1)}
-        inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given)
+        inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given, self.trusted)
         inner._read_command()
         self.found += inner.found
         self.inner += inner.inner
@@ -331,7 +352,7 @@ class _Judge:
     def _inner_environment(self) -> dict[str, str]:
         """The environment of commands that the command runs, as far as it has not been judged yet. How deep they lie
         goes with it, since aliases can run themselves."""
-        found = {key: value for key, value in self.call.environment.items() if key not in _COMMANDS}
+        found = {key: value for key, value in self.call.environment.items() if key not in variables.COMMANDS}
         return {**found, _DEPTH: str(self.depth + 1)}
 
     def _as_agent(self) -> Who:
@@ -386,7 +407,8 @@ class _Judge:
         ]
         names = [*self.found, *inner] or [_LOOK]
         real = [each for each in names if each != _LOOK] or [_LOOK]
-        if all(each == _LOOK for each in real) and "look" not in self._policy():
+        saves = self.reading is not None and self.reading.saving
+        if all(each == _LOOK for each in real) and not saves and "look" not in self._policy():
             return Judgement(Decision(ALLOW, [_LOOK.name]))
         agent = self.who.agent is not None
         if not agent and not self.settings.everyone:
@@ -431,10 +453,6 @@ def _is_git(argv: Sequence[str]) -> bool:
     """Whether a command line is one of git's."""
     name = os.path.basename(argv[0]) if argv else ""
     return name in ("git", "hub") or name.startswith("git-")
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _text(item: git_line.Given) -> str:

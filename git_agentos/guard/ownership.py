@@ -2,8 +2,9 @@
 
 An agent's own worktree is the one that it was started for. It is found from the outside: of the process that acts and
 those above it, the outermost that is an agent's tells it, by `AGENTOS_AGENT_ID` (or `guard exec`) where that names a
-managed worktree, else by the folder it stands in. So an agent that changes to another's folder, or says another's id,
-has no other worktree by that. What an agent has made is its own as well, and what that has made.
+managed worktree, else by the folder it stands in; where these two are the worktrees of different agents, it has none.
+So an agent that changes to another's folder, or says another's id, has no other worktree by that. What an agent has
+made is its own as well, and what that has made.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
     for claim in reversed(list(_claims(caller))):
         named = managed.get(claim.agent) if claim.agent is not None else None
         home = named or claim.git_dir
+        if named is not None and claim.git_dir in managed.values() and claim.git_dir != named:
+            return None, set()  # one agent's id in another's worktree: which of the two is it?
         if home is not None:
             ids = {claim.agent, identity.recorded(home)} - {None, "main"}
             return home, {each for each in ids if each is not None}

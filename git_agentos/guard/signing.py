@@ -23,6 +23,7 @@ from git_agentos.guard import ancestry
 from git_agentos.util import files
 
 _SIZE = 32
+DAMAGED = "damaged"
 
 
 def folder(environment: Mapping[str, str]) -> str:
@@ -69,9 +70,9 @@ def problem(environment: Mapping[str, str]) -> str | None:
     except OSError as error:
         return f"the key '{path}' cannot be read: {(error.strerror or str(error)).lower()}"
     if not stat.S_ISREG(found.st_mode):
-        return f"the key '{path}' is not a file"
+        return f"the key '{path}' is {DAMAGED}"
     if len(data) != _SIZE:
-        return f"the key '{path}' is damaged"
+        return f"the key '{path}' is {DAMAGED}"
     if stat.S_IMODE(found.st_mode) & 0o022 or found.st_uid not in (os.geteuid(), 0):
         return f"others may write to the key '{path}'"
     return None

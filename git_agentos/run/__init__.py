@@ -7,6 +7,7 @@
     record/       what is kept of it: events, evidence, seals
     accept        a run's work goes into a branch, once validation has passed
     landing       how: a commit of what was validated, and a merge; orchestrators call it as well
+    reflog        reading reflogs, also torn ones
     doctor        runs that wait for somebody
 
 The names below are loaded when they are first used.

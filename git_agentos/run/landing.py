@@ -19,6 +19,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import GitCommandError, RunError
 from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
+from git_agentos.guard import authorize
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.worktree import merge, place
 from git_agentos.worktree.merge import Merge
@@ -58,8 +59,9 @@ def land(
     raises where it must not be. With conflicts nothing has changed. Done again after it went
     through, nothing changes either: `merged` is False and `merge_commit` the commit that has brought it.
     """
-    ready = _commit(here, run, before, after, message)
     id_ = worktree_id(run.run_id)
+    authorize.require(context, "worktree", "merge", operands=(id_,))
+    ready = _commit(here, run, before, after, message)
     made = merge.merge(context, [id_], into=into, squash=squash, dry_run=True, commits={id_: ready.commit})
     if made.conflicts:
         return replace(made, dry_run=False)

@@ -109,13 +109,17 @@ def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
 
 
 def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
-    """The context of a run, also where agents have destroyed what is known of it: as its timeline still has it."""
+    """The context of a run, also where agents have destroyed what is known of it: as it is noted outside of the
+    repository, or as its timeline still has it."""
     found = recorded(context, run_id)
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
         if folders.find(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
+    noted = folders.noted(context.location, run_id)
+    if noted is not None:
+        return WorkspaceContext.from_fields(noted["context"], "a note")
     return _in_timeline(context, run_id)
 
 

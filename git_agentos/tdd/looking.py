@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, RunError, TddError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
@@ -46,7 +46,7 @@ from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
 OLDER = "an older state stands in the place of the newest"
-_MISSING = "its state is not in the workflow database"
+MISSING = "its state is not in the workflow database"
 _EPOCH = "1970-01-01T00:00:00.000Z"  # of what nobody knows when it was begun
 _LEAST = 4  # characters of an id that tell one workflow from another
 
@@ -130,7 +130,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
         return b""
     try:
         found = folders.find(context.location, workflow.run_id).read(name)
-    except RunError:
+    except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
 
@@ -195,7 +195,7 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
         final_checkpoint=state.get("final_checkpoint"),
         created_at=state["created_at"],
         updated_at=history[-1]["ended_at"] if history else None,
-        evidence=folders.find(found.context.location, found.id).folder if run is not None else None,
+        evidence=_evidence(found) if run is not None else None,
         here=here,
         machine=state["machine"],
         interrupted_by=None,
@@ -213,8 +213,17 @@ def _told(found: Found, at: Stand) -> Workflow:
         return untold(found, tampered)
     try:
         return told(found, at)
+    except AgentosError as error:
+        return untold(found, error.message, here=here)
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another user: nothing vouches for it
         return untold(found, f"it cannot be read ({error})", here=here)
+
+
+def _evidence(found: Found) -> str | None:
+    try:
+        return folders.find(found.context.location, found.id).folder
+    except AgentosError:
+        return None
 
 
 def tampering(found: Found, at: Position) -> str | None:
@@ -274,7 +283,7 @@ def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
         final_checkpoint=None,
         created_at=run.created_at if run is not None else _EPOCH,
         updated_at=None,
-        evidence=folders.find(found.context.location, found.id).folder if run is not None else None,
+        evidence=_evidence(found) if run is not None else None,
         here=here,
         machine=platform.node() if here else "",
         interrupted_by=None,
@@ -307,7 +316,7 @@ def _reason(at: Position) -> str | None:
 
 def _position(found: Found) -> Stand:
     if not found.place:
-        return Tampered(found.id, _MISSING)
+        return Tampered(found.id, MISSING)
     try:
         with saver.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
@@ -358,7 +367,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
     if failed is not None and not seen and not missing:
         raise failed
     for id_ in missing:
-        yield Found(context, id_, ""), Tampered(id_, _MISSING)
+        yield Found(context, id_, ""), Tampered(id_, MISSING)
 
 
 def _has_worktree(context: Context, id_: str) -> bool:

@@ -101,6 +101,7 @@ class ImplementationState(TypedDict, total=False):
     test_timeout: float
     sandbox: bool
     tests: list[str]
+    python: str | None
     created_at: str
     collect_error: bool
     vetoes: list[str]

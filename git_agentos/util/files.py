@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 
 # What `os.link` fails with where the file system has no hard links.
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+_UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
 
 
 class NotRegularError(OSError):
@@ -88,6 +91,16 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -
     if durable:
         sync_directory(os.path.dirname(path))
     return True
+
+
+def remove_unfinished(folder: str) -> None:
+    """Remove what processes that were killed in `replace` or `create` left in a folder."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            found = _UNFINISHED.fullmatch(name)
+            if found is not None and not os.path.exists(f"/proc/{found[1]}"):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
 
 
 def sync_directory(path: str) -> None:

@@ -74,6 +74,8 @@ rollback --to --dry-run r1
 rollback r1 --dry-run
 tdd run --issue 1 --lld x -- -k y
 tdd resume 1 --retry
+tdd show 1 --html --x
+log review dev --html=a.html
 tdd gate red -- a b
 guard exec -- git status
 guard exec --wait git worktree remove --force x
@@ -102,7 +104,7 @@ def test_a_line_is_read_as_the_parser_reads_it(line: str, monkeypatch: pytest.Mo
     [typed] = seen
     shared = COMMON_VALUED | COMMON_FLAGS
     row = command_table.table()[typed.path]
-    assert (read.path, read.folders) == (typed.path, typed.folders)
+    assert (read.path, read.folders, read.files) == (typed.path, typed.folders, typed.files)
     assert read.operands == typed.operands
     assert read.options & set(row.variants) == typed.options & set(row.variants)
     assert read.options - shared <= row.valued | row.flags

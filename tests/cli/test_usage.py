@@ -114,8 +114,8 @@ def test_help_needs_no_repository_and_no_other_argument(cli: Cli) -> None:
 
 
 NUMBERS = [
-    ["checkpoint", "list", "-n"], ["checkpoint", "search", "x", "-n"], ["log", "list", "-n"], ["log", "search", "x", "-n"],
-    ["log", "timeline", "-n"], ["run", "logs", "r", "--step"],
+    ["checkpoint", "list", "-n"], ["checkpoint", "search", "x", "-n"], ["log", "list", "-n"],
+    ["log", "search", "x", "-n"], ["log", "timeline", "-n"], ["run", "logs", "r", "--step"],
     ["run", "start", "--agent", "x", "--max-attempts"], ["run", "start", "--agent", "x", "--timeout"],
     ["tdd", "gate", "green", "--test-timeout"], ["tdd", "run", "--issue", "1", "--lld", "x", "--test-timeout"],
 ]  # fmt: skip

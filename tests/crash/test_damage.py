@@ -78,7 +78,6 @@ _IN_DAMAGED: tuple[tuple[str, ...], ...] = (
     ("restore", "latest"),
     ("undo",),
     ("recover",),
-    ("doctor", "--fix"),
 )
 _WORKTREES = ("dev-1", "dev-2", "dev-3")
 # A file of each kind is enough.

@@ -224,6 +224,30 @@ def test_anothers_name_or_folder_makes_no_worktree_ones_own(field: Field) -> Non
     assert field.state() == before
 
 
+def test_an_id_that_does_not_fit_the_folder_makes_nothing_ones_own(field: Field) -> None:
+    before = field.state()
+    for env, cwd in (("dev-2", "dev-1"), ("dev-1", "dev-2")):
+        done = run(field.of[cwd], "-C", str(field.of["dev-2"]), "undo", env={"AGENTOS_AGENT_ID": env})
+        assert done.code == 3, str(done)
+    assert field.state() == before
+
+
+def test_a_page_overwrites_nothing(field: Field) -> None:
+    own, other = field.of["dev-1"], field.of["dev-2"]
+    before = field.state()
+    git_dir = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=own, capture_output=True, check=True)
+    for page in (
+        "draft.txt",
+        str(other / "new.html"),
+        str(other / "draft.txt"),
+        f"{git_dir.stdout.decode().strip()}/x",
+    ):
+        assert run(own, "log", "review", "--html", page).code == 3, page
+    assert field.state() == before
+    assert run(own, "log", "review", "--html", "page.html").code == 0
+    (own / "page.html").unlink()
+
+
 def test_what_an_agent_does_in_its_own_worktree_goes_on(own_field: Field) -> None:
     own = own_field.of["dev-1"]
     (own / "draft.txt").write_text("spoilt\n")

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from git_agentos.guard import harness
+from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import act
 from git_agentos.guard.harness.event import Answer
 from tests.support.agents import agent
@@ -458,3 +459,121 @@ def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, c
     assert kept is not None
     assert "oops" in Path(kept[1]).read_text()
     assert b"a bug" in err
+
+
+# -- what a grant is for -----------------------------------------------------------------------------------------------
+
+
+def _grant(worktree: Repo) -> None:
+    common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+    place = approvals.store(common, os.environ)
+    for each in approvals.every(place):
+        if each.state == approvals.PENDING:
+            approvals.grant(place, each.id, by="test")
+
+
+def _shell(worktree: Repo, text: str, environment: Mapping[str, str] | None = None) -> str | None:
+    body = FORMS["claude-code"].shell(text, str(worktree.path))
+    return told("claude-code", ask("claude-code", body, worktree.path, environment))
+
+
+@pytest.mark.parametrize(
+    ("granted", "other"),
+    [
+        ('git merge "$A"', 'git merge "$B"'),
+        ("git merge $(cat x)", "git merge $(cat y)"),
+        ("git merge main", "cd . && git merge main"),
+        ("git merge main", "GIT_EDITOR=./x git merge main"),
+        ("git merge main", "export HOME=/tmp/x; git merge main"),
+        ("git merge main", "git merge main; git merge main --no-ff"),
+        ("git merge 'a", "git merge 'b"),
+        ("git push origin main", "GIT_SSH_COMMAND=./x git push origin main"),
+        ("git push origin main", "git -c url.x.insteadOf=y push origin main"),
+    ],
+)
+def test_a_grant_is_for_the_whole_text(worktree: Repo, granted: str, other: str) -> None:
+    assert _shell(worktree, granted) is not None
+    _grant(worktree)
+    assert _shell(worktree, other) is not None
+    assert _shell(worktree, granted) is None
+    assert _shell(worktree, granted) is not None, "it was used"
+
+
+def test_what_cannot_be_known_is_shown_and_said(worktree: Repo) -> None:
+    reason = _shell(worktree, 'git merge "$A"')
+    assert reason is not None
+    assert "write out what variables" in reason
+    (waiting,) = run_ok(worktree.path, "approvals", "list")["approvals"]
+    assert waiting["text"] == 'git merge "$A"'
+    _shell(worktree, "git merge 'x")
+    assert "git merge 'x" in [each["text"] for each in run_ok(worktree.path, "approvals", "list")["approvals"]]
+
+
+def test_no_grant_of_a_text_is_used_before_all_are_there(worktree: Repo) -> None:
+    text = "git merge main; git push origin main"
+    first = _shell(worktree, text)
+    assert first is not None
+    found = run_ok(worktree.path, "approvals", "list")["approvals"]
+    assert len(found) == 2
+    common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+    approvals.grant(approvals.store(common, os.environ), found[0]["id"], by="test")
+    for _ in range(2):
+        assert found[1]["id"] in (_shell(worktree, text) or "")
+    assert len(run_ok(worktree.path, "approvals", "list")["approvals"]) == 2
+    _grant(worktree)
+    assert _shell(worktree, text) is None
+    assert _shell(worktree, text) is not None
+
+
+def test_a_grant_for_an_edit_is_for_what_it_writes(worktree: Repo, repo: Repo) -> None:
+    def write(content: str) -> str | None:
+        given = {"file_path": str(repo.path / "notes.txt"), "content": content}
+        body = _claude("PreToolUse", str(worktree.path), tool_name="Write", tool_input=given)
+        return told("claude-code", ask("claude-code", body, worktree.path))
+
+    assert write("harmless") is not None
+    _grant(worktree)
+    assert write("something else") is not None
+    assert write("harmless") is None
+
+
+# -- what makes a harness ask ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".claude/settings.json", ".claude/settings.local.json", "./.claude/../.claude/Settings.json",
+        ".codex/hooks.json", ".codex/config.toml", ".gemini/settings.json", ".cursor/hooks.json",
+        ".github/hooks/git-agentos.json", ".github/hooks/more.json", ".opencode/plugins/git-agentos.js",
+        "opencode.json", "sub/.claude/settings.json", "alias.json",
+    ],
+)  # fmt: skip
+def test_settings_that_make_a_harness_ask_are_not_an_agents_to_edit(worktree: Repo, path: str) -> None:
+    (worktree.path / ".claude").mkdir()
+    (worktree.path / "alias.json").symlink_to(".claude/settings.json")
+    given = {"file_path": path, "content": '{"disableAllHooks": true}'}
+    body = _claude("PreToolUse", str(worktree.path), tool_name="Write", tool_input=given)
+    reason = told("claude-code", ask("claude-code", body, worktree.path))
+    assert reason is not None
+    assert "guard-change" in reason
+
+
+def test_settings_that_make_a_harness_ask_are_not_a_shells_to_write(worktree: Repo) -> None:
+    worktree.write(".claude/settings.json", "{}")
+    for text in (
+        "echo '{\"disableAllHooks\": true}' >.claude/settings.json", "rm -rf .claude", "rm .claude/settings.json",
+        "mv .claude away", "cd .claude && rm settings.json", "sed -i s/a/b/ .cursor/hooks.json",
+        "cp x .gemini/settings.json", "tee .codex/config.toml <x",
+    ):  # fmt: skip
+        assert "guard-change" in (_shell(worktree, text) or ""), text
+    for text in ("cat .claude/settings.json", "echo x >.claude/notes.md", "rm -rf docs", "ls .claude >out.txt"):
+        assert _shell(worktree, text) is None, text
+
+
+def test_a_tool_that_runs_nothing_is_not_read_as_one_that_does(worktree: Repo) -> None:
+    for given in ({"directory": ["a", "b"]}, {"workdir": 3}, {"dir_path": {}, "query": "x"}):
+        body = _claude("PreToolUse", str(worktree.path), tool_name="mcp__files__list", tool_input=given)
+        assert told("claude-code", ask("claude-code", body, worktree.path)) is None, given
+    body = _claude("PreToolUse", str(worktree.path), tool_name="Bash", tool_input={"command": "ls", "workdir": 3})
+    assert told("claude-code", ask("claude-code", body, worktree.path)) is not None

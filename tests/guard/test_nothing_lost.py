@@ -42,7 +42,7 @@ def chosen() -> list[Row]:
             or any(word in words for word in _LEFT_OUT[-3:])
         ):
             continue
-        if any(families.only_looks(word) for word in words):
+        if any(families.only_looks(word, ()) for word in words):
             continue
         kind = (row.operations, next((word for word in words if families.is_known(word)), ""))
         counts[kind] += 1

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import log, open_workspace
+from git_agentos.cli import text_run
 from git_agentos.errors import LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git.location import Location
 from git_agentos.run import lock
@@ -217,6 +218,28 @@ def test_all_kinds_of_steps(repo: Repo) -> None:
     ]  # fmt: skip
     milestone = open_workspace(repo.path).find(run.steps[8].checkpoint_after or "", agent=f"run-{run.run_id}")
     assert (milestone.trigger, milestone.description) == ("milestone", "one is done")
+
+
+def test_branches_that_moved_meanwhile(repo: Repo) -> None:
+    """They are named; of a run in which none did, that is said."""
+    agent = "echo > new; git branch two; git branch -f one main~1; git branch -D gone"
+    for name in ("one", "gone"):
+        repo.git("branch", name)
+    run = start(repo, agent, validate=["git branch three"], guard=False, protected="release")
+    assert [each.moved for each in run.steps] == [["gone", "one", "two"], ["three"]]
+    said = str(text_run.ended(run).result)
+    assert "Meanwhile other branches were made, moved or deleted: 'gone', 'one', 'three', 'two'." in said
+    assert "no other branch has moved" not in said
+    quiet = start(repo, "echo > new; git add new; git commit -qm mine", validate=["true"], guard=False)
+    assert [each.moved for each in quiet.steps] == [[], []]
+    assert "no other branch has moved" in str(text_run.ended(quiet).result)
+
+
+def test_the_url_of_a_database_is_nobody_elses(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, seen in (("postgresql://ada:hunter22@host/db", "unset"), ("/a/file.db", "/a/file.db")):
+        monkeypatch.setenv("AGENTOS_WORKFLOW_DB", value)
+        run = start(repo, "echo > new; echo ${AGENTOS_WORKFLOW_DB-unset} > seen", guard=False)
+        assert worktree(run).read("seen").decode().strip() == seen
 
 
 def test_an_agent_that_wrecks_its_worktree(repo: Repo) -> None:

@@ -181,3 +181,39 @@ def test_made_again(ground: Ground, damage: str) -> None:
     listed = ground.repo.text("worktree", "list", "--porcelain")
     assert f"worktree {ground.path}\n" in listed
     assert git_run(ground.repo.path, "fsck", "--no-dangling").returncode == 0
+
+
+@pytest.mark.parametrize("line", ["7f3a", "7f3a 91", "x", "0" * 40 + " ", "7f3a 91 said\n", "\n"])
+def test_a_torn_reflog(ground: Ground, line: str) -> None:
+    """As a power cut leaves it, with the branch: what was committed last is found in the lines before."""
+    wrecked = ground.there.text("rev-parse", "HEAD").strip()
+    for path in (ground.repo.path / ".git/logs/refs/heads" / ground.run.branch_name, ground.entry / "logs/HEAD"):
+        with open(path, "a", encoding="ascii") as file:
+            file.write(line)
+    branch(ground)
+    ground.roll_back()
+    ground.assert_fresh(line)
+    assert wrecked in ground.repo.text("rev-list", "--all", "refs/agentos/timelines/run-r1").split()
+
+
+@pytest.mark.parametrize("damage", ["folder", "index", "head", "dot_git", "branch_nowhere", "records"])
+def test_a_dry_run_tells_of_damage(ground: Ground, damage: str) -> None:
+    DAMAGES[damage](ground)
+    told = ground.roll_back(dry_run=True)
+    done = ground.roll_back()
+    assert (told.recreated, told.head, told.branch) == (done.recreated, done.head, done.branch) == (True, *_at(ground))
+
+
+def _at(ground: Ground) -> tuple[str, str]:
+    return ground.run.base_sha, ground.run.branch_name
+
+
+def test_a_dry_run_passes_locks_that_are_removed(ground: Ground) -> None:
+    locked(ground)
+    told = ground.roll_back(dry_run=True)
+    assert (ground.entry / "index.lock").exists()
+    done = ground.roll_back()
+    assert (told.recreated, told.removed, told.changed, told.not_saved, told.head, told.branch) == (
+        done.recreated, done.removed, done.changed, done.not_saved, done.head, done.branch,
+    )  # fmt: skip
+    assert "build/out" in told.removed

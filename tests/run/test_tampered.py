@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run import accept
 from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, journal
 from git_agentos.run.record.events import Run
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
@@ -198,6 +200,42 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     assert_ended(repo, run, name)
 
 
+def test_a_torn_line_is_no_tampering(repo: Repo) -> None:
+    """It is what a kill or a power cut leaves."""
+    folder = interrupted(repo, validate="true")
+    with open(folder / "events.jsonl", "a", encoding="ascii") as file:
+        file.write('{"event":"ended","at":"x"')
+    assert kernel.show(context_of(repo), "T-1").state == "interrupted"
+    assert kernel.resume(context_of(repo), "T-1").state == "passed"
+    assert evidence.verify(context_of(repo), "T-1").problems == []
+
+
+@pytest.mark.parametrize("what", ["-d", ""])
+def test_a_timeline_that_was_moved(repo: Repo, what: str) -> None:
+    interrupted(repo)
+    name = "refs/agentos/timelines/run-T-1"
+    repo.git("update-ref", *what.split(), name, *([] if what else [f"{name}~1"]))
+    assert_ended(repo, kernel.resume(context_of(repo), "T-1"))
+
+
+def test_everything_destroyed(repo: Repo) -> None:
+    """Where it began is known all the same."""
+    run = start(repo, "echo > new; git add new; git commit -qm mine", validate=["true"], run_id="T-1", guard=False)
+    assert run.context is not None
+    shutil.rmtree(repo.path / ".agentos")
+    shutil.rmtree(run.context.worktree_path)
+    repo.git("worktree", "prune")
+    repo.git("branch", "-D", run.context.branch_name)
+    repo.git("update-ref", "-d", "refs/agentos/timelines/run-T-1")
+    shutil.rmtree(repo.git_dir / "agentos/runs")
+    context = context_of(repo)
+    assert kernel.roll_back(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
+    done = kernel.roll_back(context, "T-1", "pre_run")
+    assert (done.head, done.worktree_path) == (run.context.base_sha, run.context.worktree_path)
+    assert sorted(os.listdir(done.worktree_path)) == sorted([*os.listdir(repo.path)])
+    assert kernel.show(context, "T-1").state == "tampered"
+
+
 def test_one_that_is_only_cancelled(repo: Repo) -> None:
     _forge(interrupted(repo))
     assert kernel.show(context_of(repo), "T-1").state == "tampered"
@@ -245,7 +283,7 @@ def _passed_by_hand(folder: Path) -> None:
     )
     path.write_text("".join(text.splitlines(keepends=True)[:-1]))
     kept = evidence.Evidence(str(folder), "T-1")
-    found = evidence.journal.parse(path.read_bytes(), "T-1")
+    found = journal.parse(path.read_bytes(), "T-1")
     from git_agentos.run.record import events
 
     kept.record = lambda: evidence.Record([], found, None, None)  # type: ignore[method-assign]
@@ -283,6 +321,25 @@ def test_what_was_changed_after_it_passed(repo: Repo) -> None:
     assert repo.oid("main") == base
     out.write_text("said\n")
     assert accept.accept(context_of(repo), "T-1")[0].state == "accepted"
+
+
+def test_looking_on_while_it_is_written(repo: Repo) -> None:
+    """Whoever reads a record between an event and its note sees no tampering."""
+    kept = evidence.make(context_of(repo).location, "T-1")
+    kept.event("begun")
+    ready = threading.Event()
+
+    def write() -> None:
+        for n in range(150):
+            kept.event("marked", n=n, checkpoint="c")
+        ready.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(write)
+        while not ready.is_set() and not done.done():
+            found = evidence.find(context_of(repo).location, "T-1").record()
+            assert found.problem is None
+        done.result()
 
 
 def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
@@ -355,9 +412,12 @@ def test_names_of_the_lock_that_are_links_or_folders(repo: Repo, tmp_path: Path)
     folder = repo.git_dir / "agentos/runs"
     run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     for name in ("T-1.turn", "T-1.pid", "T-1.pid.new", "T-1.json", "T-1.cancel"):
-        for put in (lambda path: path.symlink_to(victim), lambda path: path.mkdir()):
+        for is_link in (True, False):
             (folder / name).unlink(missing_ok=True)
-            put(folder / name)
+            if is_link:
+                (folder / name).symlink_to(victim)
+            else:
+                (folder / name).mkdir()
             assert kernel.show(context_of(repo), "T-1").state == "passed", name
             assert kernel.roll_back(context_of(repo), "T-1", "pre_run").point == "pre_run", name
             if (folder / name).is_dir() and not (folder / name).is_symlink():

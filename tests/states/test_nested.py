@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -227,6 +228,24 @@ def test_a_new_nested_repository_is_not_destroyed(repo: Repo) -> None:
     if done.code == 0 and not repo.exists("nested"):
         IN_PROCESS.undo(repo.path)
     assert_same(wrecked.nested[b"nested"], complete_state(inner.path), "the nested repository")
+
+
+def test_repositories_that_are_put_aside_together_keep_their_empty_folders(repo: Repo) -> None:
+    """With its refs packed a repository has empty folders that it cannot be without."""
+    taken = IN_PROCESS.checkpoint(repo.path)
+    inner = [fill(Repo.init(repo.path / "box" / name)) for name in ("one", "two", "three")]
+    for each in inner:
+        each.git("gc", "-q")
+        each.mkdir("empty")
+    folders = {each.path: _folders(each) for each in inner}
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert not repo.exists("box")
+    IN_PROCESS.undo(repo.path)
+    assert {each.path: _folders(each) & folders[each.path] for each in inner} == folders
+
+
+def _folders(repo: Repo) -> set[str]:
+    return {os.path.relpath(top, repo.path) for top, _, _ in os.walk(repo.path)}
 
 
 def test_a_nested_repository_in_the_way_of_a_file(repo: Repo) -> None:

@@ -126,7 +126,7 @@ def test_rows_that_are_not_as_they_were_written(
     assert Path(str(made.path)).is_dir()
 
 
-def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow) -> None:
+def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, tmp_path: Path) -> None:
     assert waiting.evidence is not None
     events = Path(waiting.evidence, "events.jsonl")
     data = events.read_bytes()
@@ -134,7 +134,27 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow) -
         events.write_bytes(forged)
         assert service.show(context_of(repo), waiting.id, environment()).state == "tampered"
         events.write_bytes(data)
+    folder, aside = Path(waiting.evidence), tmp_path / "aside"
+    for each in (events, folder, folder.parent):
+        each.rename(aside)
+        for kind in ("nothing", "a folder", "a file", "a link"):
+            if kind == "a folder":
+                each.mkdir()
+            elif kind == "a file":
+                each.touch()
+            elif kind == "a link":
+                each.symlink_to(aside)
+            (listed,) = service.list_(context_of(repo), environment())
+            assert (listed.state, listed.words) == ("tampered", ["abort"]), (each, kind)
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink(missing_ok=True)
+        aside.rename(each)
     assert service.show(context_of(repo), waiting.id, environment()) == waiting
+    shutil.rmtree(folder)
+    assert decide(repo, waiting.id, "abort").state == "aborted"
+    assert not Path(str(waiting.worktree_path)).exists()
 
 
 def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path: Path) -> None:
@@ -151,3 +171,8 @@ def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path:
         start(code, script(tmp_path, [{"run": text, "unusable": "no"}]))
     (found,) = service.list_(context_of(code), environment())
     assert found.state == "tampered"
+    database(code).unlink()
+    assert [each.state for each in service.list_(context_of(code), environment())] == ["tampered"]
+    assert decide(code, found.id, "abort").state == "aborted"
+    assert not Path(str(found.worktree_path)).exists()
+    assert service.show(context_of(code), found.id, environment()).state == "aborted"

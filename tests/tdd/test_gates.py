@@ -293,6 +293,16 @@ def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
     assert (verdict.exit_code, verdict.tested) == (None, None)
 
 
+def test_an_interpreter_that_was_changed_before_the_tests_were_red(shop: Shop) -> None:
+    """A plugin that is installed while the tests are written would be taken for one that was there."""
+    was = gates.python_of(shop.ground)
+    shop.scaffold()
+    into_the_environment(shop)
+    verdict = gates.red(shop.ground, shop.base, (), python=was)
+    vetoed(verdict, "the interpreter, its startup files, its plugins, or pytest itself were changed")
+    assert verdict.tested is None
+
+
 def test_a_test_that_changes_itself_while_it_runs(shop: Shop) -> None:
     vetoed(
         shop.scaffold(NEW + "\n\ndef teardown_module():\n    open(__file__, 'a').write('# more\\n')\n").red(),

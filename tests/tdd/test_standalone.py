@@ -91,6 +91,17 @@ def test_a_new_test_that_passes_is_not_red(shop: Repo) -> None:
     assert veto.startswith("tests/test_total.py::test_easy passes already")
 
 
+@pytest.mark.parametrize(
+    "path, text",
+    [("conftest.py", "def pytest_runtest_makereport(item, call): pass\n"), ("sitecustomize.py", "import os\n")],
+)
+def test_what_would_decide_how_tests_come_out(shop: Repo, path: str, text: str) -> None:
+    shop.write(path, text)
+    context = open_workspace(shop.path).context
+    found = standalone.red(context, str(shop.path), ["tests/test_total.py"], {})
+    assert (found.holds, found.exit_code, len(found.vetoes)) == (False, None, 1)
+
+
 def test_a_record_that_was_edited_counts_for_nothing(shop: Repo) -> None:
     context = open_workspace(shop.path).context
     assert standalone.red(context, str(shop.path), ["tests/test_total.py"], {}).holds

@@ -11,10 +11,12 @@ import contextlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.git import locks
 from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
@@ -48,7 +50,13 @@ def store(
         locks.own_folder(folder)
         for name in FOLDERS:
             locks.own_folder(os.path.join(folder, name))
-    return Store(folder, signing.key(environment, make=make), expiry)
+    try:
+        return Store(folder, signing.key(environment, make=make), expiry)
+    except GuardError as error:
+        if make:
+            raise
+        warnings.warn(AgentosWarning(f"{error.message}: what it signs does not count"), stacklevel=2)
+        return Store(folder, None, expiry)
 
 
 def path(place: Store, kind: str, name: str, end: str = ".json") -> str:
@@ -115,6 +123,29 @@ def stamp(seconds: float) -> str:
 def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:
     with contextlib.suppress(OSError), os.scandir(os.path.join(place.folder, kind)) as found:
         yield from found
+
+
+def damaged(common_dir: str) -> list[str]:
+    """The paths of what lies where a request, a grant or a pass should, and is no JSON object in a file of its own."""
+    top = os.path.join(common_dir, "agentos", "approvals")
+    folders = (top, *(os.path.join(top, kind) for kind in FOLDERS))
+    wrong = [path for path in folders if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))]
+    if top in wrong:
+        return wrong
+    for kind in ("requests", "grants", "running"):
+        if os.path.join(top, kind) not in wrong:
+            found = _entries(Store(top, None), kind)
+            wrong += [each.path for each in found if each.name.endswith(".json") and not _is_object(each.path)]
+    return wrong
+
+
+def _is_object(path: str) -> bool:
+    try:
+        return isinstance(json.loads(files.read(path, limit=LIMIT)), dict)
+    except (PermissionError, FileNotFoundError):
+        return True  # nobody can tell
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def drop_ended(place: Store) -> None:

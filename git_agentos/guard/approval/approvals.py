@@ -213,7 +213,7 @@ def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -
     if place.key is None:
         raise GuardError(
             "the key that approvals are made with cannot be read or made",
-            "it is 'git-agentos/key' in your configuration folder",
+            "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
     if found.state == GRANTED:  # and is to be denied: used up by nobody, it is good for nothing any more
         approval_files.put(

@@ -9,6 +9,7 @@ none, the harness's name. Whatever goes wrong while deciding denies; whatever go
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import commands, harness, identity, wording
+from git_agentos.guard import commands, harness, harness_files, identity, wording
 from git_agentos.guard import enforce as enforcing
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
@@ -33,9 +34,9 @@ from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs_files
 from git_agentos.guard.shell.words import UNKNOWN
 from git_agentos.redact import redact
+from git_agentos.util import files
 
 _MOST_PROMPT = 200
-_OURS = b"guard harness"
 
 
 class Caller(NamedTuple):
@@ -131,7 +132,7 @@ def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
             asked.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             asked.append(Operation("file-outside", path))
-        elif _is_settings(real):
+        elif harness_files.is_one(path):
             asked.append(Operation("guard-change", path))
     if not asked:
         return []
@@ -146,17 +147,6 @@ def _is_agents_own(found: Event, caller: Caller) -> bool:
     return (
         identity.who(caller.environment, identity.git_dir_of(found.cwd), caller.pid, caller.explicit).agent is not None
     )
-
-
-def _is_settings(path: str) -> bool:
-    """Whether a file is one that makes the harness ask us."""
-    if not path.endswith((".json", ".js")):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return _OURS in file.read(1 << 20)
-    except OSError:
-        return False
 
 
 def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller: Caller) -> tuple[bool, str]:
@@ -262,16 +252,13 @@ def _prompt(location: Location, found: Event) -> str:
     if prompt:
         from git_agentos.git import locks
 
-        locks.own_folder(location.state_dir)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.new{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({"prompt": prompt}, file)
-        os.replace(temporary, path)
+        with contextlib.suppress(AgentosError, OSError):  # the checkpoint is worth more than what it is called
+            locks.own_folder(location.state_dir)
+            locks.own_folder(os.path.dirname(path))
+            files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
         return prompt
     try:
-        with open(path, encoding="utf-8") as file:
-            kept = json.load(file).get("prompt", "")
-    except (OSError, ValueError, AttributeError):
+        kept = json.loads(files.read(path, limit=1 << 16)).get("prompt", "")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return kept if isinstance(kept, str) else ""

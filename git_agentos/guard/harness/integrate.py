@@ -8,6 +8,7 @@ edited since comes back byte for byte, and one that was not there goes.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -20,8 +21,11 @@ from git_agentos.errors import GuardError
 from git_agentos.guard import harness, signing
 from git_agentos.guard.harness import opencode
 from git_agentos.guard.setup import place
+from git_agentos.util import files
 
 _MARK = harness.MARK.decode()
+# What a file was before we wrote to it (None: not there), and the sum of what it was after.
+Kept = tuple[bytes | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
         return Integrated(name, path, True, False, module.NOTE)
     kept = _kept(path, environment)
     if kept is None or kept[1] != _sum(before):
-        _keep(path, before, after, environment)
+        # What is kept is without any hooks of ours: those of an earlier installation would come back else.
+        _keep(path, _without_ours(name, path, before, kept), after, environment)
     else:
         _keep(path, kept[0], after, environment)  # ours is renewed: what was there before it is still that
     _write(path, after)
@@ -94,14 +99,10 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
     if before is None or (not _is_ours(before)):
         _forget(path, environment)
         return Integrated(name, path, False, False, module.NOTE)
-    if kept is not None and kept[1] == _sum(before):
+    if kept is not None and kept[1] == _sum(before) and not _is_ours(kept[0] or b""):
         after = kept[0]
-    elif module is opencode:
-        after = None
     else:
-        rest = _without(_read(path, before))
-        empty = not {key: value for key, value in rest.items() if key != "version" and value != {}}
-        after = None if empty and kept is not None and kept[0] is None else _dumped(rest, _indent(before))
+        after = _without_ours(name, path, before, kept)
     if after is None:
         os.unlink(path)
         _leave_empty_folder(path, root)
@@ -109,6 +110,17 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
         _write(path, after)
     _forget(path, environment)
     return Integrated(name, path, False, True, module.NOTE)
+
+
+def _without_ours(name: str, path: str, data: bytes | None, kept: Kept | None) -> bytes | None:
+    """What is in a file beside our hooks; None where it would not be there. `kept` is what is known of it."""
+    if data is None or not _is_ours(data):
+        return data
+    if harness.module(name) is opencode:
+        return None if kept is None or _is_ours(kept[0] or b"") else kept[0]
+    rest = _without(_read(path, data))
+    empty = not {key: value for key, value in rest.items() if key != "version" and value != {}}
+    return None if empty and (kept is None or kept[0] is None) else _dumped(rest, _indent(data))
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -211,22 +223,20 @@ def _dumped(body: Mapping[str, Any], indent: int | str) -> bytes:
 
 
 def _content(path: str) -> bytes | None:
+    """The bytes of a settings' file, also by a link; GuardError where it is no file."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read(os.path.realpath(path))
     except FileNotFoundError:
         return None
+    except (files.NotRegularError, files.TooLargeError) as error:
+        raise GuardError(f"'{path}' is {error.strerror}", "move it away; it was not changed") from None
 
 
 def _write(path: str, data: bytes) -> None:
     """Replace the file; a link stays one, and what it leads to is replaced."""
     real = os.path.realpath(path)
     os.makedirs(os.path.dirname(real), exist_ok=True)
-    try:
-        mode = os.stat(real).st_mode & 0o777
-    except FileNotFoundError:
-        mode = 0o644
-    place.write(real, data, mode)
+    files.replace(real, data)
 
 
 def _leave_empty_folder(path: str, root: str) -> None:
@@ -249,16 +259,15 @@ def _record(path: str, environment: Mapping[str, str]) -> str:
     return os.path.join(signing.folder(environment), "integrations", f"{name}.json")
 
 
-def _kept(path: str, environment: Mapping[str, str]) -> tuple[bytes | None, str | None] | None:
-    """What the file was before we wrote to it, and the sum of what it was after; None where we did not."""
-    data = _content(_record(path, environment))
+def _kept(path: str, environment: Mapping[str, str]) -> Kept | None:
+    """What the file was before we wrote to it; None where we did not, or the record of it is damaged."""
     try:
-        found = json.loads(data) if data is not None else None
-        if not isinstance(found, dict):
+        found = json.loads(files.read(_record(path, environment)))
+        before, after = found["before"], found["after"]
+        if not isinstance(after, str | None):
             return None
-        before = found["before"]
-        return (base64.b64decode(before) if before is not None else None), found["after"]
-    except (ValueError, KeyError, TypeError):
+        return (base64.b64decode(before) if before is not None else None), after
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -274,7 +283,5 @@ def _keep(path: str, before: bytes | None, after: bytes, environment: Mapping[st
 
 
 def _forget(path: str, environment: Mapping[str, str]) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.unlink(_record(path, environment))
-    except FileNotFoundError:
-        return

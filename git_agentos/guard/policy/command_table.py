@@ -32,6 +32,7 @@ HERE, WORKTREE, RUN, REPOSITORY, PERSON = "here", "worktree", "run", "repository
 # What every command takes, before and behind its name.
 COMMON_VALUED = frozenset({"-C", "--as"})
 COMMON_FLAGS = frozenset({"--json", "-q", "--quiet", "-h", "--help"})
+WRITES = "--html"  # the option of several commands that names a file to write
 _ANSWERS = frozenset({"-h", "--help", "--version"})
 
 COMMANDS = """
@@ -45,7 +46,7 @@ restore | here | agentos | agentos-change | --no-branch --branch= --worktree= --
 undo | here | agentos | agentos-change | --dry-run | --dry-run:!agentos
 recover | here | agentos | agentos-change | --abort |
 pick | here | agentos | agentos-change | --continue --abort |
-worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard | --no-guard:guard-change
+worktree create | repository | agentos | agentos | --from= --task= --sparse= --lock --revive --guard --no-guard | --no-guard:guard-change --revive:agentos-change
 worktree list | repository | look | look | |
 worktree show | repository | look | look | |
 worktree path | repository | look | look | |
@@ -128,12 +129,13 @@ class Command(NamedTuple):
 
 class Request(NamedTuple):
     """One call of a command: the words of its name, its operands, the options that are given (`--push`, `-m`), and the
-    folders of `-C`."""
+    folders of `-C`, and the `files` that it writes (`--html`)."""
 
     path: tuple[str, ...]
     operands: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @cache
@@ -185,6 +187,7 @@ def parse(words: Sequence[str]) -> Request | None:
     operands: list[str] = []
     options: set[str] = set()
     folders: list[str] = []
+    files: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -210,8 +213,10 @@ def parse(words: Sequence[str]) -> Request | None:
             value = rest.pop(0) if rest else ""
         if name == "-C":
             folders.append(value or "")
+        elif name == WRITES:
+            files = [value or ""]
         options.add(name)
-    return Request(path, tuple(operands), frozenset(options), tuple(folders))
+    return Request(path, tuple(operands), frozenset(options), tuple(folders), tuple(files))
 
 
 def _option(word: str, valued: frozenset[str]) -> tuple[str, str | None, str | None]:

@@ -9,23 +9,37 @@ import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from git_agentos.guard.policy import harmless
 from git_agentos.guard.policy.git_line import Given
 from git_agentos.guard.policy.options import UNRESOLVED
 
-GUARD, ALIAS, COMMAND, RISKY, PLAIN = "guard", "alias", "command", "risky", "plain"
+GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"
 
 _GUARD = (
     "core.hookspath core.fsmonitor core.fsmonitorhookversion hook.* agentos.* include.path includeif.*.path "
     "core.worktree core.bare core.repositoryformatversion extensions.*"
 ).split()
-_COMMAND = (
-    "core.editor core.pager pager.* core.askpass core.sshcommand core.gitproxy core.alternaterefscommand "
-    "sequence.editor diff.external diff.*.command diff.*.textconv filter.*.clean filter.*.smudge filter.*.process "
-    "merge.*.driver mergetool.*.cmd mergetool.*.path difftool.*.cmd difftool.*.path gpg.program gpg.*.program "
-    "gpg.ssh.defaultkeycommand credential.helper credential.*.helper interactive.difffilter browser.*.cmd "
-    "browser.*.path man.*.cmd man.*.path trailer.*.command trailer.*.cmd sendemail.*cmd sendemail.sendmailcmd "
-    "imap.tunnel remote.*.uploadpack remote.*.receivepack remote.*.vcs uploadpack.packobjectshook tar.*.command "
-    "guitool.*.cmd lfs.customtransfer.*.path lfs.extension.*.clean lfs.extension.*.smudge"
+# Keys whose value git runs, by what it runs it for.
+_COMMANDS = {
+    harmless.EDITOR: "core.editor sequence.editor",
+    harmless.PAGER: "core.pager pager.* interactive.difffilter",
+    harmless.VIEWER: "diff.external diff.*.command diff.*.textconv difftool.*.cmd difftool.*.path mergetool.*.path "
+    "browser.*.cmd browser.*.path man.*.cmd man.*.path",
+    harmless.SSH: "core.sshcommand",
+    harmless.CREDENTIAL: "credential.helper credential.*.helper",
+    harmless.ASKPASS: "core.askpass",
+    harmless.SIGNATURE: "gpg.program gpg.*.program",
+    harmless.FILTER: "filter.*.clean filter.*.smudge filter.*.process lfs.extension.*.clean lfs.extension.*.smudge",
+    harmless.TRANSPORT: "remote.*.uploadpack remote.*.receivepack core.gitproxy",
+    harmless.OTHER: "core.alternaterefscommand merge.*.driver mergetool.*.cmd gpg.ssh.defaultkeycommand "
+    "trailer.*.command trailer.*.cmd sendemail.*cmd sendemail.sendmailcmd imap.tunnel remote.*.vcs "
+    "uploadpack.packobjectshook tar.*.command guitool.*.cmd lfs.customtransfer.*.path instaweb.httpd",
+}
+_ROLES = {pattern: role for role, patterns in _COMMANDS.items() for pattern in patterns.split()}
+# Keys whose value is the name of a tool that git knows, and with a slash in it a file that git runs.
+_TOOLS = (
+    "diff.tool diff.guitool merge.tool merge.guitool help.browser web.browser instaweb.browser man.viewer "
+    "sendemail.smtpserver sendemail.*.smtpserver"
 ).split()
 _RISKY = (
     "remote.*.url remote.*.pushurl remote.*.fetch remote.*.push remote.*.mirror remote.*.prune remote.*.tagopt "
@@ -33,14 +47,12 @@ _RISKY = (
     "core.sparsecheckout core.sparsecheckoutcone core.ignorestat core.checkstat core.trustctime core.attributesfile "
     "core.excludesfile init.templatedir submodule.*.update submodule.*.url submodule.recurse transfer.* uploadpack.* "
     "maintenance.* checkout.* core.alternaterefsprefixes push.followtags rebase.updaterefs merge.renormalize "
-    "http.proxy http.sslverify safe.* core.preferredsymlinkrefs core.sharedrepository core.notesref notes.*"
+    "http.proxy http.sslverify http.savecookies safe.* core.preferredsymlinkrefs core.sharedrepository core.notesref "
+    "notes.*"
 ).split()
 _PUSHES = ("remote.*.push", "remote.*.mirror")
 # Settings of the above in which an editor or a pager is all there is, and words that are nothing but one.
 _SHOWS = ("core.editor", "core.pager", "sequence.editor", "pager.*")
-_HARMLESS = re.compile(
-    r"(true|false|:|cat|less|more|vim?|nvim|nano|emacs|ed|code( --wait)?|subl( -w)?|delta|bat|less -[A-Za-z]+|)\Z"
-)
 # Text that a shell runs as it stands, one program with plain words, and that names neither git nor a deleting program.
 _SIMPLE = re.compile(r"[\w./=:,@%+^~ -]*\Z")
 _SUSPECT = re.compile(
@@ -60,18 +72,37 @@ class Meaning(NamedTuple):
 
 def kind(key: str) -> str:
     """What a key is; it is compared as git does."""
-    section, _, rest = key.partition(".")
-    middle, dot, last = rest.rpartition(".")
-    name = f"{section.lower()}.{middle}{dot}{last.lower()}"
+    name = _compared(key)
     if UNRESOLVED in name or any(fnmatchcase(name, pattern) for pattern in _GUARD):
         return GUARD
     if name.startswith("alias."):
         return ALIAS
-    if any(fnmatchcase(name, pattern) for pattern in _COMMAND):
+    if _role(name) is not None:
         return COMMAND
+    if any(fnmatchcase(name, pattern) for pattern in _TOOLS):
+        return TOOL
     if any(fnmatchcase(name, pattern) for pattern in _RISKY):
         return RISKY
     return PLAIN
+
+
+def _compared(key: str) -> str:
+    section, _, rest = key.partition(".")
+    middle, dot, last = rest.rpartition(".")
+    return f"{section.lower()}.{middle}{dot}{last.lower()}"
+
+
+def _role(name: str) -> str | None:
+    """What git runs the value of a key for; None where it does not run it."""
+    return next((role for pattern, role in _ROLES.items() if fnmatchcase(name, pattern)), None)
+
+
+def _is_harmless(key: str, value: str) -> bool:
+    """Whether git changes nothing by running the value of a key that holds a command."""
+    name = _compared(key)
+    if name.startswith("pager.") and value.lower() in (*_FALSE, "true", "yes", "on", "1"):
+        return True
+    return harmless.is_harmless(value, _role(name) or harmless.OTHER)
 
 
 def given(item: Given) -> Meaning:
@@ -88,7 +119,9 @@ def given(item: Given) -> Meaning:
     if item.how != "-c" and any(fnmatchcase(item.key, pattern) for pattern in _PUSHES):
         return Meaning("config-guard")
     if what == COMMAND or (item.key.startswith("submodule.") and value.startswith("!")):
-        return Meaning(None, runs(value))
+        return Meaning() if _is_harmless(item.key, value) else Meaning("run-command", value.removeprefix("!"))
+    if what == TOOL:
+        return Meaning("run-command" if _is_program(value) else None)
     if what == RISKY:
         return Meaning(_moves(item.key, value))
     return Meaning()
@@ -103,10 +136,17 @@ def written(key: str, value: str | None) -> str | None:
         return "config-alias"
     if what == COMMAND:
         shows = any(fnmatchcase(key.lower(), pattern) for pattern in _SHOWS)
-        return None if shows and value is not None and _HARMLESS.match(value) else "config-command"
+        return None if shows and value is not None and _is_harmless(key, value) else "config-command"
+    if what == TOOL:
+        return "config-command" if value is not None and _is_program(value) else None
     if what == RISKY:
         return (_moves(key, value) if value is not None else None) or "config-risky"
     return None
+
+
+def _is_program(value: str) -> bool:
+    """Whether what should be a tool's name is a path, or cannot be known."""
+    return "/" in value or UNRESOLVED in value or value.startswith("!")
 
 
 def runs(text: str) -> str | None:
@@ -139,6 +179,8 @@ def _moves(key: str, value: str) -> str | None:
         return "gc-prune"
     if section == "gc" and last.endswith("expireunreachable") and is_recent(value):
         return "gc-prune"
+    if section == "http" and last == "savecookies" and value.lower() not in _FALSE:
+        return "write-file"  # http.cookieFile
     if section == "protocol" and value.lower() == "always" and ".ext." in key.lower():
         return "run-command"
     return None

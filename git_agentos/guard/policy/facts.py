@@ -28,7 +28,6 @@ _LEFT_OUT = (
     "GIT_CONFIG_COUNT",
     "GIT_EXEC_PATH",
 )
-_ZERO = "0" * 40
 
 
 class Changed(NamedTuple):
@@ -50,6 +49,7 @@ class Facts:
         self.folder = cwd if unclear else os.path.normpath(os.path.join(cwd, *line.folders))
         self._line = line
         self._cwd = cwd
+        self._variables = environment
         self._environment = {
             **{key: value for key, value in environment.items() if not key.startswith(_LEFT_OUT)},
             "LC_ALL": "C",
@@ -85,6 +85,17 @@ class Facts:
             return "true" if given[-1].value is None else given[-1].value
         values = self.settings.values.get(key)
         return values[-1] if values else None
+
+    def variable(self, name: str) -> str:
+        """An environment variable as the command sees it; empty where it is not set."""
+        return self._variables.get(name, "")
+
+    @property
+    def template(self) -> bool:
+        """Whether a folder comes with the command whose hooks a new repository would have."""
+        return bool(self.variable("GIT_TEMPLATE_DIR")) or (
+            self.is_given("init.templatedir") and bool(self.config("init.templatedir"))
+        )
 
     def is_given(self, key: str) -> bool:
         """Whether a configuration value comes with the command."""
@@ -147,11 +158,23 @@ class Facts:
             return self.exists(name)
         return not stat.S_ISREG(found.st_mode) or found.st_size > 0
 
+    def names_in(self, name: str) -> list[str]:
+        """What is in a folder; nothing where it is none."""
+        try:
+            return sorted(os.listdir(self.path(name)))
+        except OSError:
+            return []
+
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is below some git directory."""
         path = os.path.realpath(self.path(name))
         inside = any(path == each or path.startswith(each + os.sep) for each in self.git_dirs)
         return inside or ".git" in path.split(os.sep)
+
+    def in_objects(self, name: str) -> bool:
+        """Whether a file name is where git has its objects."""
+        path = os.path.realpath(self.path(name))
+        return any(path.startswith(os.path.join(each, "objects") + os.sep) for each in self.git_dirs)
 
     @cached_property
     def exec_path(self) -> str:
@@ -290,7 +313,9 @@ class Facts:
 
     def staged_below(self, folder: str) -> list[bytes]:
         """Files below a folder (from the top) that the index has and HEAD has not so."""
-        base = "HEAD" if self.commit("HEAD") is not None else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        base = "HEAD"
+        if self.commit("HEAD") is None:
+            base = os.fsdecode(self.git("hash-object", "-t", "tree", "--stdin", data=b"")[1].strip())
         args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--diff-filter=d", base)
         _, out = self.git(*args, "--", f":(top,literal){folder}")
         return [path for path in out.split(b"\0") if path]
@@ -367,3 +392,9 @@ def _occupants(top: bytes, path: bytes) -> list[bytes]:
         if os.path.isdir(there):
             break
     return []
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, by where both really are."""
+    real = os.path.realpath(path)
+    return real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)

@@ -8,7 +8,7 @@ given a `Reading`, asks its facts what it has to know, and notes operations; non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.guard.policy import (
     families_agentos,
@@ -25,16 +25,16 @@ from git_agentos.guard.policy.reading import OnlyLooks, Reading
 Family = Callable[[Reading], None]
 
 _LOOKS = frozenset(
-    "annotate blame bugreport cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
-    "count-objects describe diagnose diff-pairs fmt-merge-msg for-each-ref fsck fsck-objects get-tar-commit-id "
-    "help last-modified ls-files ls-tree mailinfo mailsplit merge-base name-rev pack-redundant patch-id repo "
+    "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
+    "count-objects describe diff-pairs env--helper fmt-merge-msg for-each-ref fsck fsck-objects get-tar-commit-id "
+    "help last-modified ls-files ls-tree merge-base name-rev pack-redundant patch-id repo "
     "rev-list rev-parse shortlog show-branch show-index show-ref status stripspace upload-archive upload-pack var "
-    "verify-commit verify-pack verify-tag version whatchanged pickaxe interpret-trailers request-pull unpack-file "
+    "verify-commit verify-pack verify-tag version whatchanged pickaxe unpack-file "
     "gitk gitweb url-parse format-rev sh-i18n--envsubst backfill".split()
 )
 _SIMPLE: Mapping[str, str] = {
     **dict.fromkeys(
-        "commit-graph commit-tree hash-object index-pack mktag mktree pack-objects unpack-objects write-tree "
+        "commit-graph commit-tree hash-object mktag mktree pack-objects unpack-objects write-tree "
         "update-server-info merge-tree".split(),
         "objects",
     ),
@@ -46,9 +46,18 @@ _SIMPLE: Mapping[str, str] = {
     ),
     **dict.fromkeys("quiltimport".split(), "am"),
     **dict.fromkeys("replay history".split(), "rebase"),
-    **dict.fromkeys("imap-send instaweb daemon http-backend shell".split(), "send"),
-    **dict.fromkeys("gui citool mergetool web--browse".split(), "tool"),
-    **dict.fromkeys("archimport cvsexportcommit cvsimport cvsserver".split(), "foreign"),
+    **dict.fromkeys(
+        "imap-send instaweb daemon http-backend shell remote-http remote-https remote-ftp remote-ftps".split(), "send"
+    ),
+    **dict.fromkeys(
+        "gui citool mergetool mergetool--lib web--browse add--interactive difftool--helper checkout--worker "
+        "upload-archive--writer".split(),
+        "tool",
+    ),
+    **dict.fromkeys("remote-ext remote-fd".split(), "run-command"),
+    **dict.fromkeys("credential-cache--daemon".split(), "credential"),
+    **dict.fromkeys("http-fetch".split(), "fetch"),
+    **dict.fromkeys("archimport cvsexportcommit cvsimport cvsserver scalar".split(), "foreign"),
     **dict.fromkeys("receive-pack http-push".split(), "push"),
 }
 _FAMILIES: Mapping[str, Family] = {
@@ -80,19 +89,23 @@ def may_be_alias(command: str) -> bool:
     return not is_known(command) or command in _MAY_BE_ALIAS
 
 
-def only_looks(command: str) -> bool:
-    """Whether a subcommand changes nothing, whatever its arguments are."""
-    return command in _LOOKS
+def only_looks(command: str, args: Sequence[str]) -> bool:
+    """Whether it is plain that a command line changes nothing: what it is of, and that it names no file to write and no
+    program to run."""
+    return command in _LOOKS and not any(word.startswith("--o") or "::" in word for word in args)
 
 
 def read(reading: Reading) -> None:
     """Note what a command line does; at least one operation."""
     command, args = reading.command, reading.args
+    if args[:1] == ("--help",) or args in (("-h",), ("--help-all",)):
+        reading.do("look")
+        return
     try:
-        if args[:1] in (("--help",), ("-h",), ("--help-all",)) or command in _LOOKS:
+        if command in _LOOKS:
             raise OnlyLooks
         if command in _SIMPLE:
-            if args == ("-h",) or (command == "subtree" and args[:1] == ("split",)):
+            if command == "subtree" and args[:1] == ("split",):
                 raise OnlyLooks
             reading.do(_SIMPLE[command])
         elif command in _FAMILIES:
@@ -100,11 +113,6 @@ def read(reading: Reading) -> None:
         else:
             reading.do("unknown-command", command)
     except OnlyLooks:
-        reading.operations[:] = []
-        reading.texts.clear()
-        reading.calls.clear()
-        reading.saving = reading.everything_ignored = False
-        reading.ignored.clear()
-        reading.commits.clear()
+        reading.only_looks()
     if not (reading.operations or reading.texts or reading.calls):
         reading.do("look")

@@ -4,7 +4,9 @@ merges or changes another's, or the guard, is not an agent's to decide."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+from git_agentos.git import location
 from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
@@ -12,6 +14,7 @@ from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import HERE, RUN, WORKTREE, Command, Request
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
+from git_agentos.guard.shell import programs_files
 
 
 def operations(command: Command, request: Request, caller: Caller | None, folder: str) -> list[Operation]:
@@ -20,7 +23,25 @@ def operations(command: Command, request: Request, caller: Caller | None, folder
     own = caller is not None and _is_own(command, request, caller, where)
     changed = [each for each in sorted(request.options) if each in command.variants]
     subject = " ".join((command.name, *changed))
-    return [Operation(name, subject) for name in command_table.operations(command, request.options, own=own)]
+    names = command_table.operations(command, request.options, own=own)
+    return [*(Operation(name, subject) for name in names), *_written(request, where)]
+
+
+def _written(request: Request, where: str) -> Iterator[Operation]:
+    """What it is to write the files that a call names."""
+    found = location.find(where)
+    for name in request.files:
+        path = os.path.join(where, name)
+        real = os.path.realpath(path)
+        inner = programs_files.git_directories(where)
+        if UNRESOLVED in name:
+            yield Operation("unresolved", name)
+        elif programs_files.in_git_directory(programs_files.Files((path, real)), where, inner) is not None:
+            yield Operation("git-dir-write", name)
+        elif found is not None and not real.startswith(found[0].rstrip(os.sep) + os.sep):
+            yield Operation("file-outside", name)
+        elif os.path.lexists(path):
+            yield Operation("write-file", name)
 
 
 def _is_own(command: Command, request: Request, caller: Caller, where: str) -> bool:
@@ -40,10 +61,11 @@ def _agentos(reading: Reading) -> None:
     command = command_table.table().get(request.path)
     if command is not None:
         folder = reading.facts.folder
-        for operation in operations(command, request, reading.caller, folder):
-            if operation.name == "look":
-                raise OnlyLooks
-            reading.do(*operation)
+        found = operations(command, request, reading.caller, folder)
+        if all(each.name == "look" for each in found):
+            raise OnlyLooks
+        for each in found:
+            reading.do(*each)
         if request.path == ("guard", "exec") and request.operands:
             reading.calls.append(request.operands)  # it guards what it runs, all the same
         return

@@ -30,6 +30,7 @@ def _read_tree(reading: Reading) -> None:
     options = reading.options()
     if options.has("dry-run"):
         raise OnlyLooks
+    reading.writes(options.value("index-output"))
     if options.has("u"):
         reading.do("read-tree")
         ways = [reading.facts.in_the_way(word) for word in options.operands]
@@ -44,6 +45,8 @@ def _checkout_index(reading: Reading) -> None:
     options = reading.options(paths=True)
     if options.has("temp"):
         raise OnlyLooks
+    if options.value("prefix") and reading.facts.in_git_dir(options.value("prefix")):
+        reading.do("git-dir-write", options.value("prefix"))
     if not options.has("force"):
         reading.do("checkout-paths")
     elif options.value("prefix"):

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
 
-from git_agentos.guard.devices import is_device
+from git_agentos.guard.policy import harmless
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
-
-
-def _writes(reading: Reading, name: str) -> None:
-    """A file is written where a command line says: over nothing, it is nobody's loss."""
-    if UNRESOLVED in name:
-        reading.do("unresolved", name)
-    elif reading.facts.in_git_dir(name):
-        reading.do("git-dir-write", name)
-    elif name and name != "-" and reading.facts.holds_bytes(name) and not is_device(name):
-        reading.do("write-file", name)
-        reading.save(ignored=reading.facts.ignored([name]))
 
 
 def _archive(reading: Reading) -> None:
     options = reading.options(paths=True)
     for text in options.given.get("exec", ()):
         reading.do("run-command", text)
-    _writes(reading, options.value("output"))
+    reading.writes(options.value("output"))
+    reading.looks_at_urls([options.value("remote")])
 
 
 def _bundle(reading: Reading) -> None:
     which, args = (reading.args[0], reading.args[1:]) if reading.args else ("", ())
     if which == "create":
         options = reading.options("bundle create", args, paths=True)
-        _writes(reading, options.operands[0] if options.operands else "")
+        reading.writes(options.operands[0] if options.operands else "")
         reading.do("objects")
     elif which == "unbundle":
         reading.do("objects")
@@ -45,60 +36,101 @@ def _format_patch(reading: Reading) -> None:
     options = reading.options(paths=True)
     # Its other options are those of diff, which do not matter.
     reading.operations[:] = []
-    if options.value("output"):
-        _writes(reading, options.value("output"))
-    elif options.value("output-directory"):
-        name = options.value("output-directory")
-        if UNRESOLVED not in name and reading.facts.in_git_dir(name):
-            reading.do("git-dir-write", name)
+    reading.writes_what_is_named()
+    if options.has("stdout") or options.value("output"):
+        return
+    folder = options.value("output-directory") or reading.facts.config("format.outputdirectory") or ""
+    # The names begin with a number; the same patches made again are the most that is overwritten.
+    found = [name for name in reading.facts.names_in(folder or ".") if re.match(r"(v[^-]*-)?\d+(-|$)", name)]
+    if UNRESOLVED not in folder and reading.facts.in_git_dir(folder or "."):
+        reading.do("git-dir-write", folder or ".")
+    elif found and UNRESOLVED not in folder:
+        reading.save(ignored=reading.facts.ignored([os.path.join(folder, name) for name in found]))
     reading.do("look")
 
 
 def _diff(reading: Reading) -> None:
     """log, show, diff and the like: they look, but for the file that they may write."""
-    words = list(reading.args)
-    end = words.index("--") if "--" in words else len(words)
-    position = 0
-    while position < end:
-        word = words[position]
-        position += 1
-        name, equals, value = word.partition("=")
-        if name == "--output" or (len(name) > 8 and equals and "--output".startswith(name)):
-            _writes(reading, value if equals else (words[position] if position < end else ""))
-        elif word in _DIFF_VALUED:
-            position += 1
-        elif reading.command == "grep" and (name.startswith("--open") or word.startswith("-O")):
-            reading.runs(value if equals else word[2:] if word.startswith("-O") else "")
-        elif reading.command == "difftool" and (name.startswith("--ext") or word.startswith("-x")):
-            _difftool(reading, word, value if equals else None, words[position : position + 1])
-    if not reading.operations:
-        reading.do("look")
+    reading.writes_what_is_named()
 
 
-# Options whose value is the next word: it is none of its own.
-_DIFF_VALUED = frozenset(
-    "-S -G -O -L -n -A -B -C -e -f -m -t --grep --author --committer --since --until --after --before --format "
-    "--max-count --skip --output-indicator-new --output-indicator-old --diff-filter --tool".split()
-)
+def _grep(reading: Reading) -> None:
+    options = reading.options("grep", paths=True)
+    reading.operations[:] = []  # of an option that is not known, git says so
+    for text in options.given.get("open-files-in-pager", ()):
+        reading.runs_program(text, harmless.VIEWER)
+        variable = reading.facts.variable("GIT_PAGER") or reading.facts.variable("PAGER")
+        if not text and variable:
+            # A pager in the environment is given files here.
+            reading.runs_program(variable, harmless.VIEWER)
 
 
-def _difftool(reading: Reading, word: str, value: str | None, following: Sequence[str]) -> None:
-    attached = word[2:] if word.startswith("-x") else value
-    text = attached or "".join(following)
-    reading.runs(text)
+def _difftool(reading: Reading) -> None:
+    options = reading.options("difftool", paths=True)
+    reading.operations[:] = []  # its other options are those of diff
+    reading.writes_what_is_named()
+    for text in options.given.get("extcmd", ()):
+        reading.runs_program(text, harmless.VIEWER)
+    for name in (*options.given.get("tool", ()), reading.facts.variable("GIT_DIFF_TOOL")):
+        if "/" in name or UNRESOLVED in name:
+            # A tool is a file in a folder of git's own, or by such a name in any other.
+            reading.do("run-command", name)
+
+
+def _mailinfo(reading: Reading) -> None:
+    """`git mailinfo MESSAGE PATCH` writes both."""
+    for name in [word for word in reading.args if not word.startswith("-")][-2:]:
+        reading.writes(name)
+
+
+def _mailsplit(reading: Reading) -> None:
+    folders = [word[2:] for word in reading.args if word.startswith("-o")]
+    for folder in folders:
+        reading.writes_below(folder, r"\d+")
+
+
+def _interpret_trailers(reading: Reading) -> None:
+    options = reading.options("interpret-trailers", paths=True)
+    reading.operations[:] = []
+    if options.has("in-place"):
+        for name in options.operands:
+            # The message that git is about to use, as a hook edits it.
+            if os.path.basename(name) not in ("COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG"):
+                reading.writes(name)
+
+
+def _report(reading: Reading) -> None:
+    """bugreport and diagnose: a new file, named after the time or as an option says, in a folder."""
+    options = reading.options("bugreport", paths=True)
+    suffix = options.value("suffix")
+    folder = options.value("output-directory")
+    if "/" in suffix or UNRESOLVED in suffix:
+        reading.do("write-file", suffix)
+    for name in (f"git-bugreport-{suffix}.txt", f"git-diagnostics-{suffix}.zip"):
+        reading.writes_below(folder, re.escape(name))
+
+
+def _request_pull(reading: Reading) -> None:
+    reading.looks_at_urls(reading.args)
 
 
 FAMILIES = {
     "archive": _archive,
+    "bugreport": _report,
     "bundle": _bundle,
+    "diagnose": _report,
     "diff": _diff,
     "diff-files": _diff,
     "diff-index": _diff,
     "diff-tree": _diff,
-    "difftool": _diff,
+    "difftool": _difftool,
     "format-patch": _format_patch,
-    "grep": _diff,
+    "grep": _grep,
+    "interpret-trailers": _interpret_trailers,
     "log": _diff,
+    "mailinfo": _mailinfo,
+    "mailsplit": _mailsplit,
     "range-diff": _diff,
+    "request-pull": _request_pull,
     "show": _diff,
 }

@@ -67,12 +67,30 @@ def _rerere(reading: Reading) -> None:
 def _fast_import(reading: Reading) -> None:
     forced = any(len(word) > 3 and "--force".startswith(word) for word in reading.args)
     reading.do("import-force" if forced else "import")
+    _marks(reading, "--export-marks", "--export-pack-edges")
 
 
 def _fast_export(reading: Reading) -> None:
-    for word in reading.args:
-        if word.startswith("--export-marks=") and reading.facts.exists(word.partition("=")[2]):
-            reading.do("write-file", word)
+    _marks(reading, "--export-marks")
+    reading.writes_what_is_named()
+
+
+def _marks(reading: Reading, *options: str) -> None:
+    """The files that options name, which are overwritten."""
+    words = list(reading.args)
+    for n, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if len(name) > 3 and any(option.startswith(name) for option in options):
+            reading.writes(value if equals else "".join(words[n + 1 : n + 2]))
+
+
+def _index_pack(reading: Reading) -> None:
+    words = list(reading.args)
+    for n, word in enumerate(words):
+        # Below objects/ git has its own; another index there is one that it can make again.
+        if word == "-o" and not reading.facts.in_objects("".join(words[n + 1 : n + 2])):
+            reading.writes("".join(words[n + 1 : n + 2]))
+    reading.do("objects")
 
 
 def _credential(reading: Reading) -> None:
@@ -99,7 +117,7 @@ def _for_each_repo(reading: Reading) -> None:
 
 def _init(reading: Reading) -> None:
     options = reading.options("init", paths=True)
-    if options.has("separate-git-dir") or options.value("template"):
+    if options.has("separate-git-dir") or options.value("template") or reading.facts.template:
         reading.do("init-redirect")
     reading.do("init")
 
@@ -147,6 +165,8 @@ def _config(reading: Reading) -> None:
         raise OnlyLooks
     if options.has("file") and not _is_git_config(reading, options.value("file")):
         reading.do("config-set")
+        if reading.facts.holds_bytes(options.value("file")):
+            reading.save(ignored=reading.facts.ignored([options.value("file")]))
         return
     _change(reading, action, words)
     if options.has("global", "system"):
@@ -157,7 +177,11 @@ def _is_git_config(reading: Reading, name: str) -> bool:
     """Whether a file is one that git reads its configuration from; otherwise it is an edit of some file."""
     if UNRESOLVED in name or reading.facts.in_git_dir(name):
         return True
-    return os.path.basename(name) in (".gitconfig", "gitconfig", "config", "config.worktree")
+    path = os.path.realpath(reading.facts.path(os.path.expanduser(name)))
+    included = {entry.origin.removeprefix("file:") for entry in reading.facts.settings.entries}
+    return os.path.basename(name) in (".gitconfig", "gitconfig", "config", "config.worktree") or path in {
+        os.path.realpath(each) for each in included if os.path.isabs(each)
+    }
 
 
 def _change(reading: Reading, action: str, words: Sequence[str]) -> None:
@@ -192,6 +216,7 @@ FAMILIES = {
     "fsmonitor--daemon": _fsmonitor_daemon,
     "gc": _gc,
     "hook": _hook,
+    "index-pack": _index_pack,
     "init": _init,
     "init-db": _init,
     "maintenance": _maintenance,

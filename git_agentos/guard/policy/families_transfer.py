@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from git_agentos.guard.policy import config_keys
@@ -30,11 +31,11 @@ def _transport(reading: Reading, options: Options, *urls: str) -> None:
 
 def _push(reading: Reading) -> None:
     options = reading.options("send-pack" if reading.command == "send-pack" else "push")
-    if options.has("dry-run"):
-        raise OnlyLooks
     words = list(options.operands)
     name, remote = reading.facts.push_remote(words[0] if words else options.value("repo") or None)
     _transport(reading, options, name)
+    if options.has("dry-run"):
+        raise OnlyLooks
     refspecs = words[1:]
     if options.has("no-verify"):
         reading.do("no-verify")
@@ -78,6 +79,7 @@ _FALSE = ("false", "no", "off", "0", "")
 def _fetch(reading: Reading) -> None:
     options = reading.options("fetch")
     if options.has("dry-run", "negotiate-only"):
+        _transport(reading, options, *options.operands[:1])
         raise OnlyLooks
     _fetched(reading, options)
     reading.do("fetch")
@@ -155,6 +157,7 @@ def _refspec(reading: Reading, refspec: str, *, force: bool, prune: bool, overwr
 def _pull(reading: Reading) -> None:
     options = reading.options()
     if options.has("dry-run"):
+        _transport(reading, options, *options.operands[:1])
         raise OnlyLooks
     if options.has("no-verify"):
         reading.do("no-verify")
@@ -177,12 +180,11 @@ def _ls_remote(reading: Reading) -> None:
     words = list(reading.args)
     for n, word in enumerate(words):
         name, equals, value = word.partition("=")
-        if len(name) > 4 and ("--upload-pack".startswith(name) or "--exec".startswith(name)):
+        if len(name) > 2 and ("--upload-pack".startswith(name) or "--exec".startswith(name)):
             text = value if equals else (words[n + 1] if n + 1 < len(words) else "")
             if text.rpartition("/")[2] != "git-upload-pack":
                 reading.do("run-command", text)
-        elif word.startswith(("ext::", "fd::")):
-            reading.do("run-command", word)
+    reading.looks_at_urls(words)
 
 
 def _clone(reading: Reading) -> None:
@@ -191,14 +193,13 @@ def _clone(reading: Reading) -> None:
     for text in options.given.get("config", ()):
         key, has_value, value = text.partition("=")
         meaning = config_keys.given(Given(key.lower(), value if has_value else None, "-c"))
-        if meaning.operation == "config-guard" or config_keys.kind(key) == config_keys.ALIAS:
+        commands = meaning.operation == "config-guard" or meaning.text is not None
+        if commands or config_keys.kind(key) == config_keys.ALIAS:
             # In a repository of its own; but what it runs, it runs with everybody's rights.
             reading.do("config-command", key)
         elif meaning.operation is not None:
             reading.do(meaning.operation if meaning.operation == "run-command" else "config-risky", key)
-        elif meaning.text is not None:
-            reading.do("config-command", key)
-    if options.has("template", "separate-git-dir"):
+    if options.has("template", "separate-git-dir") or reading.facts.template:
         reading.do("init-redirect")
     reading.do("clone")
 
@@ -210,7 +211,7 @@ def _remote(reading: Reading) -> None:
     top = reading.options("remote", stop=True)
     which, args = (top.operands[0], top.operands[1:]) if top.operands else ("show", ())
     if which in ("show", "get-url") or args[:1] in (("-h",), ("--help",)):
-        raise OnlyLooks
+        raise OnlyLooks  # of a URL as a remote, see there
     if which == "add":
         options = reading.options("remote add", args)
         _transport(reading, options, *options.operands[1:2])
@@ -283,6 +284,9 @@ def _submodule(reading: Reading) -> None:
 
 
 def _send_email(reading: Reading) -> None:
+    runs = [word for word in reading.args if re.match(r"--(to|cc|header|sendmail)-c|--smtp-server(=|$)", word)]
+    if runs:
+        reading.do("run-command", runs[0])  # in a dry run as well
     if {"--dry-run", "--help", "-h", "--dump-aliases"} & set(reading.args):
         raise OnlyLooks
     reading.do("send")

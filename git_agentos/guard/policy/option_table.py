@@ -46,6 +46,7 @@ SPECS = {
     "abbrev? a,all d,delete D m,move M c,copy C l,list show-current create-reflog edit-description f,force merged= "
     "no-merged= column? sort= points-at= i,ignore-case recurse-submodules format= omit-empty set-upstream with= "
     "without=",
+    "bugreport": "o,output-directory= s,suffix= diagnose? mode=",
     "bundle create": "q,quiet progress all-progress all-progress-implied version=",
     "checkout": f"{_SWITCH} b= B= l overlay no-overlay 2,ours 3,theirs p,patch ignore-skip-worktree-bits {_FILES} "
     f"{_CONTEXT}",
@@ -78,7 +79,14 @@ SPECS = {
     "cc= from? in-reply-to= attach? inline? thread? signature= base= signature-file= q,quiet progress interdiff= "
     "range-diff= creation-factor= force-in-body-from",
     "gc": "q,quiet prune? cruft max-cruft-size= aggressive auto detach force keep-largest-pack expire-to=",
+    "grep": "cached no-index untracked exclude-standard recurse-submodules v,invert-match i,ignore-case w,word-regexp "
+    "a,text I textconv r,recursive max-depth= E,extended-regexp G,basic-regexp F,fixed-strings P,perl-regexp "
+    "n,line-number column h H full-name l,files-with-matches name-only L,files-without-match z,null o,only-matching "
+    "c,count color? break heading C,context= B,before-context= A,after-context= threads= p,show-function "
+    "W,function-context f= e= and or not q,quiet all-match O,open-files-in-pager? ext-grep m,max-count=",
     "init": "template= bare shared? q,quiet separate-git-dir= b,initial-branch= object-format= ref-format=",
+    "interpret-trailers": "in-place trim-empty where= if-exists= if-missing= only-trailers only-input unfold parse "
+    "no-divider divider trailer=",
     "maintenance run": "auto detach schedule= q,quiet task=",
     "merge": f"n,no-stat stat summary compact-summary log? squash commit e,edit cleanup= ff ff-only rerere-autoupdate "
     f"verify-signatures s,strategy= X,strategy-option= m,message= F,file= into-name= {_QUIET} abort quit continue "

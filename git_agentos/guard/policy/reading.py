@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 
 from git_agentos.guard.decision import Operation
+from git_agentos.guard.devices import is_device, leads_through_a_process
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy import config_keys, options
+from git_agentos.guard.policy import config_keys, harmless, options
 from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.options import UNRESOLVED, Options
 
 
 class OnlyLooks(Exception):
-    """The command line is one that changes nothing, whatever else is in it: help, a dry run."""
+    """The command line is one that changes nothing, apart from programs that it names and files that it writes: help, a
+    dry run."""
 
 
 class Reading:
@@ -68,8 +72,64 @@ class Reading:
     def _hidden(self, args: Sequence[str] | None) -> list[str]:
         return [word for word in (self.args if args is None else args) if UNRESOLVED in word and "=" not in word]
 
+    def only_looks(self) -> None:
+        """Take back what was noted, apart from what such a command does all the same: programs that it runs (a dry run
+        of a push starts its transport), and files that it writes."""
+        self.operations[:] = [each for each in self.operations if each.name == "run-command"]
+        self.texts.clear()
+        self.calls.clear()
+        self.saving = self.everything_ignored = False
+        self.ignored.clear()
+        self.commits.clear()
+        self.writes_what_is_named()
+        self.looks_at_urls(self.args)
+
     def runs(self, text: str) -> None:
-        """Note a value that git runs by the shell, unless it is plainly harmless."""
+        """Note shell text that the command line gives git to run, unless it is plainly harmless."""
         command = config_keys.runs(text)
         if command is not None:
             self.texts.append(command)
+
+    def runs_program(self, text: str, role: str) -> None:
+        """Note a program that git runs as `role` (`harmless`), unless it changes nothing by it."""
+        if not harmless.is_harmless(text, role):
+            self.do("run-command", text)
+            self.texts.append(text)
+
+    def writes(self, name: str) -> None:
+        """Note a file that is overwritten; over nothing, it is nobody's loss."""
+        if UNRESOLVED in name:
+            self.do("unresolved", name)
+        elif not name or name == "-" or is_device(name):
+            return
+        elif self.facts.in_git_dir(name):
+            self.do("git-dir-write", name)
+        elif leads_through_a_process(name) or self.facts.holds_bytes(name):
+            self.do("write-file", name)
+            self.save(ignored=self.facts.ignored([name]))
+
+    def writes_below(self, folder: str, pattern: str) -> None:
+        """Note files that are written into a folder, and overwrite what is there by a name that `pattern` matches."""
+        if UNRESOLVED in folder:
+            self.do("unresolved", folder)
+        elif self.facts.in_git_dir(folder or "."):
+            self.do("git-dir-write", folder)
+        else:
+            for name in self.facts.names_in(folder or "."):
+                if re.fullmatch(pattern, name):
+                    self.writes(os.path.join(folder, name))
+
+    def writes_what_is_named(self) -> None:
+        """Note the file of `--output`, which every command that can show a difference takes. It may be spelled short,
+        and what looks like it counts, whatever it may be to git (`--grep --output=x`)."""
+        words = list(self.args)
+        for n, word in enumerate(words[: words.index("--")] if "--" in words else words):
+            name, equals, value = word.partition("=")
+            if len(name) > 2 and "--output".startswith(name):
+                self.writes(value if equals else "".join(words[n + 1 : n + 2]))
+
+    def looks_at_urls(self, words: Iterable[str]) -> None:
+        """Note URLs that make git run a program (git-remote-ext(1), git-remote-fd(1))."""
+        for word in words:
+            if word.partition("::")[0] in ("ext", "fd") and "::" in word:
+                self.do("run-command", word)

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from git_agentos.errors import GuardError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location
 
@@ -149,6 +150,8 @@ def read(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise GuardError(f"'{path}' is a folder", "git cannot read its configuration there: move it away") from None
 
 
 def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:

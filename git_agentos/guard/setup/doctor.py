@@ -3,8 +3,9 @@ and the guard's part of `doctor`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 
 from git_agentos.checkpoint import timeline
@@ -13,14 +14,15 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import chained, process, worktrees
 from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, settings
+from git_agentos.guard import identity, settings, signing
 from git_agentos.guard.ancestry import MARKER
+from git_agentos.guard.approval import approval_files
 from git_agentos.guard.setup import enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
+from git_agentos.util import files
 
 _FIX = "git agentos doctor --fix"
-# What writes hooks into a repository is known by what it leaves there.
-_MANAGERS = (("husky", ".husky"), ("lefthook", "lefthook"), ("pre-commit", "pre-commit"))
+_KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant again what still waits"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,12 @@ def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksSta
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
     """All findings, in the worktree at `location` and of what all share; with `fix`, what can be mended is."""
     guarded = os.path.isdir(place.folder(location.common_dir))
+    replaced = yield from _key(location, environment, fix=fix)
+    yield from _approvals(location, fix=fix)
     if guarded and fix:
+        if replaced:
+            with contextlib.suppress(AgentosError):
+                manifest.write(location.common_dir, manifest.read(location.common_dir))
         yield from _mended(location)
     yield from _set_up(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
@@ -122,6 +129,37 @@ def _mended(location: Location) -> Iterator[Finding]:
         yield Finding("guard-moved", "error", "the hooks led to where the repository was before", None, True)
     if os.path.lexists(os.path.join(place.folder(location.common_dir), "warned")):
         os.unlink(os.path.join(place.folder(location.common_dir), "warned"))
+
+
+def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Generator[Finding, None, bool]:
+    """What is wrong with the user's key; whether it was replaced."""
+    said = signing.problem(environment)
+    if said is None:
+        return False
+    if not said.endswith(signing.DAMAGED):
+        yield Finding("guard-key", "error", f"{said}: nothing that it signs counts", _KEY_HINT, False)
+        return False
+    if not fix:
+        yield Finding("guard-key", "error", f"{said}: nothing that it signed counts", _FIX, False)
+        return False
+    place.remove(os.path.join(signing.folder(environment), "key"))
+    if os.path.isdir(place.folder(location.common_dir)):
+        signing.key(environment)
+    yield Finding("guard-key", "error", f"{said}; it was replaced: grant again what still waits", None, True)
+    return True
+
+
+def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
+    """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
+    for path in approval_files.damaged(location.common_dir):
+        message = f"'{path}' is not what git-agentos wrote there: it does not count"
+        if fix:
+            try:
+                place.remove(path)
+            except OSError as error:
+                yield Finding("guard-approvals", "warning", message, f"remove it ({error.strerror})", False)
+                continue
+        yield Finding("guard-approvals", "warning", message, None if fix else _FIX, fix)
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -268,12 +306,11 @@ def _manager(folder: str) -> str | None:
         return "husky"
     for name, _ in _hooks_in(folder):
         try:
-            with open(os.path.join(folder, name), "rb") as file:
-                text = file.read(1 << 16)
+            text = files.read(os.path.realpath(os.path.join(folder, name)))
         except OSError:
             continue
-        for manager, mark in _MANAGERS:
-            if mark.encode() in text:
+        for manager, mark in place.MANAGERS:
+            if mark in text:
                 return manager
     return None
 

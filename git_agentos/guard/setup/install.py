@@ -12,7 +12,6 @@ the values are added there. No file of the user's is moved; what is added is tak
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 
@@ -62,8 +61,7 @@ def uninstall(location: Location) -> None:
         for each in known.people:
             if each.path != _file(location) and os.path.isdir(os.path.dirname(each.path)):
                 configfile.take_away(location, each)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(_file(location))
+        place.remove(_file(location))
         manifest.write(location.common_dir, known._replace(people=()))
         enable.tidy(location)
 

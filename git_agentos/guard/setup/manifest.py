@@ -12,7 +12,6 @@ signed, as `files.json` is.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GuardError
 from git_agentos.guard.setup import configfile, place
 from git_agentos.guard.setup.configfile import Added
+from git_agentos.util import files
 
 _VERSION = 1
 MAIN = "."
@@ -48,11 +48,8 @@ def path_of(common_dir: str) -> str:
 def read(common_dir: str) -> Manifest:
     """What was set; an empty manifest where nothing was. GuardError for a damaged file."""
     path = path_of(common_dir)
-    data = configfile.read(path)
-    if data is None:
-        return Manifest(common_dir)
     try:
-        document = json.loads(data)
+        document = json.loads(files.read(path))
         body = document["guard"]
         return Manifest(
             str(body["common"]),
@@ -62,7 +59,9 @@ def read(common_dir: str) -> Manifest:
             tuple(configfile.from_document(each) for each in body["people"]),
             place.is_signed(path, _canonical(body), document["mac"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FileNotFoundError:
+        return Manifest(common_dir)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise GuardError(
             f"the guard's record '{path}' is damaged", "git agentos guard enable, in each worktree, makes it again"
         ) from error
@@ -72,8 +71,7 @@ def write(common_dir: str, manifest: Manifest) -> None:
     """Put it down, durably; an empty one is no file."""
     path = path_of(common_dir)
     if manifest.empty:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        place.remove(path)
         return
     body = {
         "version": _VERSION,

@@ -18,7 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from git_agentos.errors import GuardError
 from git_agentos.git import chained, locks, process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
+from git_agentos.util import files
 
 FSMONITOR = "fsmonitor"
 _SHIM = "git-shim"
@@ -49,7 +50,9 @@ _OURS = (
 ).split()
 EVERY_HOOK = frozenset((*_OURS, *_PASSED_ON, *_PASSED_ON_WHERE_THERE))
 _MARK = b"# git-agentos: "
-_MANAGERS = (b"lefthook", b"pre-commit.com", b"husky")
+# What writes hooks into a repository, and what it leaves there. (git's own samples name pre-commit, too.)
+MANAGERS = (("husky", b"husky"), ("lefthook", b"lefthook"), ("pre-commit", b"pre-commit.com"))
+_OF_US = re.compile(r"(hooks|bin)/[\w-][\w.-]*\Z")
 # What the hooks keep beside them.
 _CACHES = ("chain", "passed", "warned")
 _PACKAGE = os.path.dirname(os.path.abspath(git_agentos.__file__))
@@ -98,10 +101,10 @@ def put(location: Location) -> None:
         for name in _recorded(location.common_dir)[0].keys() - {each.name for each in wanted}:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(top, name))
-        files = _record({each.name: (hashlib.sha256(each.data).hexdigest(), each.mode) for each in wanted})
+        data = _record({each.name: (hashlib.sha256(each.data).hexdigest(), each.mode) for each in wanted})
         path = os.path.join(top, _FILES)
-        if _content(path) != files:
-            write(path, files, 0o644)
+        if _content(path) != data:
+            write(path, data, 0o644)
 
 
 def record(location: Location) -> None:
@@ -162,7 +165,7 @@ def _hand_over(location: Location) -> None:
     theirs = []
     for name in EVERY_HOOK:
         data = _content(os.path.join(hooks, name))
-        if data is not None and _MARK not in data and any(each in data for each in _MANAGERS):
+        if data is not None and _MARK not in data and any(mark in data for _, mark in MANAGERS):
             theirs.append(name)
         old = os.path.join(hooks, f"{name}.old")
         if _MARK in (_content(old) or b""):
@@ -289,20 +292,21 @@ def _quoted(text: str) -> bytes:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _record(files: dict[str, tuple[str, int]]) -> bytes:
-    mac = sign(json.dumps(files, sort_keys=True).encode())
-    return json.dumps({"files": files, "mac": mac}, sort_keys=True, indent=1).encode() + b"\n"
+def _record(found: dict[str, tuple[str, int]]) -> bytes:
+    mac = sign(json.dumps(found, sort_keys=True).encode())
+    return json.dumps({"files": found, "mac": mac}, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def _recorded(common_dir: str) -> tuple[dict[str, tuple[str, int]], bool]:
-    """What `files.json` says, and whether this user signed it."""
+    """What `files.json` says of files in the guard's folders, and whether this user signed it."""
     path = os.path.join(folder(common_dir), _FILES)
     try:
         document = json.loads(_content(path) or b"{}")
-        files = {str(name): (str(digest), int(mode)) for name, (digest, mode) in document["files"].items()}
+        found = {str(name): (str(digest), int(mode)) for name, (digest, mode) in document["files"].items()}
         body = json.dumps(document["files"], sort_keys=True)
-        return files, is_signed(path, body.encode(), document["mac"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        is_ours = all(_OF_US.match(name) for name in found)
+        return (found, is_signed(path, body.encode(), document["mac"])) if is_ours else ({}, False)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}, False
 
 
@@ -312,42 +316,50 @@ def sign(data: bytes) -> str | None:
 
 
 def is_signed(path: str, data: bytes, mac: str | None) -> bool:
-    """Whether this user signed `data`, which the file at `path` says. Of somebody else's file, and where the key is not
-    to be had, nobody can tell: it counts as signed, since who lacks the key is not who could forge it unseen."""
+    """Whether this user signed `data`, which the file at `path` says. Of somebody else's file, and where the key is out
+    of reach, nobody can tell: it counts as signed. It does not where the key was removed or damaged."""
     env = process.environment()
     with contextlib.suppress(OSError):
         if os.lstat(path).st_uid != os.geteuid():
             return True
-    return signing.key(env, make=False) is None or signing.is_signed(data, mac, env)
+    try:
+        return signing.is_signed(data, mac, env) or signing.is_out_of_reach(env)
+    except GuardError:
+        return False  # others may write to the key
 
 
 def _content(path: str) -> bytes | None:
     """The bytes of a regular file; None for anything else."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return files.read(path)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:
-        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def _has_mode(path: str, mode: int) -> bool:
     """Whether a file may be run, where it has to be."""
-    return not mode & 0o100 or bool(os.lstat(path).st_mode & 0o100)
+    with contextlib.suppress(OSError):
+        return not mode & 0o100 or bool(os.lstat(path).st_mode & 0o100)
+    return False
 
 
 def write(path: str, data: bytes, mode: int) -> None:
-    """Replace a file durably, by one rename."""
-    temporary = f"{path}.new{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Replace a file durably, by one rename. A folder that has its name is moved aside, unless it is empty."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove(path)
+    files.replace(path, data, mode=mode)
+
+
+def remove(path: str) -> None:
+    """Remove a file of ours, if it is there. A folder in its place is moved aside, unless it is empty."""
     try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        if not os.path.isdir(path):
+            raise
+        try:
+            os.rmdir(path)
+        except OSError:
+            os.rename(path, f"{path}.aside-{os.urandom(4).hex()}")

@@ -24,6 +24,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.setup import enable, place
+from git_agentos.util import files
 
 FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness")
 _AGENT = "probe"
@@ -87,9 +88,10 @@ class Scratch:
             shutil.rmtree(here)
             os.mkdir(here)
             for each in os.listdir(there) if os.path.isdir(there) else ():
-                with contextlib.suppress(OSError), open(os.path.join(there, each), "rb") as old:
+                with contextlib.suppress(OSError):
+                    data = files.read(os.path.join(there, each))
                     with open(os.path.join(here, each), "wb") as new:
-                        new.write(old.read().replace(os.fsencode(source), os.fsencode(target)))
+                        new.write(data.replace(os.fsencode(source), os.fsencode(target)))
                     shutil.copymode(os.path.join(there, each), os.path.join(here, each))
         place.record(self.location)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RepositoryError, RunError
@@ -24,8 +23,9 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, is_hex
 from git_agentos.guard import boundary, identity, saving, settings
 from git_agentos.guard.decision import Save
-from git_agentos.run import workspace
+from git_agentos.run import reflog, workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.reflog import Entry
 
 _HEADS = "refs/heads/"
 _USUAL = ("main", "master")
@@ -102,14 +102,6 @@ def violations(
     return found
 
 
-class _Entry(NamedTuple):
-    """A line of a reflog."""
-
-    old: str
-    new: str
-    said: str
-
-
 class _Sight:
     """What can be seen of who moves branches."""
 
@@ -120,7 +112,7 @@ class _Sight:
         own = _git_dir(location, run)
         self._made = {
             each.new
-            for each in (_reflog(os.path.join(own, "logs", "HEAD")) if own is not None else ())
+            for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
             if each.said.startswith(_MADE) or _MERGED in each.said
         }
         self._others = [each for each in worktrees.living(location) if each.git_dir != own]
@@ -165,7 +157,7 @@ class _Sight:
             return True
         if not self._is_there(old):
             return False  # it was damaged before, and is not any more
-        entries = _reflog(os.path.join(self._context.location.common_dir, "logs", name))
+        entries = reflog.read(os.path.join(self._context.location.common_dir, "logs", name))
         last = _since(entries, old, new)
         if last is not None and last.said.startswith(_OURS):
             return False
@@ -265,17 +257,17 @@ def _went(location: Location, name: str, old: str | None, new: str | None) -> bo
     return _head(location) == name or any(each.said.startswith(left) for each in entries[entries.index(last) :])
 
 
-def _ends_at(entries: Sequence[_Entry], commit: str) -> bool:
+def _ends_at(entries: Sequence[Entry], commit: str) -> bool:
     """Whether a reflog was kept up to where a ref was at a commit, and not beyond."""
     said = [each for each in entries if each.said]
     return bool(said) and said[-1].new == commit
 
 
-def _reflog_of_head(location: Location) -> list[_Entry]:
-    return _reflog(os.path.join(location.git_dir, "logs", "HEAD"))
+def _reflog_of_head(location: Location) -> list[Entry]:
+    return reflog.read(os.path.join(location.git_dir, "logs", "HEAD"))
 
 
-def _since(entries: Sequence[_Entry], old: str | None, new: str | None) -> _Entry | None:
+def _since(entries: Sequence[Entry], old: str | None, new: str | None) -> Entry | None:
     """The entry that led to `new`, after the last that led to `old`; None where there is none."""
     for each in reversed(entries):
         if each.new == new:
@@ -283,19 +275,3 @@ def _since(entries: Sequence[_Entry], old: str | None, new: str | None) -> _Entr
         if each.new == old:
             return None
     return None
-
-
-def _reflog(path: str) -> list[_Entry]:
-    """A reflog, oldest first."""
-    try:
-        with open(path, "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        before, _, said = os.fsdecode(line).partition("\t")
-        words = before.split(" ", 2)
-        if len(words) == 3:
-            found.append(_Entry(words[0], words[1], said.strip()))
-    return found

@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from git_agentos import __version__, log
+from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
 from git_agentos.run import preparation, workspace
-from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
 from git_agentos.run.kernel.doing import Site, Stopped
@@ -86,6 +87,7 @@ class Work:
     def resume(self) -> None:
         """Go on with a run that was interrupted; its worktree is first set to where the step that it was in began."""
         at = self._state
+        check_timeline(self._context, self._evidence)
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
         settle(self._context, self._evidence)
         if self._goes_on_there():
@@ -224,6 +226,19 @@ def pick_up(context: Context, evidence: Evidence) -> RunSpec:
     if not wanted.is_meant(id_, text, begun.get("spec")):
         raise Tampered(id_, "what it is to do was changed")
     return specs.from_json(text, _SPEC)
+
+
+def check_timeline(context: Context, evidence: Evidence) -> None:
+    """Tampered where the timeline of a run does not have the last checkpoint that its events name."""
+    named = ("prepared", "marked", "step-begun", "step-ended")
+    events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
+    if not events:
+        return
+    name = worktree_id(evidence.run_id)
+    with contextlib.suppress(AgentosError):
+        if any(link.checkpoint == events[-1]["checkpoint"] for link in timeline.walk(context.repository, name)):
+            return
+    raise Tampered(evidence.run_id, f"'{timeline.PREFIX}{name}' was moved or removed")
 
 
 def settle(context: Context, evidence: Evidence) -> None:

@@ -35,7 +35,7 @@ from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, sealing
-from git_agentos.run.record.events import EVENTS, TAMPERED, Run, RunState, state_of
+from git_agentos.run.record.events import EVENTS, TAMPERED, Event, Run, RunState, state_of
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
@@ -300,6 +300,11 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     found = Evidence(os.path.join(folder_of(location), run_id), run_id)
     found.end_as_tampered("its evidence was removed or replaced")
     return found
+
+
+def noted(location: Location, run_id: str) -> Event | None:
+    """The event `prepared` of a run, as it is noted outside of the repository; None where it is not."""
+    return Journal(Folder(os.path.join(folder_of(location), run_id)), run_id).prepared()
 
 
 def taken(run_id: str) -> RunError:

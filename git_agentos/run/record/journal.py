@@ -6,7 +6,8 @@ and the last `mac`, is noted where agents do not work, so that a record that was
 
     <configuration folder>/git-agentos/runs/<digest of the folder's path>.json
 
-The note is one event behind at most, where a process was killed between the two; a torn last line is no event.
+The note is one event behind at most, where a process was killed between the two; a torn last line is no event. It has
+the event `prepared` too: where a run began is known also when everything in the repository was destroyed.
 
 A process that goes on with a run has its record in memory (`Journal.pin`). It reads the file only to see whether it is
 what it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note
@@ -34,6 +35,7 @@ from git_agentos.run.record.folder import Folder
 from git_agentos.util import files
 
 _LIMIT = 256 << 20
+_ATTEMPTS = 50
 NO_KEY = "nothing vouches for it: the user's key cannot be read"
 
 
@@ -73,10 +75,11 @@ class Record(NamedTuple):
 
 
 class _Note(NamedTuple):
-    """How many events there are, and the code of the last."""
+    """How many events there are, the code of the last, and the event `prepared`."""
 
     number: int
     last: str
+    prepared: dict[str, Any] | None
 
 
 class Journal:
@@ -111,6 +114,8 @@ class Journal:
         found = self.read()
         if found.problem is not None:
             raise Tampered(self._run_id, found.problem)
+        if found.lines and self._data() != found.data:
+            self._write(found.data, b"")  # a line that was torn when its writer was killed
         self._pinned, self._is_ours, self._inode = found, is_ours, self._identity()
         self._notes = (self._note(),)
 
@@ -123,10 +128,15 @@ class Journal:
     def _read(self) -> Record:
         if self._pinned is not None:
             return self._pinned
-        data = self._data()
-        return self._missing() if data is None else self._checked(data)
+        for _ in range(_ATTEMPTS):
+            note = self._note()
+            data = self._data()
+            found = self._missing(note) if data is None else self._checked(data, note)
+            if found.problem is None or self._note() == note:
+                break  # else its process has just put something on record
+        return found
 
-    def _checked(self, data: bytes) -> Record:
+    def _checked(self, data: bytes, note: _Note | None) -> Record:
         """As much of the file as is ours."""
         known, last = self._known(), self._first()
         lines: list[bytes] = []
@@ -148,30 +158,16 @@ class Journal:
             events.append(body)
             codes.append(last or "")
         if problem is None and known is not None:
-            problem = self._differs(codes)
+            problem = _differs(codes, note)
         return Record(lines, events, last, problem)
 
-    def _differs(self, codes: list[str]) -> str | None:
-        """In what the note of the record differs from it."""
-        note = self._note()
-        if note is None:
-            return "the note of how long it is is missing" if codes else None
-        if len(codes) < note.number:
-            return f"'{EVENTS}' was cut off: it has {len(codes)} of {note.number} events"
-        if note.number and codes[note.number - 1] != note.last:
-            return f"'{EVENTS}' is not the one that was written last"
-        if len(codes) > note.number + 1:
-            return f"'{EVENTS}' has {len(codes)} events, and {note.number} were written"
-        return None
-
-    def _missing(self) -> Record:
-        note = self._note() if self._known() is not None else None
+    def _missing(self, note: _Note | None) -> Record:
         problem = f"'{EVENTS}' is missing" if note is not None and note.number else None
         return Record([], [], self._first(), problem)
 
     def begin(self) -> None:
         """Note that nothing is on record yet."""
-        self._put_note(0, self._first())
+        self._put_note([], self._first())
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -188,12 +184,12 @@ class Journal:
             raise NoKey(self._run_id)
         line, body, code = _line(event, found.last, known)
         if not found.lines:
-            self._put_note(0, found.last)
+            self._put_note([], found.last)
         self._write(found.data, line)
         grown = Record([*found.lines, line], [*found.events, body], code, None)
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
-        self._put_note(len(grown.lines), code)
+        self._put_note(grown.events, code)
         return body
 
     def check(self) -> None:
@@ -237,14 +233,24 @@ class Journal:
         if self._folder.kind(EVENTS) is not None:
             self._folder.set_aside(EVENTS)
         known = self._known()
-        last = found.last if known is not None else None
-        line, body, code = _line(event, last, known)
-        self._folder.replace(EVENTS, found.data + line, f"{EVENTS}.new")
-        grown = Record([*found.lines, line], [*found.events, body], code, None)
+        code = found.last if known is not None else None
+        lines, events = list(found.lines), list(found.events)
+        for each in (self.prepared(), event):
+            if each is not None and each not in events:
+                line, body, code = _line(each, code, known)
+                lines.append(line)
+                events.append(body)
+        grown = Record(lines, events, code, None)
+        self._folder.replace(EVENTS, grown.data, f"{EVENTS}.new")
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
-        self._put_note(len(grown.lines), code)
+        self._put_note(events, code)
         return body
+
+    def prepared(self) -> dict[str, Any] | None:
+        """The event `prepared`, as the note has it."""
+        note = self._note()
+        return None if note is None else note.prepared
 
     def _write(self, before: bytes, line: bytes) -> None:
         """Put a line behind the last whole one."""
@@ -307,20 +313,34 @@ class Journal:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             body = json.loads(files.read(self._note_path(), limit=1 << 16))
             if known is not None and signing.verify_document("run-note", self._digest, body, known):
-                return _Note(int(body["events"]), str(body["last"]))
+                return _Note(int(body["events"]), str(body["last"]), body.get("prepared"))
         return None
 
-    def _put_note(self, count: int, last: str | None) -> None:
+    def _put_note(self, events: list[dict[str, Any]], last: str | None) -> None:
         known = self._known()
         if known is None or last is None:
             return
-        body = {"evidence": self._folder.path, "events": count, "last": last}
+        prepared = next((each for each in events if each["event"] == "prepared"), None)
+        body = {"evidence": self._folder.path, "events": len(events), "last": last, "prepared": prepared}
         path = self._note_path()
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._notes = (*self._notes[-1:], _Note(count, last))
+        self._notes = (*self._notes[-1:], _Note(len(events), last, prepared))
         document = signing.sign_document("run-note", self._digest, body, known)
         files.replace(path, json.dumps(document).encode("ascii") + b"\n", mode=0o600)
         self._notes = self._notes[-1:]
+
+
+def _differs(codes: list[str], note: _Note | None) -> str | None:
+    """In what a record differs from the note of it."""
+    if note is None:
+        return "the note of how long it is is missing" if codes else None
+    if len(codes) < note.number:
+        return f"'{EVENTS}' was cut off: it has {len(codes)} of {note.number} events"
+    if note.number and codes[note.number - 1] != note.last:
+        return f"'{EVENTS}' is not the one that was written last"
+    if len(codes) > note.number + 1:
+        return f"'{EVENTS}' has {len(codes)} events, and {note.number} were written"
+    return None
 
 
 def parse(data: bytes, run_id: str) -> list[dict[str, Any]]:

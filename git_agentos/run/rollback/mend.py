@@ -31,6 +31,7 @@ from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import locks, process, refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence
 from git_agentos.run.rollback import finish, own_config, pristine
@@ -46,12 +47,14 @@ _LOST = "it was missing: what was in it could not be saved"
 class Mended:
     """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
 
+    `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it was not as it has to be.
     `commits` are kept alive by the save, `finished` is a rollback to the same point that a kill had interrupted, and
     that has been finished.
     """
 
     inner: Context | None = None
     recreated: bool = False
+    damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
     pristine: Pristine | None = None
@@ -130,7 +133,6 @@ class _Mending:
             self._index()
             self._fill()
         except _Damaged:
-            self.found.recreated = True
             return self.found
         self.found.inner = self._inner()
         if not self.dry_run:
@@ -141,6 +143,7 @@ class _Mending:
 
     def _touch(self) -> None:
         """Something is about to be mended."""
+        self.found.damaged = True
         if self.dry_run:
             raise _Damaged
 
@@ -385,11 +388,10 @@ class _Mending:
         """Where the reflogs last saw the branch and HEAD."""
         found = []
         for folder, name in ((self.location.common_dir, self.ref), (self.location.git_dir, "HEAD")):
-            with contextlib.suppress(OSError), open(os.path.join(folder, "logs", name), "rb") as file:
-                lines = file.read().splitlines()
-                oid = lines[-1].split(b" ")[1].decode("ascii", "replace") if lines else ""
-                if len(oid) == 40 and oid.strip("0") and self._has(oid):
-                    found.append(oid)
+            for each in reversed(reflog.read(os.path.join(folder, "logs", name))):
+                if each.new.strip("0") and self._has(each.new):
+                    found.append(each.new)
+                    break
         return found
 
     # -- its configuration, and commands that were killed ----------------------------------------------------------

@@ -89,7 +89,7 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
         worktree_path=mended.inner.location.root,
         changed=done.changed,
         removed=done.removed,
-        recreated=mended.recreated,
+        recreated=mended.recreated or mended.damaged,
         not_saved=[*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)],
         dry_run=dry_run,
     )
@@ -120,7 +120,7 @@ def _state(context: Context, run: WorkspaceContext) -> RunState:
 
 def _pre_run(context: Context, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    prepared = _state(context, run).prepared
+    prepared = _state(context, run).prepared or evidence.noted(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None

@@ -84,14 +84,28 @@ class Base:
         said: list[str] = []
         for path in sorted(self._tests_of_base | {each for each in self._now if self._may_be_new(each)}):
             said += self._about(path)
-        said += [
+        said += self._first()
+        if self._has_tests:
+            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
+        return said
+
+    def interference(self) -> Sequence[str]:
+        """Of `vetoes`, what decides how tests come out and is no test: hooks, and what runs before all others."""
+        said = list(self._first())
+        for path in self._now:
+            after = self._worktree.read(path) if os.path.basename(path) == "conftest.py" else None
+            if after is not None:
+                said += [
+                    each for each in look.interferes(path, self._before(path), after) if "pytest_plugins" not in each
+                ]
+        return said
+
+    def _first(self) -> Sequence[str]:
+        return [
             f"{path} is new, and comes before everything else that Python runs"
             for path in self._now
             if path not in self._files and freeze.comes_first(path)
         ]
-        if self._has_tests:
-            said += [f"pytest's configuration was changed: {each}" for each in self._configured_otherwise()]
-        return said
 
     def _may_be_new(self, path: str) -> bool:
         return path.endswith(".py") and not path.startswith(self._modules)

@@ -68,7 +68,7 @@ def freeze(root: str, places: Sequence[str] = (), more: Iterable[str] = ()) -> M
             found.pop(path, None)
             _whole(root, path, os.path.islink(full), found)
     if places:
-        found[PYTHON] = _environment(places)
+        found[PYTHON] = environment(places)
     return dict(sorted(found.items()))
 
 
@@ -265,14 +265,18 @@ def _read(root: str, path: str) -> bytes | None:
         return file.read(_MOST_CONFIGURATION) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
-def _environment(places: Sequence[str]) -> str:
-    """One hash of what an interpreter's environment runs before anything else, and of pytest itself."""
+def environment(places: Sequence[str], prefix: str | None = None, python: str | None = None) -> str:
+    """One hash of what an interpreter's environment runs before anything else, and of pytest itself; `prefix` is that
+    of its virtual environment, `python` the interpreter, of which a link is known by where it leads."""
     names = ["*.pth", "sitecustomize*", "usercustomize*", "*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"]
     names += [f"{package}{end}" for package in ("pytest", "_pytest", "pluggy") for end in (".py", "/**/*.py")]
     folders = [each for each in places if os.path.basename(each) in ("site-packages", "dist-packages")]
     wanted = [os.path.join(glob.escape(folder), name) for folder in folders for name in names]
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in wanted for path in glob.glob(pattern, recursive=True)}):
+    found = {path for pattern in wanted for path in glob.glob(pattern, recursive=True)}
+    found |= {os.path.join(prefix, "pyvenv.cfg")} if prefix is not None else set()
+    found |= {python} if python is not None and not os.path.islink(python) else set()
+    for path in sorted(found):
         said = _hash(path)
         if path.endswith("entry_points.txt"):
             part = inifile.part("entry_points.txt", _read("/", path) or b"")

@@ -64,6 +64,7 @@ def red(
     base: str | None,
     tests: Sequence[str],
     *,
+    python: str | None = None,
     work: Work | None = None,
     output: str | None = None,
     show: Callable[[bytes], None] = lambda _: None,
@@ -73,15 +74,20 @@ def red(
 
     What is new is told against the commit `base`. Existing tests that were changed or removed since then, and tests
     that are none (`hollow`), are vetoes that stand before the run. With None, everything failing has to be among
-    `tests`, and what is not in HEAD is new. `tests` as in `running.run`: they may be more than the new ones. `work` is
-    what would be committed (None: nothing would).
+    `tests`, and what is not in HEAD is new. `tests` as in `running.run`: they may be more than the new ones. `python`
+    is how the interpreter was (`python_of`) before anybody worked, `work` what would be committed (None: not known).
     """
     root = ground.here.location.root
     before = look(ground)
     worktree = Worktree(root)
     commit = base if base is not None else refs.read_head(ground.here.location).commit
     compared = Base(ground.here, commit, worktree, before) if commit is not None else None
-    if base is not None and compared is not None and (vetoes := compared.vetoes()):
+    vetoes = (
+        list(freeze.compare({freeze.PYTHON: python}, {freeze.PYTHON: before.get(freeze.PYTHON, "")})) if python else []
+    )
+    if compared is not None:
+        vetoes += compared.vetoes() if base is not None else compared.interference()
+    if vetoes:
         return _refused(RED, vetoes)
     is_new: Callable[[Case], bool] = compared.is_new if compared is not None else lambda _: True
     may_fail = is_new if base is not None else partial(_is_named, tests)
@@ -95,12 +101,7 @@ def red(
     if tested.exit_code == EXIT_FAILED:
         new_ones = [each for each in tested.cases or () if each.outcome == FAILED and may_fail(each)]
         failing = [each.node_id for each in new_ones]
-        vetoes += _not_red(tested, failing) + _unseen(ground, work, tested, began)
-        vetoes += [
-            f"{each.node_id} passes already: before the code is written, each new test has to fail"
-            for each in tested.cases or ()
-            if each.outcome == WENT_WELL and is_new(each)
-        ]
+        vetoes += [*_not_red(tested, failing), *_unseen(ground, work, tested, began), *_early(tested, is_new)]
         vetoes += _not_frozen(root, after, new_ones)
         vetoes += worktree.hollow([(each.node_id, each.path) for each in new_ones])
     verdict = _judged(RED, tested, vetoes, EXIT_FAILED)
@@ -162,14 +163,20 @@ def green(
     return replace(_judged(GREEN, tested, vetoes, PASSED), red=tuple(red), frozen=dict(frozen), canary=canary)
 
 
+def python_of(ground: Ground) -> str:
+    """How the interpreter is: which one, its startup files, pytest and its plugins."""
+    places = ground.interpreter.places if ground.interpreter is not None else ()
+    prefix = ground.interpreter.prefix if ground.interpreter is not None else None
+    named = f"{freeze.environment(places, prefix, ground.python)}\0{ground.python}\0{os.path.realpath(ground.python)}"
+    return hashlib.sha256(os.fsencode(named)).hexdigest()
+
+
 def look(ground: Ground, more: Sequence[str] = ()) -> Mapping[str, str]:
     """What decides how the tests come out, the files `more` too; another interpreter than before is one that was
     changed."""
-    places = ground.interpreter.places if ground.interpreter is not None else ()
-    found = dict(freeze.freeze(ground.here.location.root, places, more))
-    if freeze.PYTHON in found:
-        named = f"{found[freeze.PYTHON]}\0{ground.python}\0{os.path.realpath(ground.python)}"
-        found[freeze.PYTHON] = hashlib.sha256(os.fsencode(named)).hexdigest()
+    found = dict(freeze.freeze(ground.here.location.root, (), more))
+    if ground.interpreter is not None and ground.interpreter.places:
+        found[freeze.PYTHON] = python_of(ground)
     return found
 
 
@@ -208,6 +215,15 @@ def _not_red(tested: Tested, failing: Sequence[str]) -> list[str]:
     if not failing:
         said.append("no new test failed")
     return said + _foreign(tested)
+
+
+def _early(tested: Tested, is_new: Callable[[Case], bool]) -> list[str]:
+    """The new tests that pass before there is any code."""
+    return [
+        f"{each.node_id} passes already: before the code is written, each new test has to fail"
+        for each in tested.cases or ()
+        if each.outcome == WENT_WELL and is_new(each)
+    ]
 
 
 def _not_frozen(root: str, frozen: Mapping[str, str], failing: Sequence[Case]) -> list[str]:

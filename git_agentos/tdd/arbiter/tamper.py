@@ -21,6 +21,7 @@ _OWN_BUILTINS = frozenset({"help", "quit", "exit", "copyright", "credits", "lice
 _TRACING = {("sys", "settrace"), ("sys", "setprofile"), ("threading", "settrace"), ("threading", "setprofile")}
 _ENDING = {("os", "_exit"), ("os", "abort")}
 _OUTCOMES = frozenset({"skip", "xfail", "exit", "fail", "importorskip", "hookimpl", "skipif"})
+_OURS = re.compile(r"agentos_(?:evidence|imports)|agentos-(?:canary|tests)-.*")
 _TEST_FILE = re.compile(
     r"(?:.*/)?(?:conftest\.py|test_[\w{}%-]*\.py|[\w{}%-]+_test\.py|\.?pytest\.(?:ini|toml)|(?:site|user)customize\.py"
     r"|[\w.{}%-]+\.pth)\Z"
@@ -48,6 +49,8 @@ def _anywhere(tree: ast.Module, path: str) -> Iterator[Found]:
             case ast.Import(names=names):
                 if any(each.name.partition(".")[0] == "_pytest" for each in names):
                     yield node.lineno, "imports pytest's own parts (_pytest)"
+                if any(_OURS.fullmatch(each.name) for each in names):
+                    yield node.lineno, "imports what runs the tests"
             case ast.ImportFrom(module=str() as module, names=names, level=0):
                 yield from _imported(node, module, names)
             case ast.Assign(targets=targets):
@@ -66,6 +69,8 @@ def _anywhere(tree: ast.Module, path: str) -> Iterator[Found]:
             case ast.Constant(value=str() as text):
                 if re.fullmatch(r"PYTEST_[A-Z_]+", text):
                     yield node.lineno, f"knows the variable {text}, which only tests have"
+                elif _OURS.fullmatch(text):
+                    yield node.lineno, f"knows {text}, which runs the tests"
                 elif text == "pytest11" and os.path.basename(path) == "setup.py":
                     yield node.lineno, "makes itself a plugin of pytest (pytest11)"
             case ast.ClassDef():
@@ -76,6 +81,8 @@ def _imported(node: ast.ImportFrom, module: str, names: Sequence[ast.alias]) -> 
     top = module.partition(".")[0]
     if top == "_pytest":
         yield node.lineno, "imports pytest's own parts (_pytest)"
+    if _OURS.fullmatch(module):
+        yield node.lineno, "imports what runs the tests"
     if module == "os" and any(each.name == "_exit" for each in names):
         yield node.lineno, "imports os._exit, which ends the process without a word"
     if top == "pytest" and (taken := [each.name for each in names if each.name in _OUTCOMES]):

@@ -24,7 +24,8 @@ def human_review(site: Site, state: ImplementationState) -> Update:
     began = time.monotonic()
     update: Update = {"human_decision": word, "error_message": None if word == RETRY else state.get("error_message")}
     if word == RETRY:
-        update |= {"retry_count": 0} if state.get("red") else {"scaffold_retry_count": 0}
+        # The person has seen the vetoes: an interpreter that was changed since the beginning is as it shall be.
+        update |= {"retry_count": 0} if state.get("red") else {"scaffold_retry_count": 0, "python": None}
     return ended(site, state, N6, update, f"'{word}'", began)
 
 

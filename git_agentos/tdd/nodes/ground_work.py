@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 
 from git_agentos import log
-from git_agentos.errors import RunError
+from git_agentos.errors import RunError, TddError
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel.doing import take_back
@@ -16,6 +17,7 @@ from git_agentos.run.record.events import PRE_RUN
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
 from git_agentos.tdd import site as sites
+from git_agentos.tdd.arbiter import gates, ground
 from git_agentos.tdd.looking import PLACE
 from git_agentos.tdd.nodes.frame import Update, ended, tell
 from git_agentos.tdd.site import Site, Stopped
@@ -52,7 +54,10 @@ def load_context(site: Site, state: ImplementationState) -> Update:
     here = workspace.inner(site.context, run)
     log.note(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
-    update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha}
+    python = None
+    with contextlib.suppress(TddError):  # it may be an agent's to make
+        python = gates.python_of(ground.of(here, site.environment, mark=state["mark"]))
+    update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha, "python": python}
     count = len(state.get("context_paths", ())) + 1
     files = "1 document" if count == 1 else f"{count} documents"
     said = f"{files} read, worktree ready at {run.base_sha[:12]}"

@@ -24,6 +24,7 @@ def fail_gate(site: Site, state: ImplementationState) -> Update:
             _ground(begun),
             state["base_sha"],
             state.get("tests", ()),
+            python=state.get("python"),
             work=_work(begun),
             output=os.path.join(begun.path, "stdout"),
             show=site.listener.output,
