@@ -58,7 +58,8 @@ class Goal:
     `shifts` are existing branches that move. `thorough` has everything saved, whatever its size, ignored files too;
     `exact` has them leave as well, where the target (which is complete) does not have them, and so on: nothing is left
     that is not its. `touched` are files that are read even if git calls them unmodified, `walked` what a walk has just
-    found, `pins` commits that the save keeps alive, `trigger` the save's.
+    found, `pins` commits that the save keeps alive, `trigger` the save's. `fresh`: of the worktree, which is being made,
+    not all files are checked out yet: those that are not there are saved as the index has them.
     """
 
     command: str
@@ -77,6 +78,7 @@ class Goal:
     walked: Walked | None = None
     pins: Sequence[str] = ()
     trigger: str = "before_restore"
+    fresh: bool = False
 
 
 @dataclass(frozen=True)

@@ -159,9 +159,10 @@ def way_back(location: Location, checkpoint: str, target: State) -> Move:
 def bring_back(
     repository: Repository, settings: Settings, origin: Origin, checkpoint: str, target: State, move: Move
 ) -> Restoration:
-    """Bring a new worktree to the state of a checkpoint, HEAD included (`way_back`)."""
+    """Bring a new worktree to the state of a checkpoint, HEAD included (`way_back`). Files of its commit may be missing
+    in it; for `undo` they were there."""
     with _errors(), _exclusive(repository.location):
-        goal = Goal("restore", checkpoint, target, move, head.stamp())
+        goal = Goal("restore", checkpoint, target, move, head.stamp(), fresh=True)
         return transaction.run(repository, settings, origin, goal)
 
 

@@ -140,10 +140,14 @@ class _Transaction:
         }
         raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})
         empty = sorted({*now.empty_directories, *found.emptied})
+        created = set(found.created)
+        if self.goal.fresh:
+            now = _checked_out(writer, now)
+            created = {path for path in created if trees.find(writer, now.visible_tree, path) is None}
         return now._replace(
             raw={**now.raw, **raw},
             permissions={**now.permissions, **bits},
-            not_present=sorted(found.created),
+            not_present=sorted(created),
             empty_directories=empty,
         )
 
@@ -453,6 +457,17 @@ class _Transaction:
             skipped=[*steps.skipped, *self.target.skipped, *more],
             dry_run=dry_run,
         )
+
+
+def _checked_out(writer: Writer, now: State) -> State:
+    """`now` with the files that the index has and the worktree has not."""
+    found = trees.diff(writer, now.index_tree, now.visible_tree)
+    missing: dict[bytes, trees.Change] = {path: before for path, (before, after) in found.items() if after is None}
+    return now._replace(
+        tree=trees.edit(writer, now.tree, missing),
+        visible_tree=trees.edit(writer, now.visible_tree, missing),
+        unstaged=[path for path in now.unstaged if path not in missing],
+    )
 
 
 def _rewritten(plan: Plan, staged: apply.Staged) -> list[str]:

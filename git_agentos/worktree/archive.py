@@ -14,7 +14,9 @@ from git_agentos import log
 from git_agentos.checkpoint import format, restore
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.restore import Options, Restoration
+from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError, UsageError
+from git_agentos.git import trees
 from git_agentos.guard import authorize
 from git_agentos.worktree import create, end, last_state, place
 from git_agentos.worktree.end import Removal
@@ -77,6 +79,7 @@ def bring_back(
         revived=replace(found.record, task=task or found.record.task),
         makes=move.head.ref if move.create else None,
         guard=guard,
+        later=_later(context, target),
     )
 
     def bring_up(inner: Context, _: Record) -> Restoration:
@@ -89,3 +92,15 @@ def bring_back(
         return done
 
     return create.make(context, wanted, bring_up)
+
+
+def _later(context: Context, target: State) -> frozenset[bytes]:
+    """The files of the commit that are others in `target`, or not there: nobody needs them checked out first."""
+    repository = context.repository
+    if "extensions.partialclone" in context.settings.values:
+        return frozenset()  # a checkout of all files fetches what is missing at once
+    with repository.writer() as writer:  # nothing of it is flushed
+        after = format.with_visible_tree(repository, writer, target).visible_tree
+        found = trees.diff(writer, repository.commit_tree(target.head.commit), after)
+    kept = (None, trees.GITLINK)
+    return frozenset(path for path, (before, _) in found.items() if (before[0] if before else None) not in kept)

@@ -62,7 +62,8 @@ class Wanted(NamedTuple):
     `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
     who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it. `run_id` is the
     run that it is made for, which gives it another branch; `protected` are the branches that are closed to that.
-    `own_branch` is the short name of the branch where it is not to follow from the id.
+    `own_branch` is the short name of the branch where it is not to follow from the id. `later` are files of the commit
+    that are not checked out, because what is restored then has others in their place.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Wanted(NamedTuple):
     run_id: str | None = None
     protected: tuple[str, ...] = ()
     own_branch: str | None = None
+    later: frozenset[bytes] = frozenset()
 
     @property
     def branch(self) -> str:
@@ -308,11 +310,20 @@ class _Work:
 
     def check_out(self) -> None:
         """The files of the commit; of a prepared worktree, those that are others there."""
-        commits = [self._wanted.base_sha]
+        base = self._wanted.base_sha
+        commits = [base]
         if self._prepared is not None:
-            if self._prepared.base_sha == self._wanted.base_sha:
+            if self._prepared.base_sha == base:
                 return
             commits.insert(0, self._prepared.base_sha)
+        elif self._wanted.later:
+            repository = self._context.repository
+            paths = [path for path, _ in trees.walk(repository, repository.commit_tree(base))]
+            names = b"".join(path + b"\0" for path in paths if path not in self._wanted.later)
+            self._git(self.location, "read-tree", base)
+            if names:
+                self._git(self.location, "checkout-index", "--index", "--quiet", "-z", "--stdin", data=names)
+            return
         self._git(self.location, "read-tree", "-m", "-u", "--no-recurse-submodules", *commits)
 
     def make_ready(self) -> Record:
@@ -371,9 +382,9 @@ class _Work:
         assert self._intent is not None
         return self._intent.owner
 
-    def _git(self, location: Location, *args: str) -> None:
+    def _git(self, location: Location, *args: str, data: bytes | None = None) -> None:
         try:
-            process.run(args, cwd=location.root, env=location.environment(), keep=[self._owner])
+            process.run(args, cwd=location.root, env=location.environment(), keep=[self._owner], data=data)
         except GitCommandError as error:
             # git does not always say why it could not write a file.
             for path in (self._common.common_dir, self._place.path):
