@@ -2,7 +2,8 @@
 
 Everything that will be written is made in a scratch directory first, so a full disk or a failing filter is met before
 anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with
-its inode and times, if a later step fails.
+its inode and times, if a later step fails. In a worktree that is being made there is nothing to touch: there files are
+written in their places.
 """
 
 from __future__ import annotations
@@ -27,31 +28,68 @@ _STREAM_FROM = 32 << 20
 
 
 class Staged:
-    """The files of a plan, made ready beside the worktree: path -> where its new content waits."""
+    """The files of a plan, made ready beside the worktree: path -> where its new content waits.
 
-    def __init__(self, folder: str) -> None:
-        self.folder = os.fsencode(folder)
+    With `root`, that of a worktree that is being made and is removed after a failure, files are `written` there at
+    once, where nothing is in their place.
+    """
+
+    def __init__(self, folder: str, root: str | None = None) -> None:
+        self.folder = folder
         self.files: dict[bytes, bytes] = {}
+        self.written: dict[bytes, tuple[int, int, int]] = {}
+        self._places = os.fsencode(folder)
         self._count = 0
+        self._below = None if root is None else os.path.join(os.fsencode(root), b"")
+        self._folders = {b""}
 
     def place(self) -> bytes:
         """A fresh name in the scratch directory."""
         self._count += 1
-        return b"%b/%d" % (self.folder, self._count)
+        return b"%b/%d" % (self._places, self._count)
+
+    def write(self, repository: Repository, path: bytes, oid: str, permissions: int) -> None:
+        """Make the file of `path` with a blob's content."""
+        if self._below is not None and self._is_reached(self._below, path):
+            with contextlib.suppress(FileExistsError):
+                found = _write_blob(repository, oid, self._below + path, permissions)
+                self.written[path] = _identity(found)
+                return
+        place = self.files[path] = self.place()
+        _write_blob(repository, oid, place, permissions)
+
+    def _is_reached(self, below: bytes, path: bytes) -> bool:
+        """Make the folders above `path`; whether they all are folders, and not symlinks to some."""
+        missing = []
+        folder = path.rpartition(b"/")[0]
+        while folder not in self._folders:
+            missing.append(folder)
+            folder = folder.rpartition(b"/")[0]
+        for folder in reversed(missing):
+            try:
+                os.mkdir(below + folder)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.lstat(below + folder).st_mode):
+                    return False
+            self._folders.add(folder)
+        return True
 
 
 def stage(
-    repository: Repository, store: Writer, plan: Plan, target: State, settings: Mapping[str, list[str]], folder: str
-) -> Staged:
+    repository: Repository, store: Writer, plan: Plan, target: State, settings: Mapping[str, list[str]], staged: Staged
+) -> None:
     """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
-    staged = Staged(folder)
+    folder = staged.folder
     convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
     through_git = converted(repository, store, target, convertible, settings, folder)
     symlinks = boolean(settings, "core.symlinks", default=True)
     for path, file in plan.write.items():
-        place = staged.place()
-        staged.files[path] = place
-        if file.entry[0] == trees.SYMLINK and symlinks:
+        linked = file.entry[0] == trees.SYMLINK and symlinks
+        if not linked and path not in through_git and not file.recheck:
+            staged.write(repository, path, file.raw or file.entry[1], file.permissions)
+            continue
+        place = staged.files[path] = staged.place()
+        if linked:
             os.symlink(repository.blob(file.entry[1]), place)
         elif path in through_git:
             os.rename(through_git[path], place)
@@ -63,10 +101,9 @@ def stage(
         ):
             del staged.files[path]
             os.unlink(place)
-    return staged
 
 
-def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> None:
+def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> os.stat_result:
     """Make the file `place` with a blob's content. There may be thousands: each takes as few system calls as can be."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
@@ -76,8 +113,10 @@ def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int
             data = memoryview(repository.blob(oid))
             while data:
                 data = data[os.write(descriptor, data) :]
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) != permissions:
+        found = os.fstat(descriptor)
+        if stat.S_IMODE(found.st_mode) != permissions:
             os.fchmod(descriptor, permissions)
+        return found
     finally:
         os.close(descriptor)
 
@@ -152,7 +191,7 @@ class Application:
         self.plan = plan
         self.staged = staged
         self._undo: list[Callable[[], None]] = []
-        self._put_in_place: dict[bytes, tuple[int, int, int]] = {}
+        self._put_in_place = dict(staged.written)
         self._made: set[bytes] = set()
         self._parents = {b""}  # folders that are there while files are put in place
         self._opened: set[bytes] = set()

@@ -58,8 +58,8 @@ class Goal:
     `shifts` are existing branches that move. `thorough` has everything saved, whatever its size, ignored files too;
     `exact` has them leave as well, where the target (which is complete) does not have them, and so on: nothing is left
     that is not its. `touched` are files that are read even if git calls them unmodified, `walked` what a walk has just
-    found, `pins` commits that the save keeps alive, `trigger` the save's. `fresh`: of the worktree, which is being made,
-    not all files are checked out yet: those that are not there are saved as the index has them.
+    found, `pins` commits that the save keeps alive, `trigger` the save's. `fresh`: the worktree is being made, and what
+    makes it removes it after a failure. Files that are not checked out yet are saved as the index has them.
     """
 
     command: str

@@ -184,7 +184,8 @@ class _Transaction:
         # Everything is made ready before the save: what cannot be restored leaves no trace.
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
-        staged = apply.stage(self.repository, writer, steps, self.target, self.settings.values, ready)
+        staged = apply.Staged(ready, self.location.root if self.goal.fresh else None)
+        apply.stage(self.repository, writer, steps, self.target, self.settings.values, staged)
         saved = self._save(writer, now)
         if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
             meta = format.parts(self.repository, self.checkpoint).meta
@@ -432,9 +433,9 @@ class _Transaction:
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
         with locks.scratch(self.location) as folder:
-            return _rewritten(
-                plan, apply.stage(self.repository, writer, plan, self.target, self.settings.values, folder)
-            )
+            staged = apply.Staged(folder)
+            apply.stage(self.repository, writer, plan, self.target, self.settings.values, staged)
+            return _rewritten(plan, staged)
 
     def _result(
         self,
