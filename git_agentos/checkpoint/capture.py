@@ -173,7 +173,8 @@ class _Capture:
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
-        self.contents.cache.save()
+        if not self.request.leaving:  # else it goes with the git directory that it lies in
+            self.contents.cache.save()
         walked = self._walk() if self.request.exact else None
         return State(
             head=head,
@@ -333,7 +334,7 @@ class _Capture:
         readable = []
         for path in sorted(paths):
             full = self.contents.at(path)
-            if os.path.islink(full) or os.access(full, os.R_OK) or not os.path.lexists(full):
+            if os.access(full, os.R_OK) or os.path.islink(full) or not os.path.lexists(full):
                 readable.append(path)
             else:
                 self.skipped.append(Skipped(os.fsdecode(path), UNREADABLE + "permission denied"))

@@ -114,6 +114,7 @@ class Contents:
                     self.writer.rely(known, functools.partial(self._read_again, path, known))
                     return known
                 if before.st_size > _STREAM_FROM:
+                    os.lseek(descriptor, 0, os.SEEK_SET)
                     try:
                         oid = self.writer.write_stream(descriptor, before.st_size)
                     except FileChanged:
@@ -261,12 +262,12 @@ def _settled(descriptor: int) -> os.stat_result:
     somebody begins to.
 
     A write sets the modification time when it begins, in the ticks of a coarse clock. So a stamp of this very tick is
-    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock.
+    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock. (Where the file is read
+    from afterwards is for the caller to say.)
     """
     while True:
         with contextlib.suppress(OSError, AttributeError):
             os.lseek(descriptor, 0, os.SEEK_HOLE)
-            os.lseek(descriptor, 0, os.SEEK_SET)
         found = os.fstat(descriptor)
         age = now_ns() - max(found.st_mtime_ns, found.st_ctime_ns)
         if not 0 <= age < _TICK_NS:
@@ -276,9 +277,10 @@ def _settled(descriptor: int) -> os.stat_result:
 
 def _read(descriptor: int, size: int) -> bytes:
     """A whole file, of `size` bytes when it was last looked at; whoever calls looks again afterwards."""
-    data = os.read(descriptor, size + 1)
+    data = os.pread(descriptor, size + 1, 0)
     if len(data) == size:
         return data
+    os.lseek(descriptor, len(data), os.SEEK_SET)
     parts = [data]
     while chunk := os.read(descriptor, max(size + 1, 4096)):
         parts.append(chunk)

@@ -28,6 +28,7 @@ class Disk:
     def __init__(self, root: bytes) -> None:
         self._below = os.path.join(root, b"")
         self._directories = {b""}
+        self._no_directories: set[bytes] = set()
         self._modes: dict[bytes, int | None] = {}
 
     def at(self, path: bytes) -> bytes:
@@ -43,11 +44,14 @@ class Disk:
         above = []
         parent = path.rpartition(b"/")[0]
         while parent not in self._directories:
+            if parent in self._no_directories:
+                return False
             above.append(parent)
             parent = parent.rpartition(b"/")[0]
         for folder in reversed(above):
             found = self._look(folder)
             if found is None or not stat.S_ISDIR(found):
+                self._no_directories.add(folder)
                 return False
             self._directories.add(folder)
         return True

@@ -142,8 +142,8 @@ class _Transaction:
         empty = sorted({*now.empty_directories, *found.emptied})
         created = set(found.created)
         if self.goal.fresh:
-            now = _checked_out(writer, now)
-            created = {path for path in created if trees.find(writer, now.visible_tree, path) is None}
+            now, missing = _checked_out(writer, now)
+            created -= missing
         return now._replace(
             raw={**now.raw, **raw},
             permissions={**now.permissions, **bits},
@@ -460,15 +460,17 @@ class _Transaction:
         )
 
 
-def _checked_out(writer: Writer, now: State) -> State:
-    """`now` with the files that the index has and the worktree has not."""
+def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
+    """`now` with the files that the index has and the worktree has not; which those are."""
     found = trees.diff(writer, now.index_tree, now.visible_tree)
     missing: dict[bytes, trees.Change] = {path: before for path, (before, after) in found.items() if after is None}
-    return now._replace(
-        tree=trees.edit(writer, now.tree, missing),
-        visible_tree=trees.edit(writer, now.visible_tree, missing),
+    tree = trees.edit(writer, now.tree, missing)
+    state = now._replace(
+        tree=tree,
+        visible_tree=tree if now.visible_tree == now.tree else trees.edit(writer, now.visible_tree, missing),
         unstaged=[path for path in now.unstaged if path not in missing],
     )
+    return state, set(missing)
 
 
 def _rewritten(plan: Plan, staged: apply.Staged) -> list[str]:

@@ -369,9 +369,13 @@ def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
     """Directories in the place of tracked files, in the form of `ls-files --directory`, which leaves them out."""
     root = os.fsencode(location.root)
     found = []
+    parents: dict[bytes, bool] = {}
     for path in vanished:
+        parent = path.rpartition(b"/")[0]
+        if parent not in parents:
+            parents[parent] = os.path.isdir(os.path.join(root, parent))
         full = os.path.join(root, path)
-        if os.path.isdir(full) and not os.path.islink(full):
+        if parents[parent] and os.path.isdir(full) and not os.path.islink(full):
             found.append(path + b"/\0")
     return b"".join(found)
 
