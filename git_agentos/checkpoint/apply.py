@@ -51,10 +51,11 @@ class Staged:
     def write(self, repository: Repository, path: bytes, oid: str, permissions: int) -> None:
         """Make the file of `path` with a blob's content."""
         if self._below is not None and self._is_reached(self._below, path):
-            with contextlib.suppress(FileExistsError):
-                found = _write_blob(repository, oid, self._below + path, permissions)
-                self.written[path] = _identity(found)
+            try:
+                self.written[path] = _identity(_write_blob(repository, oid, self._below + path, permissions))
                 return
+            except FileExistsError:
+                pass  # `_put` sees to it
         place = self.files[path] = self.place()
         _write_blob(repository, oid, place, permissions)
 

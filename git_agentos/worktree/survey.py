@@ -225,7 +225,7 @@ def _look(
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:
         head = refs.read_head(location)
-        dirty = _dirty(location) if saved is None else _saved(saved)
+        dirty, size = _counted(location) if saved is None else (_saved(saved), None)
     except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record
@@ -247,8 +247,16 @@ def _look(
         last_log=_last_entry(context, location),
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
-        disk_bytes=_size(known.root) + _size(known.git_dir) if saved is None else None,
+        disk_bytes=size,
     )
+
+
+def _counted(location: Location) -> tuple[Dirty, int]:
+    """What has changed in a worktree, and its bytes on disk; git looks for the changes while the sizes are added up."""
+    with ThreadPoolExecutor(1) as pool:
+        dirty = pool.submit(_dirty, location)
+        size = _size(location.root) + _size(location.git_dir)
+        return dirty.result(), size
 
 
 def _without_folder(context: Context, known: _Known) -> Worktree:
