@@ -42,7 +42,7 @@ shellcheck: ## shellcheck, where it is installed
 	@if command -v shellcheck >/dev/null; then echo shellcheck $(SHELL_FILES); shellcheck -x -P SCRIPTDIR $(SHELL_FILES); \
 	else echo 'shellcheck is not installed (apt install shellcheck): shell scripts not checked'; fi
 
-bench: $(VENV)/.bench ## measure against git and the peers; writes bench/RESULTS.md
+bench: $(VENV)/.dev ## measure against git; writes bench/RESULTS.md
 	$(BIN)/python -m bench
 
 soak: $(VENV)/.test ## 10,000 cases of each law, and every case of every table

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import peers
+import toolbox
 from measure import Series
 from repositories import Arena, BenchError, open_arena
 
@@ -27,6 +27,7 @@ class Scale:
     grown: int = 1_000
     logged: int = 100_000
     agents: int = 20
+    large: tuple[int, ...] = (1_000, 10_000, 50_000)
     hurried: bool = False
 
 
@@ -40,6 +41,7 @@ TINY = Scale(
     grown=24,
     logged=400,
     agents=4,
+    large=(20, 40),
     hurried=True,
 )
 """Tries every row in seconds; its figures mean nothing and are not judged."""
@@ -71,7 +73,7 @@ class Bench:
     """What the rows work with, and what they found."""
 
     cache: Path
-    tools: peers.Toolbox
+    tools: toolbox.Toolbox
     scale: Scale
     rounds: int
     say: Callable[[str], None]
@@ -92,14 +94,14 @@ class Bench:
 
 
 def tool(bench: Bench, *arguments: str) -> tuple[str, ...]:
-    problem = bench.tools.contenders[peers.OURS].problem
+    problem = bench.tools.contenders[toolbox.OURS].problem
     if problem:
         raise BenchError(problem)
     return (bench.tools.script, *arguments)
 
 
 def bare_imports(bench: Bench) -> tuple[str, ...]:
-    return (bench.tools.python, "-c", peers.IMPORTS)
+    return (bench.tools.python, "-c", toolbox.IMPORTS)
 
 
 def add_ratio(

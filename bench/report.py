@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import TIMES, Bench, Cell, Figure
-from peers import OURS, Toolbox
 from repositories import BenchError
+from toolbox import OURS, Toolbox
 
 VERDICTS = {True: "met", False: "**missed**", None: "not judged"}
 

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 
 import measure
-import peers
 import rows_guard
+import rows_large
 import rows_run
 import rows_tdd
+import toolbox
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
 from repositories import Arena, BenchError, Changes, GitDirectory, choose_changes, content, store_size, tree_paths
@@ -30,12 +31,12 @@ def checkpoint(bench: Bench) -> None:
             bench.cells.append(_cell(bench, size, count))
     size = bench.size_near(100_000)
     cell = next(each for each in bench.cells if (each.size, each.count) == (size, bench.scale.changes))
-    for other, limit in ((peers.STASH_CREATE, 0.8), (peers.STASH_PUSH, 0.25)):
+    for other, limit in ((toolbox.STASH_CREATE, 0.8), (toolbox.STASH_PUSH, 0.25)):
         add_ratio(
             bench,
             "checkpoint",
             f"checkpoint, {size:,} files, {cell.count} changes ({cell.count // 3} untracked), against `{other}`",
-            cell.series[peers.OURS],
+            cell.series[toolbox.OURS],
             cell.series[other],
             limit,
             judged=size == 100_000,
@@ -101,8 +102,8 @@ def startup(bench: Bench) -> None:
     bench.say(f"startup: {size} files")
     arena, baseline = _checkpointed(bench, size)
     commands = {
-        peers.OURS: tool(bench, "checkpoint", "-q", "-m", "bench"),
-        peers.IMPORTS: bare_imports(bench),
+        toolbox.OURS: tool(bench, "checkpoint", "-q", "-m", "bench"),
+        toolbox.IMPORTS: bare_imports(bench),
     }
     series = measure.alternate(
         tuple(commands),
@@ -114,9 +115,9 @@ def startup(bench: Bench) -> None:
     add_ratio(
         bench,
         "startup",
-        f"checkpoint, {size:,} files, {bench.scale.changes} changes, whole process, against `{peers.IMPORTS}`",
-        series[peers.OURS],
-        series[peers.IMPORTS],
+        f"checkpoint, {size:,} files, {bench.scale.changes} changes, whole process, against `{toolbox.IMPORTS}`",
+        series[toolbox.OURS],
+        series[toolbox.IMPORTS],
         1.15,
         judged=size == 1_000,
     )
@@ -170,17 +171,17 @@ def restore(bench: Bench) -> None:
     size = bench.size_near(100_000)
     bench.say(f"restore: {size} files")
     changes = choose_changes(size, bench.scale.changes)
-    arenas = {peers.OURS: bench.arena(size, "a"), peers.RESTORE_STASH: bench.arena(size, "b")}
+    arenas = {toolbox.OURS: bench.arena(size, "a"), toolbox.RESTORE_STASH: bench.arena(size, "b")}
     for arena in arenas.values():
         arena.fresh()
         arena.dirty(changes, 1)
         arena.settle()
-    ours = arenas[peers.OURS]
+    ours = arenas[toolbox.OURS]
     taken = measure.run(tool(bench, "checkpoint", "--json", "-m", "bench"), ours.path, ours.environment)
-    arenas[peers.RESTORE_STASH].git("stash", "push", "-q", "-u")
+    arenas[toolbox.RESTORE_STASH].git("stash", "push", "-q", "-u")
     commands = {
-        peers.OURS: tool(bench, "restore", "-q", str(json.loads(taken.stdout)["id"])),
-        peers.RESTORE_STASH: ("sh", "-c", "git reset -q --hard && git clean -qfd && git stash apply -q --index"),
+        toolbox.OURS: tool(bench, "restore", "-q", str(json.loads(taken.stdout)["id"])),
+        toolbox.RESTORE_STASH: ("sh", "-c", "git reset -q --hard && git clean -qfd && git stash apply -q --index"),
     }
     status: dict[str, bytes] = {}
 
@@ -198,7 +199,7 @@ def restore(bench: Bench) -> None:
         if status.setdefault("all", found) != found:
             raise BenchError("the restored states differ")
 
-    for name in (peers.RESTORE_STASH, peers.OURS):
+    for name in (toolbox.RESTORE_STASH, toolbox.OURS):
         prepare(name, -1)
         timed(name, -1)
         after(name, -1)
@@ -206,9 +207,9 @@ def restore(bench: Bench) -> None:
     add_ratio(
         bench,
         "restore",
-        f"restore, {size:,} files, {len(changes)} changes, against `{peers.RESTORE_STASH} --index`",
-        series[peers.OURS],
-        series[peers.RESTORE_STASH],
+        f"restore, {size:,} files, {len(changes)} changes, against `{toolbox.RESTORE_STASH} --index`",
+        series[toolbox.OURS],
+        series[toolbox.RESTORE_STASH],
         0.7,
         judged=size == 100_000,
     )
@@ -269,7 +270,7 @@ def listing(bench: Bench) -> None:
         over = series[key].median - series["imports"].median
         bench.add(
             "list",
-            f"{work} of {count:,} checkpoints as JSON, over start-up (`{peers.IMPORTS}`)",
+            f"{work} of {count:,} checkpoints as JSON, over start-up (`{toolbox.IMPORTS}`)",
             "≤ 0.2 s",
             f"{over:.3f} s",
             over <= 0.2,
@@ -348,7 +349,7 @@ def memory(bench: Bench) -> None:
     arena, baseline = _checkpointed(bench, size)
     peaks: dict[str, tuple[float, float]] = {}
     contenders = bench.tools.contenders
-    for name in (peers.OURS, peers.STASH_CREATE):
+    for name in (toolbox.OURS, toolbox.STASH_CREATE):
         found = []
         for _ in range(min(bench.rounds, 5)):
             baseline.reset()
@@ -360,15 +361,15 @@ def memory(bench: Bench) -> None:
     baseline.reset()
     floor = measure.own_peak_kib() / 1024
     for which, name in ((1, "all processes together"), (0, "largest process")):
-        ours, stash = peaks[peers.OURS][which], peaks[peers.STASH_CREATE][which]
+        ours, stash = peaks[toolbox.OURS][which], peaks[toolbox.STASH_CREATE][which]
         limit = max(1.5 * stash, 120)
         bench.add(
             "memory",
             f"peak memory of a checkpoint, {size:,} files, {bench.scale.changes} changes, {name}",
-            f"≤ 1.5 {TIMES} `{peers.STASH_CREATE}` or 120 MiB: {limit:.0f} MiB",
+            f"≤ 1.5 {TIMES} `{toolbox.STASH_CREATE}` or 120 MiB: {limit:.0f} MiB",
             f"{ours:.0f} MiB",
             ours <= limit,
-            f"`{peers.STASH_CREATE}` {stash:.0f} MiB"
+            f"`{toolbox.STASH_CREATE}` {stash:.0f} MiB"
             + ("" if which else f"; by `wait4`, which cannot see below the harness's own {floor:.0f} MiB"),
             judged=size == 100_000,
         )
@@ -612,6 +613,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "startup": startup,
     "untracked": untracked,
     "restore": restore,
+    "large": rows_large.large,
     "list": listing,
     "growth": growth,
     "memory": memory,

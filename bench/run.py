@@ -1,4 +1,4 @@
-"""Measure git-agentos against git and its peers, side by side: `python bench/run.py --all`.
+"""Measure git-agentos against git, side by side: `python bench/run.py --all`.
 
 Nothing here decides whether a build passes: a time is reported, never asserted.
 """
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import peers
 import report
+import toolbox
 from harness import TINY, Bench, Figure, Scale
 from repositories import BenchError
 from rows import ROWS
@@ -32,10 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = TINY if options.tiny else Scale()
     if options.sizes:
         scale = replace(scale, sizes=tuple(sorted(options.sizes)))
-    names = [] if options.peers == ["none"] else options.peers
     load, begin = os.getloadavg(), time.monotonic()
-    _say("installing the contenders")
-    tools = peers.prepare_tools(cache, options.venv, names)
+    _say("installing git-agentos")
+    tools = toolbox.prepare_tools(cache, options.venv)
     bench = Bench(cache, tools, scale, options.rounds, _say)
     for row in options.rows:
         try:
@@ -71,9 +70,6 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes", type=_numbers, metavar="N,…", help="numbers of files of the repositories (1000,20000,100000)"
     )
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="timed runs of each contender (9)")
-    parser.add_argument(
-        "--peers", type=lambda text: text.split(","), default=list(peers.PEERS), metavar="NAME,…", help="or `none`"
-    )
     parser.add_argument(
         "--venv", type=Path, metavar="DIR", help="use this environment's git-agentos; else this copy is installed"
     )

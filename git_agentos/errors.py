@@ -5,7 +5,9 @@
       PolicyError                exit 3   policy forbids it, or an approval is missing
       ConflictError              exit 4   a conflict waits to be resolved
       RepositoryError            exit 1   not a repository, bare, refused by git
+        DamagedFile              exit 1   a file below the git directory cannot be read as what it is
         UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
+      DamagedFile              exit 1   a file that this tool wrote cannot be read; `git agentos doctor --fix` mends it
       GitCommandError            exit 1   a git command failed
       ConfigurationError         exit 1   a setting has a value that cannot be used
         UnreadableConfiguration  exit 1   git cannot read its configuration
@@ -67,6 +69,14 @@ class RepositoryError(AgentosError):
 
 class UnsupportedRepository(RepositoryError):
     kind = "unsupported-repository"
+
+
+class DamagedFile(RepositoryError):
+    """A file that git-agentos or git wrote below the git directory cannot be read as that; `path` is the file."""
+
+    def __init__(self, path: str, reason: str, hint: str) -> None:
+        super().__init__(f"'{path}' is damaged: {reason}", hint)
+        self.path = path
 
 
 class GitCommandError(AgentosError):

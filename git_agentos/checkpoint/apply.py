@@ -37,7 +37,7 @@ class Staged:
     def place(self) -> bytes:
         """A fresh name in the scratch directory."""
         self._count += 1
-        return os.path.join(self.folder, b"%d" % self._count)
+        return b"%b/%d" % (self.folder, self._count)
 
 
 def stage(
@@ -46,7 +46,7 @@ def stage(
     """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
     staged = Staged(folder)
     convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
-    through_git = _needing_conversion(repository, store, target, convertible, settings, folder)
+    through_git = converted(repository, store, target, convertible, settings, folder)
     symlinks = boolean(settings, "core.symlinks", default=True)
     for path, file in plan.write.items():
         place = staged.place()
@@ -82,7 +82,7 @@ def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int
         os.close(descriptor)
 
 
-def _needing_conversion(
+def converted(
     repository: Repository,
     store: Writer,
     target: State,
@@ -148,6 +148,7 @@ class Application:
 
     def __init__(self, repository: Repository, plan: Plan, staged: Staged) -> None:
         self.root = os.fsencode(repository.location.root)
+        self._below = os.path.join(self.root, b"")
         self.plan = plan
         self.staged = staged
         self._undo: list[Callable[[], None]] = []
@@ -213,7 +214,7 @@ class Application:
         found = []
         for path, expected in self._put_in_place.items():
             try:
-                status = os.lstat(os.path.join(self.root, path))
+                status = os.lstat(self._below + path)
             except OSError:
                 found.append(path)
                 continue
@@ -259,7 +260,7 @@ class Application:
         self._undo.append(lambda: _rename(place, source))
 
     def _put(self, path: bytes) -> None:
-        target = os.path.join(self.root, path)
+        target = self._below + path
         try:
             found = os.lstat(target)
         except (FileNotFoundError, NotADirectoryError):

@@ -41,6 +41,7 @@ class Request(NamedTuple):
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
+    Without `keep` nothing is written, and objects of repositories inside are not brought in: what only looks asks so.
     `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
     unmodified, `walked` is what a walk just found, `bits` are permission bits that files had before they were opened
     for this.
@@ -51,6 +52,7 @@ class Request(NamedTuple):
     take_nested: nested.Take | None = None
     leaving: bool = False
     within: bool = False
+    keep: bool = True
     exact: bool = False
     touched: frozenset[bytes] = frozenset()
     walked: Walked | None = None
@@ -150,6 +152,7 @@ class _Capture:
             self.request.take_nested,
             leaving=self.request.leaving,
             within=self.request.within,
+            keep=self.request.keep,
         )
         self.skipped += repositories.skipped
         self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
@@ -343,8 +346,8 @@ class _Capture:
         disk = Disk(self.contents.root)
         for path in sorted(self.request.touched - seen - changed):
             entry = trees.find(self.writer, index_tree, path)
-            there = disk.lstat(path)
-            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there.st_mode):
+            there = disk.mode(path)
+            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there):
                 continue
             found[path] = entry
         return found
@@ -407,12 +410,13 @@ class _Capture:
         location = self.repository.location
         if not convert.possible(self.repository, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes):
             return
-        newest = timeline.newest(self.repository, timeline.name_of(location))
-        last = journal.read_last(location)
         suspects: set[bytes] = set()
-        for oid in {newest and newest.checkpoint, last and last.target} - {None}:
-            with contextlib.suppress(AgentosError):
-                suspects |= format.raw_paths(self.repository, str(oid))
+        with contextlib.suppress(AgentosError):
+            newest = timeline.newest(self.repository, timeline.name_of(location))
+            suspects |= format.raw_paths(self.repository, newest.checkpoint) if newest is not None else set()
+        with contextlib.suppress(AgentosError):
+            last = journal.read_last(location)
+            suspects |= format.raw_paths(self.repository, last.target) if last is not None else set()
         blobs = {
             path: entry[1]
             for path in suspects - seen

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, DamagedFile, RepositoryError
 from git_agentos.git import locks, process, refs
 from git_agentos.git.objects import KEEP_MARK
 from git_agentos.git.repository import Repository
@@ -32,11 +32,11 @@ class Finding:
 def examine(repository: Repository, settings: Settings, *, fix: bool) -> Iterator[Finding]:
     """All findings; with `fix`, what can be mended without touching anybody's work is."""
     yield from _git()
-    yield from _interrupted(repository)
+    yield from _interrupted(repository, fix=fix)
     yield from _stale(repository, fix=fix)
     yield from _keep_files(repository, fix=fix)
     yield from _names_in_the_way(repository)
-    yield from _timelines(repository)
+    yield from _timelines(repository, fix=fix)
     yield from _kept(repository)
     if settings.max_file_size == 0:
         yield Finding(
@@ -51,16 +51,33 @@ def _git() -> Iterator[Finding]:
         yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later", False)
 
 
-def _interrupted(repository: Repository) -> Iterator[Finding]:
-    found = journal.read(repository.location)
-    if found is not None:
-        yield Finding(
-            "interrupted",
-            "error",
-            f"a {found.command} to checkpoint {found.target[:8]} was interrupted",
-            "git agentos recover finishes it; git agentos recover --abort goes back",
-            False,
-        )
+def _interrupted(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+    for read in (journal.read, journal.read_last):
+        try:
+            found = read(repository.location)
+        except DamagedFile as error:
+            yield _damaged(error, fix=fix)
+            continue
+        except RepositoryError as error:
+            yield Finding("damaged", "error", error.message, error.hint, False)
+            continue
+        if isinstance(found, journal.Journal):
+            yield Finding(
+                "interrupted",
+                "error",
+                f"a {found.command} to checkpoint {found.target[:8]} was interrupted",
+                "git agentos recover finishes it; git agentos recover --abort goes back",
+                False,
+            )
+
+
+def _damaged(error: DamagedFile, *, fix: bool) -> Finding:
+    """A file of the state folder. It says what was interrupted, or what `undo` goes back to; both are checkpoints."""
+    if not fix:
+        return Finding("damaged", "error", error.message, error.hint, False)
+    aside = journal.set_aside(error.path)
+    hint = "the state before a restore is the newest checkpoint with the trigger before_restore"
+    return Finding("damaged", "error", f"{error.message}; it is at '{aside}' now", hint, True)
 
 
 def _stale(repository: Repository, *, fix: bool) -> Iterator[Finding]:
@@ -110,7 +127,20 @@ def _names_in_the_way(repository: Repository) -> Iterator[Finding]:
             )
 
 
-def _timelines(repository: Repository) -> Iterator[Finding]:
+def _timelines(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+    for ref, message in refs.damaged(repository.location, timeline.PREFIX).items():
+        name = ref.removeprefix(timeline.PREFIX)
+        hint = "git agentos doctor --fix looks for its newest checkpoint among all objects"
+        if not fix:
+            yield Finding("timeline", "error", f"timeline '{name}': {message}", hint, False)
+            continue
+        try:
+            found = timeline.rebuild(repository, name)
+        except (AgentosError, OSError) as error:
+            yield Finding("timeline", "error", f"timeline '{name}': {message}; {error}", hint, False)
+            continue
+        ends = f"it ends at {found[:8]} now" if found is not None else "it has no checkpoint any more"
+        yield Finding("timeline", "error", f"timeline '{name}': {message}; {ends}", None, True)
     for name in timeline.all_names(repository.location):
         try:
             newest = timeline.newest(repository, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 
 from git_agentos.checkpoint import operation
 from git_agentos.checkpoint.apply import Application
@@ -97,6 +98,10 @@ def set_index(repository: Repository, application: Application, new: str, scratc
         os.link(real, kept)
     except FileNotFoundError:
         had = False
+    except OSError as error:
+        if error.errno not in files.NO_LINKS:
+            raise
+        shutil.copy2(real, kept)
     if os.path.exists(new):
         with open(new, "rb") as file:
             os.fsync(file.fileno())

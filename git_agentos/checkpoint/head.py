@@ -18,9 +18,10 @@ from git_agentos.checkpoint.apply import Application
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RepositoryError, RestoreError
-from git_agentos.git import refs
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
+from git_agentos.util import files
 
 BRANCHES = "refs/heads/"
 
@@ -152,17 +153,31 @@ def possible(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
 
 
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
-    """Whether another worktree of the repository has the branch `ref` checked out."""
-    folders = [location.common_dir]
-    with contextlib.suppress(FileNotFoundError):
-        folders += [entry.path for entry in os.scandir(os.path.join(location.common_dir, "worktrees"))]
-    for folder in folders:
-        if folder == location.git_dir:
-            continue
-        with contextlib.suppress(OSError), open(os.path.join(folder, "HEAD"), "rb") as file:
-            if file.read().strip() == b"ref: " + os.fsencode(ref):
+    """Whether another worktree of the repository has the branch `ref` checked out, or is rebasing or bisecting it. The
+    HEAD of a bare repository is none's."""
+    for folder in (location.common_dir, *worktrees.entries(location.common_dir)):
+        if folder != location.git_dir and _uses(folder, ref):
+            return folder != location.common_dir or not _is_bare(folder)
+    return False
+
+
+def _uses(git_dir: str, ref: str) -> bool:
+    full, short = os.fsencode(ref), os.fsencode(ref.removeprefix(BRANCHES))
+    for name, text in (
+        ("HEAD", b"ref: " + full),
+        ("rebase-merge/head-name", full),
+        ("rebase-apply/head-name", full),
+        ("BISECT_START", short),
+    ):
+        with contextlib.suppress(OSError):
+            if files.read(os.path.join(git_dir, name)).strip() == text:
                 return True
     return False
+
+
+def _is_bare(git_dir: str) -> bool:
+    env = process.environment({"GIT_DIR": git_dir})
+    return process.run(["rev-parse", "--is-bare-repository"], cwd=git_dir, env=env).strip() == b"true"
 
 
 # -- doing ---------------------------------------------------------------------------------------------------------

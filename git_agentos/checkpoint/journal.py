@@ -8,21 +8,26 @@ written beside, fsynced and renamed before the first change, and removed after t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from git_agentos.errors import RepositoryError
+from git_agentos.errors import DamagedFile, RepositoryError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _VERSION = 1
 _JOURNAL = "journal.json"
 _LAST = "last-restore.json"
-_NEW = ".new"
-_UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z")
+_LIMIT = 64 << 20
+_MEND = "git agentos doctor --fix moves it away; git agentos checkpoint list shows the states that can be restored"
+_OID = re.compile(r"[0-9a-f]{40}")
+_UNFINISHED = re.compile(r"\.json\.(new|\d+)\Z|\A\.\d+-[0-9a-f]{12}\.tmp\Z")
 
 
 @dataclass(frozen=True)
@@ -74,24 +79,8 @@ def _path(location: Location, name: str) -> str:
 
 
 def _write(location: Location, name: str, data: dict[str, Any]) -> None:
-    path = _path(location, name)
-    temporary = path + _NEW
-    _forget(temporary)  # restores take turns: it is a killed one's
-    try:
-        with open(temporary, "x", encoding="ascii") as file:
-            json.dump({"version": _VERSION, **data}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    text = json.dumps({"version": _VERSION, **data}, indent=1)
+    files.replace(_path(location, name), text.encode("ascii"), mode=0o644)
 
 
 def _forget(path: str) -> bool:
@@ -101,23 +90,80 @@ def _forget(path: str) -> bool:
     return False
 
 
-def _read(location: Location, name: str) -> dict[str, Any] | None:
+def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bool]]) -> dict[str, Any] | None:
+    """A file of the state folder; DamagedFile where it cannot be read or is not what was written."""
     folder = location.state_dir
     path = os.path.join(folder, name)
-    if os.path.islink(folder) or os.path.islink(path):
-        raise RepositoryError(f"'{path}' is a symbolic link", "remove it: git-agentos does not follow it")
+    if os.path.islink(folder):
+        raise RepositoryError(f"'{folder}' is a symbolic link", "remove it: git-agentos does not follow it")
     try:
-        with open(path, encoding="ascii") as file:
-            data = json.load(file)
-        if data.pop("version") == _VERSION:
+        data = json.loads(files.read(path, limit=_LIMIT))
+        version = data.pop("version")
+        wrong = sorted(key for key, value in data.items() if key in fields and not fields[key](value))
+        if version == _VERSION and not wrong and data.keys() <= fields.keys():
             return dict(data)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise RepositoryError(
-            f"'{path}' is damaged", "look at git agentos checkpoint list, restore by hand, then remove the file"
-        ) from error
-    raise RepositoryError(f"'{path}' was written by another version of git-agentos", "use that version to recover")
+    except files.NotRegularError as error:
+        raise DamagedFile(path, "it is not a regular file", _MEND) from error
+    except OSError as error:
+        raise DamagedFile(path, os.strerror(error.errno or 0).lower(), _MEND) from error
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise DamagedFile(path, "it is not what was written", _MEND) from error
+    if isinstance(version, int) and version > _VERSION:
+        raise RepositoryError(f"'{path}' was written by another version of git-agentos", "use that version to recover")
+    raise DamagedFile(path, f"bad value of '{wrong[0]}'" if wrong else "it is not what was written", _MEND)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_oid(value: Any) -> bool:
+    return isinstance(value, str) and _OID.fullmatch(value) is not None
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+def _list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def _is_shift(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and _is_text(value[0])
+        and all(each is None or _is_oid(each) for each in value[1:])
+    )
+
+
+_LAST_FIELDS = {
+    "command": _is_text,
+    "saved": _is_oid,
+    "target": _is_oid,
+    "by": _is_text,
+    "shifts": _list_of(_is_shift),
+}
+_JOURNAL_FIELDS = _LAST_FIELDS | {
+    "head_ref": _or_none(_is_text),
+    "head_commit": _or_none(_is_oid),
+    "create": _is_flag,
+    "paths": _or_none(_list_of(_is_text)),
+    "keep_new": _is_flag,
+    "with_operation": _is_flag,
+    "original": _is_oid,
+    "stamp": _is_text,
+    "exact": _is_flag,
+    "thorough": _is_flag,
+    "trigger": _is_text,
+}
 
 
 def write(location: Location, journal: Journal) -> None:
@@ -132,11 +178,27 @@ def write(location: Location, journal: Journal) -> None:
 
 def read(location: Location) -> Journal | None:
     """The journal of an interrupted restore; None where there is none."""
-    data = _read(location, _JOURNAL)
+    data = _read(location, _JOURNAL, _JOURNAL_FIELDS)
     try:
         return Journal(**data) if data is not None else None
     except TypeError as error:
-        raise RepositoryError(f"'{_path(location, _JOURNAL)}' is damaged") from error
+        path = os.path.join(location.state_dir, _JOURNAL)
+        raise DamagedFile(path, "something of it is missing", _MEND) from error
+
+
+def exists(location: Location) -> bool:
+    """Whether a restore was interrupted, whatever its journal says."""
+    return os.path.lexists(os.path.join(location.state_dir, _JOURNAL))
+
+
+def set_aside(path: str) -> str:
+    """Move a damaged file away, beside where it was; its new path."""
+    for number in itertools.count(1):
+        aside = f"{path}.damaged-{number}"
+        if not os.path.lexists(aside):
+            os.rename(path, aside)
+            return aside
+    raise AssertionError("the loop returns")
 
 
 def remove(location: Location) -> None:
@@ -166,8 +228,9 @@ def forget_last(location: Location) -> None:
 
 def read_last(location: Location) -> Last | None:
     """The last finished restore of this worktree; None where there was none."""
-    data = _read(location, _LAST)
+    data = _read(location, _LAST, _LAST_FIELDS)
     try:
         return Last(**data) if data is not None else None
     except TypeError as error:
-        raise RepositoryError(f"'{_path(location, _LAST)}' is damaged") from error
+        path = os.path.join(location.state_dir, _LAST)
+        raise DamagedFile(path, "something of it is missing", _MEND) from error

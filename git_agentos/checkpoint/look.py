@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import capture, format, journal, operation, timeline
+from git_agentos.checkpoint import apply, capture, format, journal, operation, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.checkpoint.state import State
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.config import Settings
-from git_agentos.errors import CheckpointNotFound
-from git_agentos.git import convert, locks, refs, trees
+from git_agentos.errors import (
+    AgentosWarning,
+    CheckpointFormatError,
+    CheckpointNotFound,
+    DamagedFile,
+    MissingObjectsError,
+    RepositoryError,
+)
+from git_agentos.git import locks, merging, refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -90,12 +98,17 @@ def walk(repository: Repository, own: str, agent: str | None, *, every: bool) ->
             yield format.read(repository, link.checkpoint)
         return
     names = timeline.all_names(repository.location)
-    found = [
-        (item.created_at, -n, item)
-        for name in names
-        for n, item in enumerate(format.read(repository, link.checkpoint) for link in timeline.walk(repository, name))
-        if agent is None or agent in (item.created_by, item.timeline)
-    ]
+    found = []
+    for name in names:
+        try:
+            for n, link in enumerate(timeline.walk(repository, name)):
+                item = format.read(repository, link.checkpoint)
+                if agent is None or agent in (item.created_by, item.timeline):
+                    found.append((item.created_at, -n, item))
+        except (RepositoryError, MissingObjectsError, CheckpointFormatError) as error:
+            if len(names) == 1:
+                raise
+            warnings.warn(AgentosWarning(f"timeline '{name}': {error.message}"), stacklevel=2)
     if agent is not None and not every:
         own_ones = [row for row in found if row[2].created_by == agent]
         found = own_ones or found
@@ -132,21 +145,32 @@ def diff_with_now(
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
-    with repository.writer() as writer:
-        state = capture.capture(repository, writer, settings, scan)
-        writer.flush()
-        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths)
+    # Who only looks leaves no objects behind.
+    with locks.scratch(repository.location) as folder:
+        env = merging.elsewhere(repository, folder)
+        with repository.writer(folder if env else None) as writer:
+            state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
+            writer.flush()
+            return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, env)
 
 
 def _compare(
-    repository: Repository, older: str, newer: str | None, old_tree: str, new_tree: str, paths: Sequence[str]
+    repository: Repository,
+    older: str,
+    newer: str | None,
+    old_tree: str,
+    new_tree: str,
+    paths: Sequence[str],
+    env: Mapping[str, str] | None = None,
 ) -> Diff:
     limit = ["--", *paths] if paths else []
-    names = repository.git("diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit)
+    names = repository.git(
+        "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
+    )
     fields = names.split(b"\0")
     files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
     patch = repository.git(
-        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit
+        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
     )
     return Diff(older, newer, files, patch)
 
@@ -169,16 +193,13 @@ def read_file(repository: Repository, settings: Settings, link: Link, path: str)
 def _content(repository: Repository, settings: Settings, state: State, path: bytes, entry: trees.Entry) -> bytes:
     if path in state.raw:
         return repository.blob(state.raw[path])
-    if entry[0] != trees.SYMLINK and convert.needing_conversion(
-        repository, [path], settings.values, tracks_attributes=True
-    ):
-        with locks.scratch(repository.location) as folder:
-            into = os.path.join(folder, "file")
-            os.mkdir(into)
-            base = os.path.join(repository.location.git_dir, "index")
-            convert.smudge(repository, {path: entry}, into, base_index=base)
-            with open(os.path.join(os.fsencode(into), path), "rb") as file:
-                return file.read()
+    if entry[0] != trees.SYMLINK:
+        with locks.scratch(repository.location) as folder, repository.writer() as writer:
+            whole = format.with_visible_tree(repository, writer, state)
+            found = apply.converted(repository, writer, whole, [path], settings.values, folder)
+            if path in found:
+                with open(found[path], "rb") as file:
+                    return file.read()
     return repository.blob(entry[1])
 
 
@@ -187,8 +208,17 @@ def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
     location = repository.location
     scanned = scan.read()
     head = refs.read_head(location)
-    newest = timeline.newest(repository, own)
-    found = journal.read(location)
+    newest = None
+    try:
+        link = timeline.newest(repository, own)
+        newest = format.read(repository, link.checkpoint) if link is not None else None
+    except (RepositoryError, MissingObjectsError, CheckpointFormatError) as error:
+        warnings.warn(AgentosWarning(f"timeline '{own}': {error.message}"), stacklevel=2)
+    found = None
+    try:
+        found = journal.read(location)
+    except DamagedFile as error:
+        warnings.warn(AgentosWarning(f"{error.message} (git agentos doctor tells more)"), stacklevel=2)
     working = operation.name_of(operation.read(location))
     staged = sum(1 for change in scanned.changed if change.staged != ".")
     unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")
@@ -204,7 +234,7 @@ def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
         untracked=untracked,
         conflicted=len(scanned.unmerged),
         operation=working,
-        last_checkpoint=format.read(repository, newest.checkpoint) if newest is not None else None,
+        last_checkpoint=newest,
         pending_approvals=[],
         interrupted=Interrupted(found.command, found.target, found.saved, "journalled") if found is not None else None,
     )

@@ -91,17 +91,18 @@ def capture(
     *,
     leaving: bool = False,
     within: bool = False,
+    keep: bool = True,
 ) -> Repositories:
     """Describe every nested repository and every submodule (`gitlinks`: path -> commit) that is checked out.
 
     With `leaving`, the worktree's git directory is about to go, and with it those of submodules. `within`: this
-    worktree is in another one, and its git directory can be deleted with it.
+    worktree is in another one, and its git directory can be deleted with it. Without `keep` nothing is written.
     """
     result = Repositories({}, [], [], set())
     for path in [*untracked, *gitlinks]:
         expected = gitlinks.get(path)
         try:
-            _capture_one(repository, writer, path, expected, take, result, leaving, within)
+            _capture_one(repository, writer, path, expected, take, result, leaving, within, keep)
         except _UNUSABLE as error:
             result.skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
     return result
@@ -116,6 +117,7 @@ def _capture_one(
     result: Repositories,
     leaving: bool,
     within: bool,
+    keep: bool,
 ) -> None:
     name = os.fsdecode(path) + "/"
     if expected is not None and not scan.is_repository(os.path.join(os.fsencode(repository.location.root), path)):
@@ -155,7 +157,7 @@ def _capture_one(
         )
     goes = (leaving or within) and location.common_dir.startswith(os.path.join(repository.location.git_dir, ""))
     if inside or goes:
-        reason = _hold(repository, writer, location, head, record, result.pins)
+        reason = _hold(repository, writer, location, head, record, result.pins, keep)
         if reason is None and leaving and (others := nested_objects.other_worktrees(location)):
             reason = f"worktrees of it need its git directory: '{others[0]}'"
         if reason is not None:
@@ -165,11 +167,17 @@ def _capture_one(
 
 
 def _hold(
-    repository: Repository, writer: Writer, location: Location, head: Head, record: dict[str, Any], pins: list[str]
+    repository: Repository,
+    writer: Writer,
+    location: Location,
+    head: Head,
+    record: dict[str, Any],
+    pins: list[str],
+    keep: bool,
 ) -> str | None:
     """Have all that a nested repository's refs and reflogs reach held by the main store; the reason where it is not."""
     try:
-        pin, reason = nested_objects.describe(repository, writer, location, head, record)
+        pin, reason = nested_objects.describe(repository, writer, location, head, record, keep=keep)
     except _UNUSABLE as error:
         return f"nested repository that cannot be kept: {error.message}"
     if pin is not None:

@@ -65,10 +65,10 @@ class _Roots:
 
 
 def describe(
-    repository: Repository, writer: Writer, location: Location, head: Head, record: dict[str, Any]
+    repository: Repository, writer: Writer, location: Location, head: Head, record: dict[str, Any], *, keep: bool = True
 ) -> tuple[str | None, str | None]:
     """Copy a nested repository's objects into the main store and say in `record` how to make it again: the commit that
-    holds them, or None and the reason why not."""
+    holds them, or None and the reason why not. Without `keep`, it is only said."""
     inner = Repository(location)
     roots = _Roots(inner)
     record["refs"] = refs.names(location, "refs/")
@@ -83,6 +83,8 @@ def describe(
     record["elsewhere"] = sorted(elsewhere)
     record["tags"] = roots.tags
     record["logs"] = {name: writer.write("blob", data) for name, data in logs.items()}
+    if not keep:
+        return None, None
     reason = _bring_in(repository, location, [*roots.commits, *roots.others])
     if reason is not None:
         return None, reason

@@ -6,6 +6,7 @@ restore around them fails. The transaction comes as an argument, for it comes he
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from git_agentos.checkpoint.head import Move
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.config import Settings
-from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, MissingObjectsError
+from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, DamagedFile, MissingObjectsError
 from git_agentos.git import locks, refs
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -103,7 +104,7 @@ def _restore_one(
         mine = head.restore_branch(record["checkpoint"], stamp)
         if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
             move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
-        if journal.read(location) is not None:
+        if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
         goal = Goal("restore", record["checkpoint"], target, move, head.stamp(), exact=exact and target.complete)
         done = run(inner, values, own, goal)
@@ -164,7 +165,9 @@ def end_journals(repository: Repository, found: Journal) -> None:
     """Remove the journals that the interrupted restore left in repositories inside: it has been done again."""
     for checkpoint in (found.saved, found.target):
         for location, oid in _described(repository, checkpoint):
-            inner = journal.read(location)
+            inner = None
+            with contextlib.suppress(DamagedFile):
+                inner = journal.read(location)
             if inner is not None and inner.target == nested.read(repository, oid)["checkpoint"]:
                 journal.remove(location)
 

@@ -22,32 +22,39 @@ from git_agentos.git.repository import Writer
 
 
 class Disk:
-    """What is where in a worktree; what a symlink on the way leads to is somewhere else."""
+    """What is where in a worktree, at one moment: at each path it is looked once. What a symlink on the way leads to is
+    somewhere else."""
 
     def __init__(self, root: bytes) -> None:
-        self.root = root
-        self._directories: set[bytes] = set()
+        self._below = os.path.join(root, b"")
+        self._directories = {b""}
+        self._modes: dict[bytes, int | None] = {}
 
     def at(self, path: bytes) -> bytes:
-        return os.path.join(self.root, path)
+        return self._below + path
 
-    def lstat(self, path: bytes) -> os.stat_result | None:
-        """What is at `path`; None where there is nothing."""
+    def mode(self, path: bytes) -> int | None:
+        """The `st_mode` of what is at `path`; None where there is nothing."""
+        if path not in self._modes:
+            self._modes[path] = self._look(path) if self._is_in_directories(path) else None
+        return self._modes[path]
+
+    def _is_in_directories(self, path: bytes) -> bool:
         above = []
         parent = path.rpartition(b"/")[0]
-        while parent and parent not in self._directories:
+        while parent not in self._directories:
             above.append(parent)
             parent = parent.rpartition(b"/")[0]
         for folder in reversed(above):
-            found = self._stat(folder)
-            if found is None or not stat.S_ISDIR(found.st_mode):
-                return None
+            found = self._look(folder)
+            if found is None or not stat.S_ISDIR(found):
+                return False
             self._directories.add(folder)
-        return self._stat(path)
+        return True
 
-    def _stat(self, path: bytes) -> os.stat_result | None:
+    def _look(self, path: bytes) -> int | None:
         try:
-            return os.lstat(self.at(path))
+            return os.lstat(self.at(path)).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -131,10 +138,10 @@ class _Search:
         """What is in the place of a file; those files that are there already."""
         met: list[bytes] = []
         for path, file in write.items():
-            found = self.disk.lstat(path)
+            found = self.disk.mode(path)
             if found is None:
                 continue
-            if stat.S_ISDIR(found.st_mode):
+            if stat.S_ISDIR(found):
                 self._inside(path)
             elif not self.is_visible_now(path):
                 if self._holds(path, found, file):
@@ -153,13 +160,13 @@ class _Search:
         return path in self.now.ignored or trees.find(self.store, self.now.visible_tree, path) is not None
 
     def _no_directory(self, path: bytes) -> None:
-        found = self.disk.lstat(path)
-        if found is not None and not stat.S_ISDIR(found.st_mode) and path not in self.leaving.removed:
+        found = self.disk.mode(path)
+        if found is not None and not stat.S_ISDIR(found) and path not in self.leaving.removed:
             self._obstacle(path)
 
-    def _holds(self, path: bytes, found: os.stat_result, file: FileWrite) -> bool:
+    def _holds(self, path: bytes, found: int, file: FileWrite) -> bool:
         """Whether a file that git does not see has the wanted bytes and permissions already."""
-        if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) != file.permissions:
+        if not stat.S_ISREG(found) or stat.S_IMODE(found) != file.permissions:
             return False
         return hash_file(self.disk.at(path)) == (file.raw or file.entry[1])
 

@@ -172,7 +172,7 @@ class _Planner:
             in_the_way=found.in_the_way,
             unsaved=found.unsaved,
             emptied=[path for path in found.emptied if path not in self.empty_now],
-            created=[path for path in write if leaving.has(path) or self.disk.lstat(path) is None],
+            created=[path for path in write if leaving.has(path) or self.disk.mode(path) is None],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
@@ -289,17 +289,17 @@ class _Planner:
         for path in concerned | changed_there:
             if path in write or path in known or not self.wanted(path):
                 continue
-            found = self.disk.lstat(path)
-            if found is None or not stat.S_ISREG(found.st_mode):
+            found = self.disk.mode(path)
+            if found is None or not stat.S_ISREG(found):
                 continue
-            if path not in concerned and stat.S_IMODE(found.st_mode) in usual:
+            if path not in concerned and stat.S_IMODE(found) in usual:
                 continue  # whether it is to be executable is for git's mode to tell
             entry = trees.find(self.store, self.target.visible_tree, path)
             entry = entry or self.target.ignored.get(path)
             if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
                 continue
             bits = self._permissions(path, entry)
-            if stat.S_IMODE(found.st_mode) != bits:
+            if stat.S_IMODE(found) != bits:
                 changes[path] = bits
         return changes
 
@@ -338,8 +338,8 @@ class _Planner:
         """Directories that stand where a file comes."""
         found = []
         for path in write:
-            status = self.disk.lstat(path)
-            if status is not None and stat.S_ISDIR(status.st_mode):
+            mode = self.disk.mode(path)
+            if mode is not None and stat.S_ISDIR(mode):
                 found.append(path)
         return found
 

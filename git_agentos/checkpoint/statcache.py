@@ -13,9 +13,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
+from typing import TypeGuard
+
+from git_agentos.util import files
 
 _VERSION = 1
+_OID = re.compile(r"[0-9a-f]{40}")
 _NAME = "stat-cache.json"
 # A file system with fine time stamps has a clock that ticks at least every 10 ms; one with coarse stamps
 # (FAT, some network file systems) has ticks of up to two seconds.
@@ -30,6 +35,11 @@ def row(stat: os.stat_result) -> _Row:
     return (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, stat.st_dev, stat.st_mode)
 
 
+def _is_row(value: object) -> TypeGuard[list[object]]:
+    """Whether a row is one that we write; the cache may be damaged."""
+    return isinstance(value, list) and len(value) == 7 and isinstance(value[6], str) and bool(_OID.fullmatch(value[6]))
+
+
 class StatCache:
     """The cache of one worktree, loaded when it is first asked."""
 
@@ -42,10 +52,8 @@ class StatCache:
     def _load(self) -> dict[str, list[object]]:
         if self._old is None:
             self._old = {}
-            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-                with os.fdopen(descriptor, "rb") as file:
-                    data = json.load(file)
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+                data = json.loads(files.read(self._path, limit=1 << 30))
                 if data.get("version") == _VERSION:
                     self._old = dict(data["files"])
         return self._old
@@ -53,7 +61,7 @@ class StatCache:
     def get(self, path: bytes, stat: os.stat_result) -> str | None:
         """The blob of the file at `path` if it cannot have changed since it was hashed."""
         known = self._load().get(os.fsdecode(path))
-        if known is None or len(known) != 7 or tuple(known[:6]) != row(stat):
+        if not _is_row(known) or tuple(known[:6]) != row(stat):
             return None
         self._new[os.fsdecode(path)] = known
         return str(known[6])

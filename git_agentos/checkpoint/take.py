@@ -16,7 +16,7 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import consolidate, locks, trees
+from git_agentos.git import consolidate, locks, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -158,6 +158,28 @@ def take_nested(
         dirty=taken.state.is_dirty,
         head=taken.state.head,
         skipped=tuple(taken.state.skipped),
+    )
+
+
+def look_nested(
+    location: Location, *, origin: Origin, settings: Settings, request: Request | None = None
+) -> nested.NestedCheckpoint:
+    """What `take_nested` would give, and nothing is written: the newest checkpoint if it holds the state, else none."""
+    repository = Repository(location)
+    started = Scan(location)
+    name = timeline.name_of(location)
+    inner = functools.partial(look_nested, origin=origin, settings=settings, request=request)
+    wanted = (request or Request()).for_inner()._replace(take_nested=inner, keep=False)
+    with repository.writer() as writer:
+        state = capture(repository, writer, settings._replace(values=started.config()), started, wanted)
+    earlier = _unchanged(repository, name, state)
+    return nested.NestedCheckpoint(
+        id=earlier.id if earlier is not None else refs.ZERO,
+        timeline=name,
+        tip=refs.ZERO,
+        dirty=state.is_dirty,
+        head=state.head,
+        skipped=tuple(state.skipped),
     )
 
 

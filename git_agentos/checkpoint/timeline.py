@@ -6,6 +6,7 @@ checkpoint), so a first-parent walk never runs into the project's history. It ad
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,10 +15,18 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.config import AGENT_ID
-from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, LockedError, RepositoryError, UsageError
+from git_agentos.errors import (
+    CheckpointFormatError,
+    CheckpointNotFound,
+    LockedError,
+    MissingObjectsError,
+    RepositoryError,
+    UsageError,
+)
 from git_agentos.git import locks, prune, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.util import files
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
@@ -52,10 +61,10 @@ def name_of(location: Location) -> str:
 def _recorded(location: Location) -> str | None:
     """The id that `worktree create` recorded."""
     try:
-        with open(os.path.join(location.state_dir, "id"), encoding="ascii") as file:
-            return file.read(80).strip()
+        text = files.read(os.path.join(location.state_dir, "id"), limit=1 << 16).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
+    return text if AGENT_ID.match(text) else None
 
 
 def tip(location: Location, timeline: str) -> str | None:
@@ -64,8 +73,25 @@ def tip(location: Location, timeline: str) -> str | None:
 
 
 def all_names(location: Location) -> list[str]:
-    """The ids of all timelines of the repository."""
-    return [name.removeprefix(PREFIX) for name in refs.names(location, PREFIX)]
+    """The ids of all timelines of the repository whose refs can be read; `doctor` names the others."""
+    return [name.removeprefix(PREFIX) for name in refs.names(location, PREFIX, sound=True)]
+
+
+def rebuild(repository: Repository, name: str) -> str | None:
+    """Point a timeline whose ref is damaged at its newest commit that is still in the object store, or, where there is
+    none, at nothing; the commit. Every object is looked at: it is for a repair."""
+    newest: tuple[int, str] | None = None
+    line = f"\nAgentos-Worktree: {name}\n".encode()
+    out = repository.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)", "--unordered")
+    for oid in (row[:40].decode() for row in out.splitlines() if row.endswith(b" commit")):
+        with contextlib.suppress(RepositoryError, MissingObjectsError):
+            commit = repository.commit(oid)
+            if line not in commit.message + b"\n" or len(commit.parents) < 2:
+                continue
+            if format.version(repository.commit(commit.parents[1])) is not None:
+                newest = max(newest or (0, ""), (commit.time, oid))
+    refs.mend(repository.location, PREFIX + name, newest[1] if newest is not None else None)
+    return newest[1] if newest is not None else None
 
 
 def append(

@@ -13,6 +13,7 @@ import filecmp
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from git_agentos.checkpoint import (
     apply,
@@ -75,7 +76,10 @@ class _Transaction:
             self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
             with self.repository.writer() as writer:
-                return self._result(self._plan(writer)[1], None, dry_run=True)
+                now, plan = self._plan(writer)
+                self._check_paths(writer, now)
+                self._check_objects(plan)
+                return self._result(plan, None, dry_run=True, rewritten=self._would_rewrite(writer, plan))
         lock = self._lock_index()
         try:
             with (
@@ -149,9 +153,10 @@ class _Transaction:
         request = capture.Request()
         if self.walked is not None:
             request = capture.Request(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
-        if self.options.dry_run:
-            return request
         inner = request.for_inner()
+        if self.options.dry_run:
+            look = functools.partial(take.look_nested, origin=self.origin, settings=self.settings, request=inner)
+            return request._replace(take_nested=look, keep=False)
         return request._replace(
             take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
         )
@@ -204,6 +209,7 @@ class _Transaction:
                     trigger=self.goal.trigger,
                 ),
             )
+        rewritten = _rewritten(steps, staged)
         application = apply.Application(self.repository, steps, staged)
         try:
             skipped = self._change(writer, steps, application, folder, saved)
@@ -211,7 +217,7 @@ class _Transaction:
             self._take_back(application, error)
             raise
         self._finish(original)
-        return self._result(steps, original, dry_run=False, more=skipped)
+        return self._result(steps, original, dry_run=False, more=skipped, rewritten=rewritten)
 
     def _save(self, writer: Writer, now: State) -> str:
         """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
@@ -416,7 +422,25 @@ class _Transaction:
 
     # -- the result -----------------------------------------------------------------------------------------
 
-    def _result(self, steps: Plan, saved: str | None, *, dry_run: bool, more: Sequence[Skipped] = ()) -> Restoration:
+    def _would_rewrite(self, writer: Writer, plan: Plan) -> list[str]:
+        """The files of a plan that have the right blob and would come in another form, as their attributes now ask."""
+        if not any(file.recheck for file in plan.write.values()):
+            return []
+        plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
+        with locks.scratch(self.location) as folder:
+            return _rewritten(
+                plan, apply.stage(self.repository, writer, plan, self.target, self.settings.values, folder)
+            )
+
+    def _result(
+        self,
+        steps: Plan,
+        saved: str | None,
+        *,
+        dry_run: bool,
+        more: Sequence[Skipped] = (),
+        rewritten: Sequence[str] = (),
+    ) -> Restoration:
         at = self.goal.move.head if self.goal.move is not None else refs.read_head(self.location)
         return Restoration(
             checkpoint=self.checkpoint,
@@ -424,8 +448,13 @@ class _Transaction:
             branch=at.branch,
             head=at.commit,
             worktree_path=self.location.root,
-            changed=steps.changed,
+            changed=sorted({*steps.changed, *rewritten}),
             removed=steps.removed,
             skipped=[*steps.skipped, *self.target.skipped, *more],
             dry_run=dry_run,
         )
+
+
+def _rewritten(plan: Plan, staged: apply.Staged) -> list[str]:
+    """What of the files to check again is not as it shall be."""
+    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in staged.files]

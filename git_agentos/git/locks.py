@@ -6,6 +6,11 @@ flock(2) for as long as it lives. A lock file whose inode is one of ours, and wh
 beyond doubt; any other lock is somebody else's and is never touched.
 
 To git a lock made this way is like any other (`<file>.lock` exists, so the file is taken).
+
+Where the file system has no hard links (exFAT, SMB, many mounts), the lock is an empty folder of that name, which git
+never makes. Before it is made, a claim is written in our folder: a file that names the lock, with the owner's flock(2)
+on it. The lock is stale where a claim names it and the owners of all claims that do are gone; one process at a time
+looks.
 """
 
 from __future__ import annotations
@@ -20,17 +25,23 @@ from typing import NamedTuple
 
 from git_agentos.errors import LockedError, RepositoryError
 from git_agentos.git.location import Location
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 _FOLDER = "locks"
+_CLAIM = ".claim"
 
 
 class Held(NamedTuple):
-    """A lock that this process holds: `path` is the lock file, `content` its open descriptor."""
+    """A lock that this process holds.
+
+    `path` is the lock, `descriptor` what its content is written to, `own` our name of that file. Where the lock is a
+    folder, `claim` is our claim: its path and its descriptor.
+    """
 
     path: str
     own: str
     descriptor: int
+    claim: tuple[str, int] | None = None
 
 
 def own_folder(path: str) -> str:
@@ -59,11 +70,10 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> Held:
     try:
         while True:
             try:
-                os.link(own, target + ".lock")
-                return Held(target + ".lock", own, descriptor)
+                return _take(own, descriptor, target + ".lock")
             except FileNotFoundError:
                 # git removes directories of refs that it has just packed.
-                os.makedirs(os.path.dirname(target), exist_ok=True)
+                directories.make(os.path.dirname(target))
                 continue
             except FileExistsError:
                 if remove_stale(location, candidates=[target + ".lock"]):
@@ -82,9 +92,30 @@ def acquire(location: Location, target: str, *, patience: float = 0.0) -> Held:
         raise
 
 
-def _own_file(folder: str) -> tuple[str, int]:
+def _take(own: str, descriptor: int, lock: str) -> Held:
+    """Make the lock, by a link or as a folder; FileExistsError where there is one."""
+    try:
+        os.link(own, lock)
+        return Held(lock, own, descriptor)
+    except OSError as error:
+        if error.errno not in files.NO_LINKS:
+            raise
+    claim, claimed = _own_file(os.path.dirname(own), _CLAIM)
+    try:
+        os.write(claimed, os.fsencode(lock))
+        os.fsync(claimed)
+        os.mkdir(lock)
+        return Held(lock, own, descriptor, (claim, claimed))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(claim)
+        os.close(claimed)
+        raise
+
+
+def _own_file(folder: str, suffix: str = "") -> tuple[str, int]:
     while True:
-        own = os.path.join(folder, f"{os.getpid()}-{os.urandom(6).hex()}")
+        own = os.path.join(folder, f"{os.getpid()}-{os.urandom(6).hex()}{suffix}")
         descriptor = os.open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
@@ -99,21 +130,26 @@ def commit(held: Held, target: str, *, ready: Callable[[], None] | None = None) 
         os.fsync(held.descriptor)
         if ready is not None:
             ready()
-        os.rename(held.path, target)
+        os.rename(held.own if held.claim is not None else held.path, target)
     except BaseException:
         release(held)
         raise
-    _let_go(held)
+    if held.claim is not None:
+        release(held)
+    else:
+        _let_go(held)
 
 
 def release(held: Held) -> None:
     """Let go without a change. A lock file that cannot be removed stays, and can be proven stale."""
     try:
-        os.unlink(held.path)
+        (os.unlink if held.claim is None else os.rmdir)(held.path)
     except FileNotFoundError:
         pass
     except OSError:
         os.close(held.descriptor)
+        if held.claim is not None:
+            os.close(held.claim[1])
         return
     _let_go(held)
 
@@ -123,6 +159,10 @@ def _let_go(held: Held) -> None:
     with contextlib.suppress(OSError):
         os.unlink(held.own)
     os.close(held.descriptor)
+    if held.claim is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(held.claim[0])
+        os.close(held.claim[1])
 
 
 def remove_stale(location: Location, *, candidates: list[str] | None = None) -> list[str]:
@@ -138,7 +178,14 @@ def remove_stale(location: Location, *, candidates: list[str] | None = None) -> 
         names = os.listdir(folder)
     except FileNotFoundError:
         return removed
+    if any(name.endswith(_CLAIM) for name in names):
+        with _dead_claims(location) as dead:
+            for path, claims in dead.items():
+                if candidates is None or path in candidates:
+                    removed += _remove_claimed(path, claims)
     for name in names:
+        if name.endswith(_CLAIM):
+            continue
         own = os.path.join(folder, name)
         try:
             descriptor = os.open(own, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -164,6 +211,45 @@ def remove_stale(location: Location, *, candidates: list[str] | None = None) -> 
                     os.unlink(own)
         finally:
             os.close(descriptor)
+    return removed
+
+
+@contextlib.contextmanager
+def _dead_claims(location: Location) -> Iterator[dict[str, list[str]]]:
+    """The locks that dead processes have claimed, and nobody who is alive, each with its claims. While the caller is at
+    it nobody else removes such a lock, so none of them can have become a living process's."""
+    folder = os.path.join(location.shared_state_dir, _FOLDER)
+    alive: set[str] = set()
+    dead: dict[str, list[str]] = {}
+    with turn_at(os.path.join(location.shared_state_dir, "claims.turn")):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if not name.endswith(_CLAIM):
+                continue
+            with contextlib.suppress(OSError):
+                descriptor = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    path = os.fsdecode(os.read(descriptor, 1 << 16))
+                    try:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        dead.setdefault(path, []).append(os.path.join(folder, name))
+                    except OSError:
+                        # Not written yet, it may be of any lock: the next attempt tells.
+                        alive.add(path or os.fsdecode(os.pread(descriptor, 1 << 16, 0)))
+                finally:
+                    os.close(descriptor)
+        yield {} if "" in alive else {path: claims for path, claims in dead.items() if path not in alive}
+
+
+def _remove_claimed(lock: str, claims: list[str]) -> list[str]:
+    """Remove a stale lock that is a folder, and the claims to it; what was removed."""
+    removed = []
+    with contextlib.suppress(OSError):
+        os.rmdir(lock)
+        removed.append(lock)
+    if not os.path.isdir(lock):
+        for claim in claims:
+            with contextlib.suppress(OSError):
+                os.unlink(claim)
     return removed
 
 
@@ -255,6 +341,9 @@ def stale(location: Location) -> list[str]:
                 finally:
                     os.close(descriptor)
     result = []
+    if os.path.isdir(folder) and any(name.endswith(_CLAIM) for name in os.listdir(folder)):
+        with _dead_claims(location) as dead:
+            result = [path for path in dead if os.path.isdir(path)]
     for path in _lock_files(location) if inodes else ():
         with contextlib.suppress(FileNotFoundError):
             found = os.lstat(path)

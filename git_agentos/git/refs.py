@@ -8,7 +8,10 @@ rename. Refs of our own have no reflog; HEAD and branches get one where git woul
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -18,6 +21,7 @@ from git_agentos.git import locks, process
 from git_agentos.git.location import Location
 
 ZERO = "0" * 40
+_OID = re.compile(r"[0-9a-f]{40}")
 _PATIENCE = 15.0
 
 
@@ -59,6 +63,9 @@ def read_head(location: Location) -> Head:
         content = os.fsencode(os.readlink(path)) if os.path.islink(path) else _read(path)
     except FileNotFoundError as error:
         raise RepositoryError("HEAD is missing", "git fsck tells more") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RepositoryError(f"HEAD cannot be read: {reason}", "git fsck tells more") from error
     if content.startswith(b"ref:"):
         name = os.fsdecode(content[4:].strip())
         return Head(name, resolve(location, name))
@@ -66,18 +73,36 @@ def read_head(location: Location) -> Head:
         name = os.fsdecode(content.strip())
         return Head(name, resolve(location, name))
     text = content.strip().decode("ascii", "replace")
-    if len(text) != 40:
+    if not _OID.fullmatch(text):
         raise RepositoryError("HEAD is damaged", "git fsck tells more")
     return Head(None, text)
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    # A pipe must not hang us; a symbolic link is an old way to write a symbolic ref.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(found):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        if not stat.S_ISREG(found):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def resolve(location: Location, name: str) -> str | None:
     """The oid that a ref leads to, through symbolic refs; None where it does not exist."""
+    try:
+        return _resolve(location, name)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RepositoryError(f"the ref '{name}' cannot be read: {reason}", "git fsck tells more") from error
+
+
+def _resolve(location: Location, name: str) -> str | None:
     for _ in range(6):
         try:
             content = _read(_path(location, name))
@@ -94,7 +119,7 @@ def resolve(location: Location, name: str) -> str | None:
             name = os.fsdecode(content[4:].strip())
             continue
         text = content.strip()[:40].decode("ascii", "replace")
-        if len(text) == 40:
+        if _OID.fullmatch(text):
             return text
         raise RepositoryError(f"the ref '{name}' is damaged", "git fsck tells more")
     raise RepositoryError(f"the symbolic ref '{name}' goes round in circles")
@@ -122,7 +147,9 @@ def _packed(location: Location) -> dict[str, str]:
     for line in data.split(b"\n"):
         if line and line[:1] not in b"#^":
             oid, _, name = line.partition(b" ")
-            found[os.fsdecode(name)] = oid.decode("ascii", "replace")
+            text = oid.decode("ascii", "replace")
+            if _OID.fullmatch(text):
+                found[os.fsdecode(name)] = text
     return found
 
 
@@ -222,6 +249,39 @@ def prepared(
     finally:
         if waiting:
             locks.release(held)
+
+
+def damaged(location: Location, prefix: str) -> dict[str, str]:
+    """Name -> what is wrong of every ref below `prefix` that cannot be read."""
+    found = {}
+    top = _path(location, prefix)
+    for folder, _, files in os.walk(top):
+        for file in files:
+            if not file.endswith(".lock"):
+                name = prefix + os.path.relpath(os.path.join(folder, file), top)
+                try:
+                    resolve(location, name)
+                except RepositoryError as error:
+                    found[name] = error.message
+    return found
+
+
+def mend(location: Location, name: str, new: str | None) -> None:
+    """Give a ref that cannot be read another value, or remove it."""
+    target = _path(location, name)
+    held = locks.acquire(location, target, patience=_PATIENCE)
+    try:
+        if new is None:
+            os.unlink(target)
+        else:
+            os.write(held.descriptor, new.encode() + b"\n")
+    except BaseException:
+        locks.release(held)
+        raise
+    if new is None:
+        locks.release(held)
+    else:
+        locks.commit(held, target)
 
 
 def is_symbolic(location: Location, name: str) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import re
+import stat
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,6 +18,7 @@ from git_agentos.git.location import Location
 from git_agentos.util import files
 
 _HEADS = "refs/heads/"
+_OID = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
 
@@ -84,6 +89,58 @@ def relink(git_dir: str, root: str) -> None:
             mine, theirs = os.path.relpath(mine, git_dir), os.path.relpath(git_dir, root)
     files.replace(os.path.join(root, ".git"), os.fsencode(f"gitdir: {theirs}\n"))
     files.replace(pointer, os.fsencode(f"{mine}\n"))
+
+
+def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
+    """Whether an entry says to which repository it belongs (`commondir`), and that is this one."""
+    try:
+        text = files.read(os.path.join(git_dir, "commondir"), limit=_LONGEST).strip(b"\r\n")
+    except OSError:
+        return False
+    if not text or b"\0" in text:
+        return False
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(text))) == os.path.realpath(common_dir)
+
+
+def is_damaged_index(path: str) -> bool:
+    """Whether there is no index at `path` that git can read: by its header and its checksum (gitformat-index(5))."""
+    try:
+        data = files.read(path, limit=1 << 31)
+    except OSError:
+        return True
+    if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
+        return True
+    digest = data[-20:]
+    if not digest.strip(b"\0"):  # index.skipHash
+        return False
+    return hashlib.sha1(data[:-20], usedforsecurity=False).digest() != digest
+
+
+def is_head(path: str) -> bool:
+    """Whether what is at `path` can be a HEAD: a symbolic ref or an id."""
+    try:
+        text = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
+    except OSError:
+        return False
+    if text.startswith(b"ref:"):
+        text = text[4:].strip()
+    return (text.startswith(b"refs/") and b"\0" not in text) or _OID.match(text) is not None
+
+
+def not_readable(git_dir: str) -> str | None:
+    """The file of a worktree's entry that git would stumble over, or wait for: no regular file stands there; None where
+    there is none. (What is in them is not looked at.)"""
+    for name in ("HEAD", "commondir", "index"):
+        path = os.path.join(git_dir, name)
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode) and not (stat.S_ISLNK(mode) and os.path.isfile(path)):
+            if name == "HEAD" and stat.S_ISLNK(mode):
+                continue  # as old versions of git wrote a symbolic ref
+            return path
+    return None
 
 
 # -- who uses a branch ---------------------------------------------------------------------------------------------

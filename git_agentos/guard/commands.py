@@ -24,10 +24,10 @@ from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs, programs_code, programs_files
-from git_agentos.guard.shell.shell_run import FILE, Program, Shell
+from git_agentos.guard.shell.shell_run import Program, Shell
 from git_agentos.guard.shell.shell_state import State
 from git_agentos.guard.shell.shell_syntax import ShellError
-from git_agentos.guard.shell.words import UNKNOWN, known, shown
+from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
@@ -36,6 +36,8 @@ _USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "
 _NOTHING = Judgement(Decision(ALLOW, []))
 # What is allowed since nothing would be lost here; where it happens is not known.
 _DEPENDS_ON_PLACE = frozenset({"checkout-paths", "remove", "move", "apply", "sparse-widen"})
+# Programs after which a folder may not be where it was.
+_MOVES_FOLDERS = frozenset("rm rmdir mv ln grm gmv gln trash trash-put srm rsync".split())
 _REV_PARSE = {"--show-toplevel": 0, "--git-dir": 1, "--absolute-git-dir": 1, "--git-common-dir": 2}
 
 
@@ -146,7 +148,7 @@ class _Judging:
         if not known(name) or (not known(program.argv[0]) and not name):
             self._note(program, [Operation("unresolved", shown(program.argv[:1]))])
             return UNKNOWN
-        if any(mark in name for mark in "*?["):
+        if name not in ("[", "[[") and any(mark in name for mark in "*?["):
             self._note(program, [Operation("unresolved", name)])
             return UNKNOWN
         if name in ("git", "hub") or name.startswith("git-"):
@@ -249,6 +251,9 @@ class _Judging:
         """Take note of what a program does to files."""
         touched = programs_files.touched(program.argv) if program.argv and known(program.argv[0]) else None
         writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)))
+        if touched is not None and programs.base(program.argv[0]) in _MOVES_FOLDERS:
+            names = [word for word in touched.paths if known(word)]
+            self.shell.changed |= {os.path.normpath(os.path.join(program.directory, word)) for word in names}
         for files, loses in ((touched, touched is not None and touched.loses), (writes, bool(writes.paths))):
             if files is None or not (files.paths or files.trees):
                 continue

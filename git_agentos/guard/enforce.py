@@ -265,7 +265,7 @@ class _Case:
         )
         where = git_line.parse(call.argv, call.environment).where if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
-        started = ancestry.environment(self.pid) if self.layer == "shim" else None
+        started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
         return circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
 
     def _folder(self, location: Location) -> str | None:

@@ -10,6 +10,7 @@ Of a person nothing is stopped, and where `agentos.guard.everyone` is set, what 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -219,8 +220,7 @@ class _Judge:
         line = self.line
         if line.config or line.strange or line.exec_path or self.call.environment.get("GIT_EXEC_PATH"):
             return False
-        environment = self.call.environment
-        if variables.traces(environment) or variables.allow_programs_as_urls(environment) or self._variables_that_run():
+        if not variables.are_plain(self.call.environment, self.users):
             return False
         return line.command is None or (
             families.only_looks(line.command, line.args) and not families.may_be_alias(line.command)
@@ -259,7 +259,7 @@ class _Judge:
 
     def _around(self, *, looks: bool) -> None:
         """What comes with the command: configuration, and variables that redirect or run something."""
-        for item in self.line.config:
+        for item in (*self.line.config, *variables.brought(self.call, self.line.where, self.users)):
             meaning = config_keys.given(item)
             if meaning.operation is not None:
                 self.found.append(Operation(meaning.operation, item.key.replace(UNRESOLVED, "…")))
@@ -276,7 +276,7 @@ class _Judge:
         path = self.line.exec_path or environment.get("GIT_EXEC_PATH")
         if path and os.path.realpath(os.path.join(self.call.cwd, path)) != self.facts.exec_path:
             self.found.append(Operation("exec-path", path))
-        for name in self._variables_that_run():
+        for name in variables.that_run(environment, self.users):
             self.found.append(Operation("run-command", f"{name}={environment[name]}".replace(UNRESOLVED, "…")))
             self._judge_text(environment[name])
         if variables.allow_programs_as_urls(environment):
@@ -284,9 +284,10 @@ class _Judge:
         for path in variables.traces(environment):
             self._write_trace(path)
 
-    def _variables_that_run(self) -> list[str]:
-        users = self.trusted if self.trusted is not None else ancestry.environment_of_guard_exec(os.getpid())
-        return variables.that_run(self.call.environment, users)
+    @property
+    def users(self) -> Mapping[str, str] | None:
+        """The environment that the user has made; None where it is not known."""
+        return self.trusted if self.trusted is not None else ancestry.environment_of_guard_exec(os.getpid())
 
     def _write_trace(self, path: str) -> None:
         """git appends to it: nothing of a file is gone, and yet it is another; a git directory is damaged by it."""
@@ -309,7 +310,7 @@ class _Judge:
             self.found.append(Operation("unresolved", f"alias {command}"))
             return
         if alias.lstrip().startswith("!"):
-            words = " ".join(_quoted(word) for word in self.line.args)
+            words = " ".join(shlex.quote(word) for word in self.line.args)
             if any(UNRESOLVED in word for word in self.line.args):
                 self.found.append(Operation("unresolved", f"alias {command}"))
             # A shell alias runs in the top of the worktree.
@@ -452,10 +453,6 @@ def _is_git(argv: Sequence[str]) -> bool:
     """Whether a command line is one of git's."""
     name = os.path.basename(argv[0]) if argv else ""
     return name in ("git", "hub") or name.startswith("git-")
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _text(item: git_line.Given) -> str:

@@ -35,7 +35,7 @@ DEFAULT_EXPIRY = 3600.0
 
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
-_PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
@@ -103,13 +103,13 @@ def read(
     to another repository than the one it stands in, it could be one that was made for that.
     ConfigurationError for a value that is none, UnreadableConfiguration where git itself cannot read its configuration.
     """
-    env = {**process.without_trace_files(environment), "LC_ALL": "C"}
+    env = {**process.without_harmful_traces(environment), "LC_ALL": "C"}
     entries = deciding = _list(cwd, env, options)
     trusted = _trusted()
-    if any(trusted.get(name) != environment.get(name) for name in _PLACES):
+    if any(trusted.get(name) != environment.get(name) for name in PLACES):
         # `HOME=/tmp/x git …` would bring a policy of its own.
-        env = {key: value for key, value in env.items() if key not in _PLACES}
-        env |= {name: trusted[name] for name in _PLACES if name in trusted}
+        env = {key: value for key, value in env.items() if key not in PLACES}
+        env |= {name: trusted[name] for name in PLACES if name in trusted}
         deciding = _list(cwd, env, options)
     scopes = ("system", "global", "local") if trust_local else ("system", "global")
     ours = [entry for entry in deciding if entry.key.startswith("agentos.") and entry.scope in scopes]
@@ -117,8 +117,6 @@ def read(
         ours = _own(ours, cwd, env, options)
     found = interpret(entries, ours)
     bounds = boundary.of(cwd, os.getpid())
-    if bounds.own is None:
-        return found
     return found._replace(protected=(*found.protected, *bounds.patterns), own_branch=bounds.own)
 
 

@@ -178,8 +178,9 @@ def put(path: str, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, path)
+            # Alone with the database, so that nobody makes one here meanwhile.
+            if not os.path.lexists(path):
+                os.rename(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
 from git_agentos.git import process
 from git_agentos.git.location import Location, locate
+from git_agentos.util import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,7 +165,7 @@ def repository_id(location: Location, *, make: bool = True) -> str:
                 return file.read(64).strip().decode("ascii", "replace")
         if not make:
             break
-        _put_new(path, os.urandom(16).hex().encode() + b"\n")
+        files.create(path, os.urandom(16).hex().encode() + b"\n")
     return ""
 
 
@@ -241,8 +242,21 @@ def _ignore_everything(folder: int) -> None:
     try:
         os.write(descriptor, _IGNORE)
         source = f"/proc/self/fd/{descriptor}" if temporary is None else temporary
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(source, ".gitignore", src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=temporary is None)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in files.NO_LINKS:
+                raise
+            # Somebody can meet it empty for a moment.
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+                plain = os.open(".gitignore", flags, 0o644, dir_fd=folder)
+                try:
+                    os.write(plain, _IGNORE)
+                finally:
+                    os.close(plain)
     finally:
         os.close(descriptor)
         if temporary is not None:
@@ -258,21 +272,6 @@ def _nameless(folder: int) -> tuple[int, str | None]:
             return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o644, dir_fd=folder), None
     name = f".gitignore.{os.urandom(6).hex()}"
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder), name
-
-
-def _put_new(path: str, data: bytes) -> None:
-    """Make a file with `data` unless there is one; whole or not at all."""
-    temporary = f"{path}.{os.urandom(6).hex()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, data)
-        os.fsync(descriptor)
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.close(descriptor)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
 
 
 def _refuse_planted(folder: str) -> None:

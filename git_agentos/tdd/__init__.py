@@ -6,7 +6,7 @@
     models/           who writes: a script (mock), a headless agent's command, a chat model
     nodes, graph      what each node does; the graph, in LangGraph
     service           starting, resuming, deciding, looking: what the commands call
-    saver             where the graph's state is kept: the workflow database, or PostgreSQL
+    saver, signed     where the graph's state is kept: the workflow database, or PostgreSQL; its rows are signed
 
 The only folder that imports langgraph and langchain, and `graph`, `saver` and `models.chat` alone do, inside of
 functions or as modules that nothing else loads: the names below cost nothing until they are used, and those for tools

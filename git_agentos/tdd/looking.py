@@ -46,7 +46,7 @@ from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
 OLDER = "an older state stands in the place of the newest"
-_MISSING = "its state is not in the workflow database"
+MISSING = "its state is not in the workflow database"
 _EPOCH = "1970-01-01T00:00:00.000Z"  # of what nobody knows when it was begun
 _LEAST = 4  # characters of an id that tell one workflow from another
 
@@ -316,7 +316,7 @@ def _reason(at: Position) -> str | None:
 
 def _position(found: Found) -> Stand:
     if not found.place:
-        return Tampered(found.id, _MISSING)
+        return Tampered(found.id, MISSING)
     try:
         with saver.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
@@ -367,7 +367,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
     if failed is not None and not seen and not missing:
         raise failed
     for id_ in missing:
-        yield Found(context, id_, ""), Tampered(id_, _MISSING)
+        yield Found(context, id_, ""), Tampered(id_, MISSING)
 
 
 def _has_worktree(context: Context, id_: str) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, RunError, TddError, UsageError
+from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run import lock
@@ -237,7 +237,7 @@ class _Work:
         """Where it stands; TddError where there is no such thread, Tampered where that cannot be believed."""
         at = self._graph.position(self._found.id)
         if at is None:
-            raise looking.unknown(self._found.id)
+            raise looking.unknown(self._found.id) if self._found.place else Tampered(self._found.id, looking.MISSING)
         if looking.is_here(self._found, at.state):
             self._check(at)
         return at
@@ -253,8 +253,13 @@ class _Work:
     def note(self, reason: str) -> None:
         """Put on record that it was tampered with: its worktree is kept as it is, and it is never merged."""
         with contextlib.suppress(AgentosError, OSError):
-            found = folders.find(self._found.context.location, self._found.id)
-            if found.state().ended != TAMPERED:
+            location = self._found.context.location
+            try:
+                found = folders.find(location, self._found.id)
+            except (RunError, RepositoryError):  # it was removed
+                found = folders.end_destroyed(location, self._found.id)
+            record = found.record()
+            if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._found.context, found, reason)
 
     def abandon(self, reason: str) -> Workflow:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+# What `os.link` fails with where the file system has no hard links.
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+_UNFINISHED = re.compile(r"\.(\d+)-[0-9a-f]{12}\.tmp")
 
 
 class NotRegularError(OSError):
@@ -77,7 +81,7 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         if not _create_in_place(path, data, mode, durable):
             return False
@@ -87,6 +91,16 @@ def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -
     if durable:
         sync_directory(os.path.dirname(path))
     return True
+
+
+def remove_unfinished(folder: str) -> None:
+    """Remove what processes that were killed in `replace` or `create` left in a folder."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            found = _UNFINISHED.fullmatch(name)
+            if found is not None and not os.path.exists(f"/proc/{found[1]}"):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
 
 
 def sync_directory(path: str) -> None:

@@ -29,6 +29,7 @@ from git_agentos.git import consolidate, index, locks, process, refs, trees, wor
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
+from git_agentos.git.worktrees import BranchUser
 from git_agentos.worktree import intent, record
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.obstacles import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
@@ -74,14 +75,15 @@ def checkout_of(context: Context, ref: str) -> Location | None:
     bisection somewhere.
     """
     location, name = context.location, ref.removeprefix(_HEADS)
-    roots = _checked_out(context, ref)
+    users = worktrees.branch_users(location, ref)
+    roots = _checked_out(context, users)
     if len(roots) > 1:
         names = ", ".join(f"'{root}'" for root in roots)
         raise WorktreeError(
             f"the branch '{name}' is checked out in {len(roots)} worktrees: {names}",
             f"switch all but one of them to another branch; {_UNCHANGED}",
         )
-    for user in worktrees.branch_users(location, ref):
+    for user in users:
         if user.how != "checkout":
             raise WorktreeError(f"the branch '{name}' is {used(user)}", f"finish or abort it first; {_UNCHANGED}")
     if not roots:
@@ -96,24 +98,23 @@ def checkout_of(context: Context, ref: str) -> Location | None:
     return locate(roots[0], inherit=False)
 
 
-def _checked_out(context: Context, ref: str) -> list[str]:
-    """The roots of the worktrees whose HEAD is the branch.
-
-    git 2.39 takes a bare repository for a worktree, as soon as its core.bare is in config.worktree.
-    """
-    roots = []
-    common = context.location.common_dir
-    for entry in context.repository.git("worktree", "list", "--porcelain", "-z").split(b"\0\0"):
-        lines = entry.lstrip(b"\0").split(b"\0")
-        if b"branch " + os.fsencode(ref) in lines and b"bare" not in lines:
-            roots.append(os.fsdecode(lines[0].removeprefix(b"worktree ")))
-    return [root for root in roots if os.path.realpath(root) != common or not _is_bare(context, common)]
-
-
-def _is_bare(context: Context, common: str) -> bool:
-    file = os.path.join(common, "config.worktree")
-    said = context.repository.git("config", "--file", file, "--type=bool", "--get", "core.bare", ok=(0, 1))
-    return said.strip() == b"true"
+def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
+    """The roots of the worktrees whose HEAD is the branch: a bare repository's is none."""
+    location, roots = context.location, []
+    for user in users:
+        if user.how != "checkout":
+            continue
+        root = user.root or user.git_dir
+        if user.git_dir == location.common_dir and not location.is_main:
+            env = {"GIT_DIR": location.common_dir}
+            said = context.repository.git("config", "--type=bool", "--get", "core.bare", env=env, ok=(0, 1))
+            if said.strip() == b"true":
+                continue
+            core_worktree = context.settings.values.get("core.worktree")
+            if core_worktree:
+                root = os.path.normpath(os.path.join(location.common_dir, core_worktree[-1]))
+        roots.append(root)
+    return roots
 
 
 # -- moving it -----------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import enable
-from git_agentos.worktree import intent, place, pool, record, setup, survey, work
+from git_agentos.worktree import damaged, intent, place, pool, record, setup, survey, work
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.place import Place
 from git_agentos.worktree.pool import Prepared
@@ -262,6 +262,7 @@ class _Work:
         if prepared and not wanted.sparse:
             self._prepared = self._claim()
         if self._prepared is None:
+            damaged.let_git_pass(self._common)
             args = ["worktree", "add", "--quiet", "--no-checkout", "--detach"]
             self._git(self._common, *args, path, wanted.base_sha)
         if wanted.lock:

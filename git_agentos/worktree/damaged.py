@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import stat
 
-from git_agentos.git import locks
+from git_agentos.git import locks, worktrees
 from git_agentos.git.location import Location
+from git_agentos.util import files
+from git_agentos.worktree import record
 
 _FOLDER = "damaged"
 
@@ -28,3 +30,19 @@ def set_aside(location: Location, path: str) -> str | None:
     kept = os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
     os.rename(path, kept)
     return kept
+
+
+def let_git_pass(location: Location) -> None:
+    """Mend what keeps `git worktree add` from making any worktree at all: an entry of ours that does not say to which
+    repository it belongs, or in which something that is no file stands in a file's place. What else is damaged, git
+    passes over. The turn must be held."""
+    for git_dir in worktrees.entries(location.common_dir):
+        if record.identify(git_dir) is None:
+            continue
+        for name in ("HEAD", "gitdir", "index", "locked"):
+            path = os.path.join(git_dir, name)
+            if os.path.lexists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+                set_aside(location, path)
+        if not worktrees.leads_to_common_dir(git_dir, location.common_dir):
+            set_aside(location, os.path.join(git_dir, "commondir"))
+            files.replace(os.path.join(git_dir, "commondir"), b"../..\n")

@@ -7,7 +7,15 @@ from git_agentos.checkpoint.doctor import Finding
 from git_agentos.worktree import repair
 from git_agentos.worktree.repair import Mended
 
-_ERRORS = ("interrupted", "interrupted-restore", "damaged-head", "damaged-entry", "damaged-record", "folder-taken")
+_ERRORS = (
+    "interrupted",
+    "interrupted-restore",
+    "damaged-head",
+    "damaged-entry",
+    "damaged-record",
+    "damaged-index",
+    "folder-taken",
+)
 _INFOS = ("trash", "at-work")
 
 

@@ -217,6 +217,15 @@ class _End:
                 f"'{root}' is a symbolic link: the worktree '{self.id}' lies in '{os.path.realpath(root)}'",
                 f"git agentos worktree repair {self.id}; {_NOTHING}",
             )
+        head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
+        wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
+        if wrong is None and os.path.lexists(index) and worktrees.is_damaged_index(index):
+            wrong = index
+        if wrong is not None:
+            raise WorktreeError(
+                f"the worktree '{self.id}' is damaged: '{wrong}'",
+                f"git agentos worktree repair {self.id}; {_NOTHING}",
+            )
         if self.delete_branch:
             self._check_branch()
         self.missing = is_lost(root)

@@ -7,10 +7,7 @@ looks. What is made anew is first moved out of the way (`damaged`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import re
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from shlex import quote
@@ -28,7 +25,6 @@ from git_agentos.worktree.record import Record
 
 _INITIALIZING = "initializing"
 _LONGEST = 1 << 16
-_OID = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
 class Fault(NamedTuple):
@@ -103,7 +99,9 @@ class _Entry:
     def trashed(self) -> Iterator[Fault]:
         """A removal that was killed, and whose intent was lost, may have moved the folder into the trash."""
         folder, root = trash.marked(self.git_dir), record.known_root(self.git_dir)
-        if folder is None or root is None or os.path.lexists(root) or not worktrees.is_linked(folder, self.git_dir):
+        if folder is None or root is None or os.path.lexists(root) or not os.path.isdir(folder):
+            return
+        if os.path.basename(os.path.dirname(folder)) != trash.FOLDER:
             return
 
         def fix() -> str:
@@ -116,16 +114,13 @@ class _Entry:
     # -- what git needs to see an entry at all ---------------------------------------------------------------------
 
     def common_dir(self) -> Iterator[Fault]:
-        with contextlib.suppress(OSError):
-            text = os.fsdecode(files.read(self.path("commondir"), limit=_LONGEST).strip(b"\n"))
-            found = os.path.realpath(os.path.join(self.git_dir, text)) if text and "\0" not in text else ""
-            if found == os.path.realpath(self.context.location.common_dir):
-                return
+        if worktrees.leads_to_common_dir(self.git_dir, self.context.location.common_dir):
+            return
         message = f"the entry of the worktree '{self.id}' does not say to which repository it belongs"
         yield Fault(self.id, "damaged-entry", message, lambda: "it does again" + self.put("commondir", "../..\n"))
 
     def head(self) -> Iterator[Fault]:
-        if _is_head(self.path("HEAD")):
+        if worktrees.is_head(self.path("HEAD")):
             return
 
         def fix() -> str:
@@ -258,7 +253,7 @@ class _Entry:
 
     def index(self) -> Iterator[Fault]:
         root = record.known_root(self.git_dir)
-        if not is_damaged_index(self.path("index")):
+        if not worktrees.is_damaged_index(self.path("index")):
             return
         there = root if root is not None and os.path.isdir(root) else self.git_dir
 
@@ -298,30 +293,6 @@ class _Entry:
             message = f"a {found.command} in the worktree '{self.id}' was interrupted"
             hint = f"git -C {quote(where)} agentos recover"
             yield Fault(self.id, "interrupted-restore", message, hint=hint)
-
-
-def is_damaged_index(path: str) -> bool:
-    """Whether there is no index at `path` that git can read: by its header and its checksum (gitformat-index(5))."""
-    try:
-        data = files.read(path, limit=1 << 31)
-    except OSError:
-        return True
-    if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
-        return True
-    digest = data[-20:]
-    if not digest.strip(b"\0"):  # index.skipHash
-        return False
-    return hashlib.sha1(data[:-20], usedforsecurity=False).digest() != digest
-
-
-def _is_head(path: str) -> bool:
-    try:
-        text = os.fsencode(os.readlink(path)) if os.path.islink(path) else files.read(path, limit=_LONGEST).strip()
-    except OSError:
-        return False
-    if text.startswith(b"ref:"):
-        text = text[4:].strip()
-    return (text.startswith(b"refs/") and b"\0" not in text) or _OID.match(text) is not None
 
 
 def _claims(folder: str, git_dir: str) -> bool:

@@ -121,7 +121,7 @@ def everything(location: Location) -> list[Intent]:
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for name in sorted(os.listdir(folder)):
-            if not name.endswith(".json") or name.startswith("."):
+            if not name.endswith(".json"):
                 continue
             path = os.path.join(folder, name)
             try:

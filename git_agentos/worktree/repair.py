@@ -25,6 +25,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
+from git_agentos.util import files
 from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
@@ -219,14 +220,12 @@ class _Work:
             for name in sorted(os.listdir(folder)):
                 id_ = name.removesuffix(".owner")
                 path = os.path.join(folder, f"{id_}.json")
-                unfinished = name.startswith(".") and name.endswith(".tmp") and self.only is None
-                if not unfinished:
-                    if id_ == name or os.path.lexists(path) or self.only not in (None, id_):
-                        continue
-                    if intent.alive(Intent(path, id_, "", {})):
-                        continue
-                with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
+                if id_ == name or os.path.lexists(path) or self.only not in (None, id_):
+                    continue
+                if not intent.alive(Intent(path, id_, "", {})):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(folder, name))
+        files.remove_unfinished(folder)
 
     # -- locks -----------------------------------------------------------------------------------------------------
 
@@ -237,6 +236,8 @@ class _Work:
             yield Mended(None, "stale-lock", f"'{path}' was left by a killed command of ours", True)
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
             if record.identify(git_dir) not in self.busy:
+                files.remove_unfinished(git_dir)
+                files.remove_unfinished(os.path.join(git_dir, "agentos"))
                 with contextlib.suppress(OSError):
                     locks.remove_scratch(Location("", git_dir, self.location.common_dir))
 

@@ -220,7 +220,7 @@ def _look(
 ) -> Worktree:
     if known.git_dir is None or known.root is None or known.record is None:
         return _without_folder(context, known)
-    if not worktrees.is_linked(known.root, known.git_dir):
+    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.not_readable(known.git_dir) is not None:
         return _without_folder(context, known)
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:

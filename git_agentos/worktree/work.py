@@ -14,7 +14,7 @@ from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
@@ -116,7 +116,10 @@ def _of(managed: Managed) -> Work:
 
 
 def _at(id_: str, location: Location, known: Record | None) -> Work:
+    unreadable = worktrees.not_readable(location.git_dir)
     try:
+        if unreadable is not None:
+            raise WorktreeError(f"'{unreadable}' is not a file")
         head = refs.read_head(location)
         under_way = operation.name_of(operation.read(location))
     except (AgentosError, OSError) as error:

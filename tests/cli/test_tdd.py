@@ -110,6 +110,33 @@ def lines(said: Text) -> list[str]:
     return said.result.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("node", "then", "grade"),
+    [
+        ("N1_scaffold_tests", N6, "bad"),
+        (N2, N6, "bad"),
+        ("N3_implement", N6, "bad"),
+        (N4, N6, "bad"),
+        (N5, N6, "good"),
+        (N2, N3, "good"),
+        (N4, N3, "back"),
+        ("N7_merge", N6, "back"),
+        ("N8_clean_up", "__end__", "good"),
+    ],
+)
+def test_how_well_a_node_went(node: str, then: str, grade: str) -> None:
+    """What fails and goes on to a person is not shown as what went well."""
+    assert text_tdd.grade(record(1, node, then, "said", exit_code=1)) == grade
+
+
+def test_one_that_cannot_be_believed() -> None:
+    found = replace(WORKFLOW, state="tampered", node=None, words=["abort"], reason="a row has no code", history=[])
+    said = text_tdd.ended(found, PLAIN)
+    assert lines(said)[0] == "Workflow 87-3fa9c1 cannot be believed: a row has no code."
+    assert said.hints == ("'git agentos tdd abort 87-3fa9c1' takes everything back, and saves it first",)
+    assert "State:      tampered: a row has no code" in lines(text_tdd.status(found, PLAIN))
+
+
 # -- after a command ---------------------------------------------------------------------------------------------------
 
 

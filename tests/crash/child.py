@@ -74,6 +74,8 @@ class Steps:
         elif event == "subprocess.Popen":
             self._strike(event, " ".join(os.fsdecode(word) for word in args[1]), None)
         elif event in _EVENTS:
+            if event == "os.link" and "AGENTOS_TEST_NO_LINKS" in os.environ:
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM), args[0])  # a file system without hard links
             self._strike(event, args[0], args[1] if event in ("os.rename", "os.link") else None)
 
     def _strike(self, event: str, path: Any, other: Any) -> None:

@@ -165,6 +165,23 @@ def test_grant_runs_no_program_that_was_not_shown(shim: Shim, dev: Repo, repo: R
     assert name in run(repo.path, "approvals", "list").out.decode()
 
 
+def test_path_counts_without_what_git_and_the_shim_put_first(
+    dev: Repo, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path, layer="harness")
+    assert at_terminal(repo.path, "approvals", "grant", str(request.approval)).code == 0
+    usual = os.environ["PATH"]
+
+    def runs(*first: str) -> bool:
+        monkeypatch.setenv("PATH", os.pathsep.join([*first, usual]))
+        with Sleeper() as process:
+            return run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path, pid=process.pid).run
+
+    assert not runs(str(repo.scratch))
+    assert not runs("")
+    assert runs(repo.text("--exec-path"), str(repo.git_dir / "agentos/guard/bin"))
+
+
 def test_hook_that_was_edited_after_the_grant(dev: Repo, repo: Repo) -> None:
     hook = repo.git_dir / "hooks" / "commit-msg"
     hook.parent.mkdir(exist_ok=True)

@@ -398,3 +398,21 @@ def test_paths_that_lead_through_a_device(here: Repo) -> None:
         assert is_device(path), path
     for path in ("/dev/../etc/x", "/dev/shm/x", "/proc/self/cwd/x", "/proc/1/root/x", "/proc/self/fd/3/x", "/tmp/x"):
         assert not is_device(path), path
+
+
+def test_configuration_of_a_home_that_the_command_chooses(here: Repo, tmp_path: Path) -> None:
+    """What it brings is given with the command, like `-c`."""
+    users = dict(os.environ)
+    for name, text in (("evil", "[diff]\n\texternal = cp\n"), ("plain", "[color]\n\tui = never\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gitconfig").write_text(text)
+        for given in (f"HOME={tmp_path / name}", f"GIT_CONFIG_GLOBAL={tmp_path / name}/.gitconfig",
+                      f"GIT_CONFIG_SYSTEM={tmp_path / name}/.gitconfig GIT_CONFIG_NOSYSTEM=0"):  # fmt: skip
+            asked = call(here, f"{given} git diff")
+            if "HOME" in given:
+                environment = {key: value for key, value in asked.environment.items() if key != "GIT_CONFIG_GLOBAL"}
+                asked = asked._replace(environment=environment)
+            found = judge(asked, AGENT, trusted=users).decision
+            assert (found.decision == ALLOW) == (name == "plain"), (given, found)
+    asked = call(here, f"GIT_CONFIG_GLOBAL={tmp_path}/plain/.gitconfig git status")
+    assert judge(asked, AGENT, trusted=users).decision.decision == ALLOW

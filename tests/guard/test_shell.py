@@ -21,10 +21,10 @@ from git_agentos.guard import commands
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Judgement
 from git_agentos.guard.identity import Who
-from git_agentos.guard.shell.shell_run import FILE, Program, Shell
+from git_agentos.guard.shell.shell_run import Program, Shell
 from git_agentos.guard.shell.shell_state import State
 from git_agentos.guard.shell.shell_syntax import ShellError
-from git_agentos.guard.shell.words import UNKNOWN
+from git_agentos.guard.shell.words import FILE, UNKNOWN
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
@@ -412,6 +412,13 @@ def test_what_cannot_be_known_needs_approval(judge: Judge, text: str, operation:
 
 # Nobody's work is at stake: an agent types these all day.
 HARMLESS = [
+    "find . -name __pycache__ -exec rm -rf {} +",
+    "find . -type d -name __pycache__ -exec rm -rf '{}' ';'",
+    "find . -name '*.pyc' -exec rm -f {} +",
+    "find . -iname node_modules -prune -exec rm -rf {} ';'",
+    "find src -name build -exec rm -r {} +",
+    "find . -type f -exec [ -s {} ] ';' -print",
+    "find . -exec test -f {} ';' -exec [ -r {} ] ';'",
     "echo git reset --hard",
     "echo \"git reset --hard\"; echo 'git clean -fd'",
     "printf 'git reset --hard\\n'",
@@ -520,6 +527,11 @@ def test_what_only_looks_like_it_is_allowed(judge: Judge, text: str) -> None:
 
 
 DAMAGE = [
+    "find . -name '*' -exec rm -rf {} +",
+    "find . -name 'o*' -exec rm -rf {} +",
+    "find . -not -name __pycache__ -exec rm -rf {} +",
+    "find . -name __pycache__ -o -type d -exec rm -rf {} +",
+    "find . ! -name x -exec rm -rf {} ';'",
     "rm -rf .git",
     "rm -rf ./.git/",
     "rm -r .git/refs",

@@ -133,6 +133,17 @@ def test_it_takes_its_bounds_along(repo: Repo) -> None:
             assert f"patterns={wanted}".encode() in out
 
 
+def test_a_record_without_a_branch_protects_all_the_same(repo: Repo) -> None:
+    inside = make_run(repo)
+    path = Path(open_workspace(str(inside.path)).context.location.git_dir, "agentos/worktree.json")
+    body = json.loads(path.read_text())
+    for branch in ({}, {"branch": None}):
+        path.write_text(json.dumps({key: value for key, value in body.items() if key != "branch"} | branch))
+        found = settings.read(str(inside.path), os.environ)
+        assert (found.protected, found.own_branch) == (CLOSED, None)
+        assert "protected-branch" in operations(inside.path, "push", ".", f"HEAD:{CLOSED[0]}")
+
+
 def test_a_damaged_record_lets_nothing_through(repo: Repo) -> None:
     inside = make_run(repo)
     path = Path(open_workspace(str(inside.path)).context.location.git_dir, "agentos/worktree.json")

@@ -22,6 +22,7 @@ from git_agentos.run import accept
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record import evidence, journal
 from git_agentos.run.record.events import Run
+from git_agentos.worktree import repair
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
 
@@ -284,6 +285,38 @@ def test_the_record_of_another_run(repo: Repo) -> None:
     shutil.rmtree(Path(run.evidence).with_name("T-3"))
     assert kernel.show(context_of(repo), "T-2").state == "passed"
     assert accept.accept(context_of(repo), "T-2")[0].state == "accepted"
+
+
+def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
+    """Its runs are what they were: also a killed one, whose end is put on record at the new place."""
+    assert start(repo, "echo > new", validate=["true"], run_id="T-2", guard=False).state == "passed"
+    interrupted(repo)
+    for name in ("elsewhere", "elsewhere/deeper"):
+        target = tmp_path / name / "moved"
+        target.parent.mkdir()
+        repo = Repo(repo.path.rename(target))
+        assert kernel.show(context_of(repo), "T-2").state == "passed"
+        assert kernel.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
+        assert evidence.find(context_of(repo).location, "T-2").vouched() is None
+        if name == "elsewhere":
+            repair.repair(context_of(repo))  # git's own links to the worktrees
+            assert kernel.cancel(context_of(repo), "T-1").state == "cancelled"
+
+
+def test_a_copy_of_a_record_is_none(repo: Repo, make_repo: Callable[[str], Repo], tmp_path: Path) -> None:
+    """Not in a copy of the repository, not in another one, and not where the first one is gone by then."""
+    passed = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
+    copy, other = tmp_path / "copy", make_repo("other")
+    shutil.copytree(repo.path, copy, symlinks=True)
+    shutil.copytree(passed.evidence, other.path / ".agentos/runs/T-1")
+    for _ in range(2):
+        for each in (Repo(copy), other):
+            assert kernel.show(context_of(each), "T-1").state == "tampered"
+            with pytest.raises(RunError):
+                accept.accept(context_of(each), "T-1")
+        if repo.path.exists():
+            assert kernel.show(context_of(repo), "T-1").state == "passed"
+            shutil.rmtree(repo.path)
 
 
 def _passed_by_hand(folder: Path) -> None:

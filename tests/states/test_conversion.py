@@ -314,6 +314,41 @@ def test_bytes_that_a_lossy_filter_hides_are_not_destroyed(repo: Repo) -> None:
     assert_same(wrecked, complete_state(repo.path), "undo")
 
 
+def test_files_that_come_in_another_form_are_named(repo: Repo) -> None:
+    """The blob is the same, the attributes are not: a dry run names them too."""
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.write("a.crlf", "one\r\n")
+    repo.commit("crlf")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write(".gitattributes", "*.crlf text eol=lf\n")
+    repo.write("a.crlf", "one\n")
+    repo.commit("lf")
+    dry = IN_PROCESS.restore(repo.path, taken["id"], dry_run=True)["changed"]
+    assert dry == IN_PROCESS.restore(repo.path, taken["id"])["changed"] == [".gitattributes", "a.crlf"]
+    assert repo.read("a.crlf") == b"one\r\n"
+
+
+def test_a_file_is_shown_as_it_was_whatever_attributes_say_today(repo: Repo) -> None:
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.write("a.crlf", "one\r\n")
+    repo.commit("crlf")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("rm", "-q", ".gitattributes")
+    assert run(repo.path, "checkpoint", "cat", f"{taken['id']}:a.crlf").out == b"one\r\n"
+    repo.write(".gitattributes", "*.crlf text eol=lf\n")
+    assert run(repo.path, "checkpoint", "cat", f"{taken['id']}:a.crlf").out == b"one\r\n"
+
+
+def test_a_diff_leaves_no_objects(repo: Repo) -> None:
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write("large.bin", os.urandom(20 << 20))
+    repo.append("readme.txt", "dirty\n")
+    objects = sorted((repo.git_dir / "objects").rglob("*"))
+    done = run(repo.path, "--json", "checkpoint", "diff", taken["id"])
+    assert [each["path"] for each in done.json["files"]] == ["large.bin", "readme.txt"], str(done)
+    assert sorted((repo.git_dir / "objects").rglob("*")) == objects
+
+
 def test_an_attributes_file_of_the_worktree_comes_from_the_checkpoint(repo: Repo) -> None:
     """core.attributesFile may name a file of the worktree. Then: CRLF by it. Now it is gone."""
     repo.config("core.attributesFile", "rules/attributes")

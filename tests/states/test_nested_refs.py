@@ -179,6 +179,24 @@ def test_a_submodule_of_a_nested_repository_comes_back(repo: Repo) -> None:
     assert sub.read("readme.txt").endswith(b"dirty\n")
 
 
+def test_a_dry_run_answers_as_the_restore_would(repo: Repo) -> None:
+    """A repository inside that has not changed is not named; one that has is; and nothing is written."""
+    inner = _nested(repo)
+    _stashes(inner)
+    repo.append("readme.txt", "dirty\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.append("readme.txt", "more\n")
+    objects = sorted((repo.git_dir / "objects").rglob("*"))
+    assert IN_PROCESS.restore(repo.path, taken["id"], dry_run=True)["changed"] == ["readme.txt"]
+    inner.append("readme.txt", "inside\n")
+    dry = IN_PROCESS.restore(repo.path, taken["id"], dry_run=True)["changed"]
+    assert sorted((repo.git_dir / "objects").rglob("*")) == objects
+    assert dry == IN_PROCESS.restore(repo.path, taken["id"])["changed"] == ["inner", "readme.txt"]
+    for words in (["--dry-run"], []):
+        done = run(repo.path, "restore", taken["id"], *words, "--", "no-such-path")
+        assert done.code == 2 and b"no-such-path" in done.err, str(done)
+
+
 def test_a_damaged_nested_repository_is_named_and_the_rest_is_saved(repo: Repo) -> None:
     home = Path(run_ok(repo.path, "worktree", "create", "dev-1")["path"])
     inner = _nested(Repo(home))

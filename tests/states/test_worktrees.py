@@ -209,6 +209,19 @@ def test_a_moved_worktree_keeps_its_timeline(repo: Repo, tmp_path: Path) -> None
     assert_same(before, complete_state(moved), "restore", branch="any")
 
 
+def test_undo_in_a_worktree_of_a_bare_repository_goes_back_to_its_branch(repo: Repo, tmp_path: Path) -> None:
+    """The HEAD of the bare repository names the branch too, and has nothing checked out."""
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
+    Repo(bare).git("worktree", "add", "-q", str(tmp_path / "wt"), "main")
+    inside = Repo(tmp_path / "wt")
+    taken = IN_PROCESS.checkpoint(inside.path)
+    inside.append("readme.txt", "dirty\n")
+    IN_PROCESS.restore(inside.path, taken["id"])
+    assert IN_PROCESS.undo(inside.path)["branch"] == "main"
+    assert inside.text("symbolic-ref", "HEAD") == "refs/heads/main"
+
+
 def test_a_worktree_of_a_bare_repository(repo: Repo, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     repo.git("clone", "-q", "--bare", str(repo.path), str(bare))

@@ -20,7 +20,8 @@ from git_agentos.git.repository import Repository
 
 @dataclass(frozen=True)
 class Work:
-    """Counts of one call; `by_function` are the lines of each function, as `module:name`."""
+    """Counts of one call. `lines` are those of this package, and calls of Python functions elsewhere; `by_function` has
+    them for each function, as `module:name`."""
 
     lines: int
     git: int
@@ -56,7 +57,7 @@ def counted(call: Callable[[], object]) -> Work:
     def entered(frame: FrameType, _event: str, _argument: Any) -> Any:
         calls[frame.f_code] += 1
         lines[frame.f_code] += 1  # a generator that goes on does so in the middle of a line
-        return local
+        return local if "/git_agentos/" in frame.f_code.co_filename else None
 
     before = sys.gettrace()
     sys.settrace(entered)

@@ -152,6 +152,9 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, t
                 each.unlink(missing_ok=True)
         aside.rename(each)
     assert service.show(context_of(repo), waiting.id, environment()) == waiting
+    shutil.rmtree(folder)
+    assert decide(repo, waiting.id, "abort").state == "aborted"
+    assert not Path(str(waiting.worktree_path)).exists()
 
 
 def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path: Path) -> None:
@@ -168,3 +171,8 @@ def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path:
         start(code, script(tmp_path, [{"run": text, "unusable": "no"}]))
     (found,) = service.list_(context_of(code), environment())
     assert found.state == "tampered"
+    database(code).unlink()
+    assert [each.state for each in service.list_(context_of(code), environment())] == ["tampered"]
+    assert decide(code, found.id, "abort").state == "aborted"
+    assert not Path(str(found.worktree_path)).exists()
+    assert service.show(context_of(code), found.id, environment()).state == "aborted"

@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -473,6 +474,14 @@ def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
         ("agent", None, "ok"),
         ("validate", 0, "ok"),
     ]
+    steps = Path(str(waiting.evidence)) / "steps"
+    wrote = ["diff.patch", "prompt.txt", "snapshot.json", "stderr", "stdout"]
+    tested = ["diff.patch", "exit_code", "snapshot.json", "stdout"]
+    assert {each.name: sorted(os.listdir(each)) for each in steps.iterdir()} == {
+        "001-agent": wrote, "002-validate": tested, "003-agent": wrote, "004-validate": tested,
+    }  # fmt: skip
+    assert (steps / "002-validate" / "exit_code").read_text() == "1\n"
+    assert b"+    return 2 * number" in (steps / "003-agent" / "diff.patch").read_bytes()
     done = decide(code, waiting.id, "approve")
     found = evidence.verify(context_of(code), done.run_id)
     assert (found.ok, found.problems) == (True, [])

@@ -2,7 +2,8 @@
 
 Variables count that git, the shell, ssh, the dynamic linker and the usual interpreters take programs, places or options
 from. Those of a terminal or a session do not, and an editor or pager that does nothing (`true`, `cat`) is as good as
-none. PATH counts without the folder of the shim.
+none. PATH counts without the folder of the shim, and without that of git's own programs, which git puts first for what
+it starts.
 
 Of the configuration all counts that git sees where the command works, but for the guard's own settings and values, and
 for what is set of other branches. With it count the user's hooks, and what `--continue` goes on with.
@@ -72,6 +73,7 @@ def add(asked: Asked, call: Call, location: Location, where: Sequence[str], path
     environment = dict(call.environment)
     if path is not None:
         environment["PATH"] = path
+    environment["PATH"] = _path(environment, location)
     variables = list(_variables(environment))
     bound, shown = _configuration(asked, call, location, where)
     return asked._replace(
@@ -92,11 +94,16 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
             continue
         if value in _DOES_NOTHING.get(name, ()):
             continue
-        yield f"{name}={_without_shim(value) if name == 'PATH' else value}"
+        yield f"{name}={value}"
 
 
-def _without_shim(path: str) -> str:
-    return os.pathsep.join(each for each in path.split(os.pathsep) if not each.rstrip(os.sep).endswith(_SHIM))
+def _path(environment: Mapping[str, str], location: Location) -> str:
+    """PATH as far as it counts."""
+    env = {key: value for key, value in environment.items() if key != "GIT_EXEC_PATH"}
+    status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, fixed=False))
+    own = os.fsdecode(out.removesuffix(b"\n")) if status == 0 else ""
+    folders = environment.get("PATH", "").split(os.pathsep)
+    return os.pathsep.join(each for each in folders if each != own and not each.rstrip(os.sep).endswith(_SHIM))
 
 
 def _configuration(asked: Asked, call: Call, location: Location, where: Sequence[str]) -> tuple[list[str], list[str]]:

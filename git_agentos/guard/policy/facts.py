@@ -28,7 +28,6 @@ _LEFT_OUT = (
     "GIT_CONFIG_COUNT",
     "GIT_EXEC_PATH",
 )
-_ZERO = "0" * 40
 
 
 class Changed(NamedTuple):
@@ -314,7 +313,9 @@ class Facts:
 
     def staged_below(self, folder: str) -> list[bytes]:
         """Files below a folder (from the top) that the index has and HEAD has not so."""
-        base = "HEAD" if self.commit("HEAD") is not None else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        base = "HEAD"
+        if self.commit("HEAD") is None:
+            base = os.fsdecode(self.git("hash-object", "-t", "tree", "--stdin", data=b"")[1].strip())
         args = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", "--diff-filter=d", base)
         _, out = self.git(*args, "--", f":(top,literal){folder}")
         return [path for path in out.split(b"\0") if path]

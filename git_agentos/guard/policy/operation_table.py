@@ -74,7 +74,7 @@ switch-shared | y | checkout, switch --ignore-other-worktrees | checks out a bra
 index-rewrite | y | read-tree without -u, update-index --force-remove, --index-info, --cacheinfo | overwrites the index | GIT_INDEX_FILE of your own
 index-flags | y | update-index --assume-unchanged, --skip-worktree | hides changes from git | .git/info/exclude, or leave the file
 config-alias | n | config alias.* | sets an alias, that others' commands may meet | write the command out
-config-command | n | config of keys that hold commands; -c of such | sets a command that git will run | GIT_EDITOR=true and the like for one command
+config-command | n | config of keys that hold commands; clone -c of such | sets a command that git will run | GIT_EDITOR=true and the like for one command
 config-risky | n | config of remotes' URLs and refspecs, gc, receive.*, protocol.* | changes what later commands do | the option on the command itself
 config-global | n | config --global, --system | changes the user's own configuration | git config without --global
 config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration | leave it
@@ -86,13 +86,13 @@ repack-delete | s | repack -d, multi-pack-index expire | deletes packs | git rep
 rerere-change | n | rerere clear, forget, gc | forgets recorded resolutions | leave them
 maintenance-schedule | n | maintenance start, stop, register, unregister | changes the user's schedule | git maintenance run
 import | s | fast-import | writes refs from a stream | git fetch, git am
-write-file | y | --output=FILE, archive -o, bundle create over a file | overwrites a file | give a new file's name
+write-file | y | --output=FILE, archive -o, bundle create, mailinfo, interpret-trailers --in-place, --export-marks and the like over a file | overwrites a file | give a new file's name
 redirect | s | GIT_DIR, --git-dir, --work-tree to another repository | works in another repository | cd there
 init-redirect | s | init --separate-git-dir, --template, clone --template | moves a git directory or brings hooks | git init
 foreign | s | svn, p4, cvs*, lfs push, prune … | works on another system's store | its commands that only look
 send | n | send-email, imap-send, instaweb, daemon | sends or serves work elsewhere | git format-patch
 tool | s | mergetool, gui, citool, cat-file of filters | opens a tool that may do anything | edit the files, git add
-run-command | s | rebase -x, bisect run, ext:: URLs, `-c core.pager=…` with something that cannot be read | runs a command | run the command itself
+run-command | s | rebase -x, bisect run, difftool -x, grep -O, `--upload-pack`, ext:: URLs; what `-c core.pager=…`, GIT_EDITOR, GIT_EXTERNAL_DIFF and the like name, unless it is known to change nothing | runs a command | run the command itself
 credential | n | credential approve, reject | changes stored credentials | leave them
 agentos-change | n | git agentos worktree remove, archive, merge; rollback; doctor --fix; run accept … | is the orchestrator's to do | ask whoever runs you to do it
 guard-change | n | git agentos guard disable, guard integrate, hooks install, uninstall; worktree create --no-guard | changes the guard | ask whoever runs you to do it

@@ -1,12 +1,16 @@
-"""Environment variables that make git run a program or write a file."""
+"""Environment variables that make git run a program, write a file, or read another configuration."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from git_agentos.errors import ConfigurationError, UnreadableConfiguration
+from git_agentos.guard import settings
+from git_agentos.guard.call import Call
 from git_agentos.guard.devices import is_device
 from git_agentos.guard.policy import config_keys, harmless
+from git_agentos.guard.policy.git_line import Given
 
 # Variables that hold commands for git to run, and what it runs them for.
 COMMANDS = {
@@ -54,3 +58,39 @@ def traces(environment: Mapping[str, str]) -> list[str]:
 def allow_programs_as_urls(environment: Mapping[str, str]) -> bool:
     """Whether `ext::COMMAND` is a URL that git takes."""
     return "ext" in environment.get("GIT_ALLOW_PROTOCOL", "").split(":")
+
+
+def are_plain(environment: Mapping[str, str], users: Mapping[str, str] | None) -> bool:
+    """Whether the variables of a command make git do nothing beside what it is told on its command line."""
+    given = traces(environment) or allow_programs_as_urls(environment) or that_run(environment, users)
+    return not (given or _chosen_places(environment, users))
+
+
+def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[Given]:
+    """Configuration that a command has because it chooses itself which files are the user's, and would not have
+    otherwise: it is given with the command, as by `-c`. `where` are git's own options that say where it works."""
+    places = _chosen_places(call.environment, users)
+    if not places or users is None:
+        return []
+    environment = {key: value for key, value in call.environment.items() if key not in places}
+    environment |= {name: users[name] for name in places if name in users}
+    others = {(entry.key, entry.value) for entry in _entries(call, where, environment)}
+    return [
+        Given(entry.key, entry.value, "-c")
+        for entry in _entries(call, where, call.environment)
+        if entry.scope in ("system", "global") and (entry.key, entry.value) not in others
+    ]
+
+
+def _chosen_places(environment: Mapping[str, str], users: Mapping[str, str] | None) -> list[str]:
+    """The variables by which a command chooses which configuration is the user's."""
+    if users is None:
+        return []
+    return [name for name in settings.PLACES if users.get(name) != environment.get(name)]
+
+
+def _entries(call: Call, where: Sequence[str], environment: Mapping[str, str]) -> Sequence[settings.Entry]:
+    try:
+        return settings.read(call.cwd, environment, where).entries
+    except (ConfigurationError, UnreadableConfiguration):
+        return ()

@@ -6,6 +6,7 @@ them is found. Of those with a command line too long to know (`docker run`), the
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -92,6 +93,10 @@ _LOOSE = frozenset(
 _TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c --command", "flock": "-c --command",
                  "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
 
+# What a git directory is called, and has at its top: a search for a name that matches one of them finds it there.
+_INSIDE = (
+    ".git", "HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "logs", "ORIG_HEAD", "worktrees",
+)  # fmt: skip
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _TAKE_TEXT = frozenset(
     "hyperfine parallel rush tmux screen zellij concurrently mprocs watchexec reflex nodemon entr foreman at".split()
@@ -320,12 +325,26 @@ def _xargs(argv: list[str], stdin: str | None) -> list[Inner]:
     return [Inner((*command, *(_split(read) if read is not None else [UNKNOWN])))]
 
 
+_FIND_NAMES = frozenset({"-name", "-iname", "-path", "-wholename"})
+
+
+def names_a_git_directory(test: str) -> bool:
+    """Whether what `find` looks for by a name may be a git directory, or something at the top of one."""
+    return not known(test) or any(fnmatch.fnmatch(name, test.rpartition("/")[2]) for name in _INSIDE)
+
+
 def _find(argv: list[str], stdin: str | None) -> list[Inner]:  # noqa: ARG001 (one form for all)
     made = []
     words = argv[1:]
-    names = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
+    tests = [(word, words[n + 1]) for n, word in enumerate(words[:-1]) if word in _FIND_NAMES]
     root = words[0] if words and words[0][:1] not in ("-", "(", "!") else "."
-    found = next((name for name in names if name.rpartition("/")[2] == ".git"), f"{root}/{UNKNOWN}")
+    found = f"{root}/{UNKNOWN}"
+    if any(name.rpartition("/")[2] == ".git" for _, name in tests):
+        found = next(name for _, name in tests if name.rpartition("/")[2] == ".git")
+    elif not {"-o", "-or", "!", "-not", ","} & set(words):
+        # Everything that is found has such a name, wherever it lies.
+        named = [name for test, name in tests if test in ("-name", "-iname") and not names_a_git_directory(name)]
+        found = f"{UNKNOWN}/{named[0]}" if named else found
     for n, word in enumerate(words):
         if word not in ("-exec", "-execdir", "-ok", "-okdir"):
             continue

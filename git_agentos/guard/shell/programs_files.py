@@ -6,30 +6,14 @@ agent's `rm`. Names are taken as the shell hands them over; what it would make o
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.devices import is_device
-from git_agentos.guard.shell.programs import base
+from git_agentos.guard.shell.programs import base, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
-
-# What a git directory has at its top: a `find -name` that matches one of them deletes in it.
-_INSIDE = (
-    ".git",
-    "HEAD",
-    "config",
-    "index",
-    "objects",
-    "refs",
-    "packed-refs",
-    "hooks",
-    "logs",
-    "ORIG_HEAD",
-    "worktrees",
-)
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "
@@ -152,16 +136,12 @@ def _find(words: Sequence[str]) -> Files:
     if "-delete" not in words:
         return Files(written)
     tests = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
-    harmless = [test for test in tests if not any(_matches(test, name) for name in _INSIDE)]
+    harmless = [test for test in tests if not names_a_git_directory(test)]
     spared = any("-not" in words[n : n + 1] or words[n] == "!" for n in range(len(words))) and any(
         ".git" in test for test in tests
     )
     whole = not (harmless or spared or "-empty" in words)
     return Files((*written, *roots), roots if whole else (), True)
-
-
-def _matches(test: str, name: str) -> bool:
-    return not known(test) or fnmatch.fnmatch(name, test.rpartition("/")[2])
 
 
 # -- git directories ---------------------------------------------------------------------------------------------------

@@ -128,8 +128,14 @@ class _Reader:
     # -- statements
 
     def all(self, nodes: Sequence[TreeNode]) -> Node:
-        parts = tuple(self.statement(node) for node in nodes if node.is_named and node.type != "comment")
-        return parts[0] if len(parts) == 1 else Chain(parts)
+        parts: list[Node] = []
+        for node in nodes:
+            if node.type == "&" and parts:
+                # In the background it is a shell of its own.
+                parts[-1] = Group(parts[-1], own=True)
+            elif node.is_named and node.type != "comment":
+                parts.append(self.statement(node))
+        return parts[0] if len(parts) == 1 else Chain(tuple(parts))
 
     def statement(self, node: TreeNode) -> Node:
         read = getattr(self, "_" + node.type, None) if node.type in _STATEMENTS else None
@@ -208,7 +214,7 @@ class _Reader:
             elif child.is_named and child.type != "comment":
                 body = self.statement(child)
         for how, rest_ in after:
-            body = prepend(rest_, body) if how == "|" else Tried((body, rest_))
+            body = prepend(rest_, body) if how == "|" else Tried((body, rest_), (how,))
         return body
 
     def document(self, node: TreeNode, body: Node) -> tuple[Node, list[tuple[str, Node]]]:
@@ -249,11 +255,13 @@ class _Reader:
     def _list(self, node: TreeNode) -> Node:
         # The parser nests them to the left, as deep as they are long.
         parts: list[Node] = []
+        operators: list[str] = []
         left: TreeNode = node
         while left.type == "list":
+            operators += [child.type for child in left.children if child.type in ("&&", "||")]
             left, right = (child for child in left.children if child.is_named and child.type != "comment")
             parts.append(self.statement(right))
-        return Tried((self.statement(left), *reversed(parts)))
+        return Tried((self.statement(left), *reversed(parts)), tuple(reversed(operators)))
 
     def _negated_command(self, node: TreeNode) -> Node:
         return self.all(node.children)
@@ -283,11 +291,10 @@ class _Reader:
                 seen_then = True
             elif child.type in ("elif_clause", "else_clause"):
                 branches.append(self.all(child.children))
+            elif seen_then:
+                body.append(child)
             elif child.is_named and child.type != "comment":
-                if seen_then:
-                    body.append(child)
-                else:
-                    first.append(self.statement(child))
+                first.append(self.statement(child))
         return Maybe(Chain(tuple(first)), (self.all(body), *branches))
 
     def _for_statement(self, node: TreeNode) -> Node:
@@ -303,7 +310,7 @@ class _Reader:
 
     def _while_statement(self, node: TreeNode) -> Node:
         body = _field(node, "body")
-        condition = self.all([child for child in node.children if child.is_named and child != body])
+        condition = self.all([child for child in node.children if child != body])
         return While(condition, self.all(body.children))
 
     def _case_statement(self, node: TreeNode) -> Node:
@@ -315,7 +322,7 @@ class _Reader:
                 for n in values:
                     head += self.nested(child.children[n])
                 rest = [c for n, c in enumerate(child.children) if n not in values]
-                branches.append(self.all([c for c in rest if c.type in _STATEMENTS or c.type == "comment"]))
+                branches.append(self.all([c for c in rest if c.type in _STATEMENTS or c.type == "&"]))
         return Maybe(Command(inner=tuple(head)), tuple(branches))
 
     def _function_definition(self, node: TreeNode) -> Node:

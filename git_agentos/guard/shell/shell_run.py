@@ -7,13 +7,13 @@ Every branch is taken, loops over known words are run word by word, functions an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.programs import without_prefix
 from git_agentos.guard.shell.shell import parse
+from git_agentos.guard.shell.shell_builtins import BUILTINS, MOST_OUTPUT, Builtins, script
 from git_agentos.guard.shell.shell_state import Alternatives, State, combined, expand, single
 from git_agentos.guard.shell.shell_syntax import (
     Assignment,
@@ -27,20 +27,15 @@ from git_agentos.guard.shell.shell_syntax import (
     Redirect,
     ShellError,
     Substitution,
+    Text,
     Tried,
     While,
     Word,
 )
-from git_agentos.guard.shell.words import UNKNOWN
-
-FILE = UNKNOWN + UNKNOWN
-"""The input of a program that reads a file."""
+from git_agentos.guard.shell.words import FILE, UNKNOWN
 
 _MOST_STARTS = 3000
 _DEEPEST = 40
-_MOST_OUTPUT = 1 << 16
-# A text that is not known to its end goes on being parsed: this is a variable that nobody has set.
-_HOLE = "AGENTOS_NOT_KNOWN_"
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _SILENT = frozenset(
@@ -67,15 +62,11 @@ Start = Callable[[Program], str]
 """Takes note of a program, and tells what it prints; UNKNOWN where that is not known."""
 
 
-def script(text: str) -> str:
-    """A text of which parts are not known, as a shell could read it."""
-    return text.replace(UNKNOWN, "${" + _HOLE + "}")
-
-
-class Shell:
+class Shell(Builtins):
     """Runs texts; each program that they start is handed to `start`."""
 
     def __init__(self, start: Start) -> None:
+        super().__init__()
         self.start = start
         self.starts = 0
         self.depth = 0
@@ -92,22 +83,25 @@ class Shell:
             said = self._run(node, state, stdin)
         finally:
             self.depth -= 1
-        return said if len(said) <= _MOST_OUTPUT else UNKNOWN
+        return said if len(said) <= MOST_OUTPUT else UNKNOWN
 
     def _run(self, node: Node, state: State, stdin: str | None) -> str:
         if isinstance(node, Command):
             return self._command(node, state, stdin)
         if isinstance(node, Chain):
-            return "".join(self.run(part, state, stdin) for part in node.parts)
+            # What is behind an `exit` is looked at, and changes nothing.
+            return "".join(self.run(part, state.inner() if state.ended else state, stdin) for part in node.parts)
         if isinstance(node, Pipeline):
-            for n, part in enumerate(node.parts):
-                stdin = self.run(part, state.inner(), stdin if n == 0 else stdin or "")
-            return stdin or ""
-        if isinstance(node, Maybe | Tried):
-            first, others = (node.first, node.branches) if isinstance(node, Maybe) else (node.parts[0], node.parts[1:])
-            said = self.run(first, state, stdin)
-            for branch in others:
-                said += self._perhaps(branch, state, stdin)
+            return self._pipeline(node, state, stdin)
+        if isinstance(node, Tried):
+            return self._tried(node, state, stdin)
+        if isinstance(node, Maybe):
+            said = self.run(node.first, state, stdin)
+            begin = state.inner()
+            for branch in node.branches:
+                inner = begin.inner()
+                said += self.run(branch, inner, stdin)
+                state.join(inner)
             return said
         if isinstance(node, Group):
             inner = state.inner() if node.own else state
@@ -121,18 +115,77 @@ class Shell:
         if isinstance(node, While):
             inner = state.inner()
             # Twice: what the first round sets is there in the second.
-            said = self.run(node.condition, inner, stdin) + self.run(node.body, inner, stdin)
-            said += self.run(node.condition, inner, stdin) + self.run(node.body, inner, stdin)
+            said = self._round(node.condition, inner, stdin) + self._round(node.body, inner, stdin)
+            said += self._round(node.condition, inner, stdin) + self._round(node.body, inner, stdin)
             state.join(inner)
             return said and UNKNOWN
         state.functions[node.name] = node.body
         return ""
 
-    def _perhaps(self, node: Node, state: State, stdin: str | None) -> str:
-        inner = state.inner()
-        said = self.run(node, inner, stdin)
+    def _pipeline(self, node: Pipeline, state: State, stdin: str | None) -> str:
+        inner = state
+        for n, part in enumerate(node.parts):
+            inner = state.inner()
+            stdin = self.run(part, inner, stdin if n == 0 else stdin or "")
+        # Some shells run the last part themselves.
+        inner.ended = ""
         state.join(inner)
+        return stdin or ""
+
+    def _tried(self, node: Tried, state: State, stdin: str | None) -> str:
+        """`a && b || c`: what is known after it is what is known where it succeeds, and where it fails."""
+        said, success, failure = self._attempt(node.parts[0], state.inner(), stdin)
+        for operator, part in zip(node.operators, node.parts[1:], strict=True):
+            start, other = (success, failure) if operator == "&&" else (failure, success)
+            # What is never reached is looked at all the same.
+            more, then, otherwise = self._attempt(part, (start or other or state).inner(), stdin)
+            said += more
+            if start is None:
+                then = otherwise = None
+            success, failure = (
+                (then, _either(other, otherwise)) if operator == "&&" else (_either(other, then), otherwise)
+            )
+        end = _either(success, failure)
+        if end is None:
+            state.ended = "exit"
+        else:
+            state.become(end)
         return said
+
+    def _attempt(self, node: Node, state: State, stdin: str | None) -> tuple[str, State | None, State | None]:
+        """What a part prints, and what is known where it succeeds, and where it fails; None where it does not."""
+        before = state.inner()
+        said = self.run(node, state, stdin)
+        if state.ended:
+            return said, None, None
+        name = _literal_name(node)
+        if name is None or name in before.functions:
+            return said, state, state
+        if name in _SURE:
+            return said, state, None
+        if name == "false":
+            return said, None, state
+        if BUILTINS.get(name) == "cd":
+            return said, state, before if state.lost else None
+        return said, state, state
+
+    def _round(self, node: Node, state: State, stdin: str | None) -> str:
+        """One round of a loop; one that ends the shell is not the last that was run."""
+        before = state.inner()
+        said = self.run(node, state, stdin)
+        if state.ended:
+            state.become(before)
+        return said
+
+    def _inside(self, node: Node, state: State) -> str:
+        """What a substitution prints: it is a shell of its own."""
+        return self.run(node, state.inner())
+
+    def perhaps(self, text: str, state: State, stdin: str | None) -> None:
+        """Run a text that may run at any time, or never."""
+        inner = state.inner()
+        self.text(text, inner, stdin)
+        state.join(inner)
 
     def _each(self, node: Each, state: State, stdin: str | None) -> str:
         given: list[list[str]]
@@ -144,7 +197,7 @@ class Shell:
         for fields in given:
             for item in fields:
                 inner.assign(node.name, ((item,),))
-                self.run(node.body, inner, stdin)
+                self._round(node.body, inner, stdin)
         state.join(inner)
         return UNKNOWN
 
@@ -163,20 +216,26 @@ class Shell:
         if not node.words:
             self._written(writes, state)
             return stdin if stdin is not None and not writes else ""
-        for argv in found:
-            if argv:
+        begin = state.inner()
+        for n, argv in enumerate(argv for argv in found if argv):
+            if n == 0:
                 said += self._start(argv, state, stdin, writes, overlay)
+            else:
+                # One of several that it may be: each begins where this one does.
+                inner = begin.inner()
+                said += self._start(argv, inner, stdin, writes, overlay)
+                state.join(inner)
         return "" if writes else said
 
     def _expand(self, word: Word, state: State) -> list[list[str]]:
-        return expand(word, state, self.run)
+        return expand(word, state, self._inside)
 
     def _assigned(self, assignments: Sequence[Assignment], state: State, *, own: bool) -> dict[str, str]:
         """Make assignments: in the shell itself, or (`own` False) for one command, whose variables are returned."""
         overlay: dict[str, str] = {}
         for each in assignments:
             if not own:
-                found = single(each.value, state, self.run) if each.items is None else ((UNKNOWN,),)
+                found = single(each.value, state, self._inside) if each.items is None else ((UNKNOWN,),)
                 overlay[each.name] = found[0][0] if len(found) == 1 else UNKNOWN
                 continue
             state.assign(each.name, self._value(each, state))
@@ -184,13 +243,13 @@ class Shell:
 
     def _value(self, each: Assignment, state: State) -> Alternatives:
         if each.element:
-            single(each.value, state, self.run)
+            single(each.value, state, self._inside)
             return ((UNKNOWN,),)
         before = state.values(each.name) if each.append else None
         if each.items is not None:
             made: Alternatives = tuple(map(tuple, combined([self._expand(word, state) for word in each.items])))
             return made if before is None else tuple((*old, *new) for old in before for new in made)
-        made = single(each.value, state, self.run)
+        made = single(each.value, state, self._inside)
         if not each.append:
             return made
         return tuple(((old or ("",))[0] + new[0], *old[1:]) for old in before or ((UNKNOWN,),) for new in made)
@@ -215,7 +274,7 @@ class Shell:
             if each.operator == "<" and len(each.target) == 1 and isinstance(each.target[0], Substitution):
                 stdin = self.run(each.target[0].body, state.inner())
                 continue
-            targets = [value[0] for value in single(each.target, state, self.run)]
+            targets = [value[0] for value in single(each.target, state, self._inside)]
             if each.operator == "<<":
                 stdin = targets[0] if len(targets) == 1 else UNKNOWN
             elif each.operator == "<<<":
@@ -243,15 +302,23 @@ class Shell:
             state.join(inner)
         if name in state.functions:
             self._call(argv, state, stdin)
+        if BUILTINS.get(name) == "cd" and (name in state.functions or name in state.aliases):
+            state.lost = True
+            return ""
         while argv and argv[0] in _PLAIN_PREFIXES:
             argv = without_prefix(argv)
         if not argv:
             self._written(writes, state)
             return UNKNOWN
+        if argv[0] in ("exit", "return"):
+            state.ended = argv[0]
         if argv[0] in _SILENT:
             self._program((":", *argv[1:]), state, None, writes, {})
             return ""
-        builtin = getattr(self, "_do_" + _BUILTINS.get(argv[0], ""), None)
+        if overlay.get("CDPATH") and BUILTINS.get(argv[0]) == "cd":
+            state.lost = True
+            return ""
+        builtin = getattr(self, "do_" + BUILTINS.get(argv[0], ""), None)
         if builtin is not None:
             said: str = builtin(argv, state, stdin)
             self._written(writes, state)
@@ -262,6 +329,7 @@ class Shell:
         before, state.positional = state.positional, tuple(argv[1:])
         self.run(state.functions[argv[0]], state, stdin)
         state.positional = before
+        state.ended = "" if state.ended == "return" else state.ended
 
     def _program(
         self,
@@ -282,114 +350,23 @@ class Shell:
         made = Program(argv, environment, state.directory, state.lost, stdin, writes, state.feeds)
         return self.start(made)
 
-    # -- what the shell does itself
 
-    def _do_cd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
-        targets = [word for word in argv[1:] if not (word.startswith("-") and word != "-") and not word.startswith("+")]
-        if argv[0] == "popd" or (argv[0] == "pushd" and not targets):
-            state.lost = True
-            return ""
-        target = targets[0] if targets else (state.values("HOME") or ((UNKNOWN,),))[0][0]
-        if target == "-":
-            target = (state.values("OLDPWD") or ((UNKNOWN,),))[0][0]
-        state.assign("OLDPWD", ((UNKNOWN if state.lost else state.directory,),))
-        self.move(state, target)
-        return ""
-
-    def move(self, state: State, target: str) -> None:
-        """Go to a folder; where it is not there (yet), it is not known where the shell stands."""
-        place = os.path.normpath(os.path.join(state.directory, target)) if words.known(target) else ""
-        if place and os.path.isdir(place):
-            state.lost = state.lost and not os.path.isabs(target)
-            state.directory = place
-        else:
-            state.lost = True
-
-    def _do_eval(self, argv: list[str], state: State, stdin: str | None) -> str:
-        return self.text(" ".join(argv[1:]), state, stdin)
-
-    def _do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
-        name = argv[1] if len(argv) > 1 else ""
-        if name in state.feeds:
-            return self.text(state.feeds[name], state, stdin)
-        if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
-            return self.text(stdin, state)
-        return UNKNOWN  # a file: it is not read
-
-    def _do_trap(self, argv: list[str], state: State, stdin: str | None) -> str:
-        words_ = [word for word in argv[1:] if word not in ("-p", "-l", "--")]
-        if len(words_) > 1 and words_[0] not in ("-", ""):
-            self._perhaps(parse(script(words_[0])), state, stdin)
-        return ""
-
-    def _do_alias(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        for word in argv[1:]:
-            name, equals, value = word.partition("=")
-            if equals:
-                state.aliases[name] = value
-        return ""
-
-    def _do_hash(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        if argv[1:2] == ["-p"] and len(argv) > 3:
-            state.aliases[argv[3]] = words.requoted(argv[2])
-        return ""
-
-    def _do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        for word in argv[1:]:
-            if not word.startswith("-") and words.known(word):
-                state.assign(word, (("",),))
-        return ""
-
-    def _do_set(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        rest = argv[1:]
-        while rest and rest[0] != "--" and rest[0][:1] in ("-", "+"):
-            rest = rest[2:] if rest[0] in ("-o", "+o") else rest[1:]
-        if rest or "--" in argv:
-            state.positional = tuple(rest[1:] if rest[:1] == ["--"] else rest)
-        return ""
-
-    def _do_shift(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        count = argv[1] if len(argv) > 1 else "1"
-        if state.positional is not None:
-            state.positional = state.positional[int(count) :] if count.isdigit() else None
-        return ""
-
-    def _do_read(self, argv: list[str], state: State, stdin: str | None) -> str:
-        names = [word for word in argv[1:] if word.isidentifier()]
-        line = (stdin or UNKNOWN).split("\n", 1)[0]
-        fields = (
-            line.split(None, max(len(names) - 1, 0)) if words.known(line) and "IFS" not in state.variables else None
-        )
-        many = argv[0] != "read" or any(word.startswith("-") and word not in ("-r", "-s") for word in argv[1:])
-        for n, name in enumerate(names):
-            value = UNKNOWN if fields is None or many else fields[n].strip() if n < len(fields) else ""
-            # The next round of a loop reads another line.
-            state.assign(name, ((value,),) if stdin and "\n" not in stdin.rstrip("\n") else ((UNKNOWN,),))
-        return ""
-
-    def _do_echo(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        rest = argv[1:]
-        escapes = False
-        while rest and rest[0].startswith("-") and rest[0][1:] and set(rest[0][1:]) <= set("neE"):
-            escapes = "e" in rest[0]
-            rest = rest[1:]
-        text = " ".join(rest)
-        return (words.ansi(text) if escapes and words.known(text) else text) + "\n"
-
-    def _do_printf(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        if len(argv) > 2 and argv[1] == "-v":
-            said = words.printf(argv[3:])
-            state.assign(argv[2], ((UNKNOWN if said is None else said,),))
-            return ""
-        said = words.printf(argv[1:])
-        return UNKNOWN if said is None else said
-
-    def _do_pwd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        return UNKNOWN if state.lost else state.directory + "\n"
+# What fails so rarely that nobody writes the other case.
+_SURE = frozenset({"true", ":", "echo", "printf", "export"})
 
 
-_BUILTINS = {
-    "cd": "cd", "pushd": "cd", "popd": "cd", "chdir": "cd", "eval": "eval", "source": "source", ".": "source",
-    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "read": "read",
-    "mapfile": "read", "readarray": "read", "echo": "echo", "printf": "printf", "pwd": "pwd",
-}  # fmt: skip
+def _either(one: State | None, other: State | None) -> State | None:
+    """What is known where the shell goes on from one of two states."""
+    if one is None or other is None or one is other:
+        return one if other is None else other
+    joined = one.inner()
+    joined.join(other)
+    return joined
+
+
+def _literal_name(node: Node) -> str | None:
+    """The name of the program or builtin that a command starts; None where it is none, or not written out."""
+    if not isinstance(node, Command) or not node.words or len(node.words[0]) != 1:
+        return None
+    part = node.words[0][0]
+    return part.text if isinstance(part, Text) else None

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 
-from git_agentos.guard.shell.shell_syntax import Node, Opaque, Parameter, Part, Substitution, Text, Word
+from git_agentos.guard.shell.shell_syntax import NOTHING, Maybe, Node, Opaque, Parameter, Part, Substitution, Text, Word
 from git_agentos.guard.shell.words import UNKNOWN, braces
 
 Array = tuple[str, ...]
@@ -29,7 +29,8 @@ _FEED = "/dev/fd/"
 class State:
     """One shell. `variables` were set in the text; others are `environment`'s. `directory` is where it stands, as far
     as that is known (`lost`: it is not). `feeds` is what `<(…)` gives to read, by the name that stands for it;
-    `perhaps` are variables that may not have been set at all."""
+    `perhaps` are variables that may not have been set at all; `ended` says what ended it, `exit` or `return`: what
+    follows does not run."""
 
     environment: Mapping[str, str]
     directory: str
@@ -41,29 +42,61 @@ class State:
     positional: Array | None = None
     feeds: dict[str, str] = field(default_factory=dict)
     perhaps: frozenset[str] = frozenset()
+    ended: str = ""
 
     def inner(self) -> State:
         """A subshell: it begins like this one, and nothing comes back."""
-        return replace(self, variables=dict(self.variables), functions=dict(self.functions), aliases=dict(self.aliases))
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            aliases=dict(self.aliases),
+            ended="",
+        )
+
+    def become(self, other: State) -> None:
+        """Take everything over from another."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(other, each.name))
 
     def assign(self, name: str, values: Alternatives) -> None:
         self.perhaps -= {name}
         self.variables[name] = values if len(values) <= _MOST else _ANY
 
     def join(self, other: State) -> None:
-        """`other` may have run after this one, or not."""
-        for name, values in other.variables.items():
-            own = self.values(name)
-            if own != values:
-                self.assign(name, tuple(dict.fromkeys((*(own if own is not None else ()), *values))))
-                self.perhaps |= {name} if own is None or name in other.perhaps else frozenset()
-        self.functions.update(other.functions)
-        self.aliases.update(other.aliases)
+        """What is known where either this shell or `other` may be the one that goes on."""
+        if other.ended:
+            return
+        if self.ended:
+            self.become(other)
+            return
+        for name in {**self.variables, **other.variables}:
+            one, two = self.values(name), other.values(name)
+            perhaps = one is None or two is None or name in self.perhaps | other.perhaps
+            if one != two:
+                self.assign(name, tuple(dict.fromkeys((*(one or ()), *(two or ())))))
+            self.perhaps |= {name} if perhaps else frozenset()
+        for name, body in other.functions.items():
+            own = self.functions.get(name, body)
+            self.functions[name] = body if own == body else Maybe(NOTHING, (own, body))
+        for name, text in other.aliases.items():
+            self.aliases[name] = text if self.aliases.get(name, text) == text else UNKNOWN
         self.exported |= other.exported
-        self.directory, self.lost = other.directory, self.lost or other.lost
+        self.lost = self.lost or other.lost or self.directory != other.directory
         self.feeds.update(other.feeds)
         if other.positional != self.positional:
             self.positional = None
+
+    def forget_variables(self) -> None:
+        """Something that is not known has run in this shell: what was set may be set otherwise."""
+        for name in self.variables:
+            self.variables[name] = _ANY
+        self.positional = None
+
+    def one(self, name: str) -> str:
+        """What a variable holds, UNKNOWN where that is not certain."""
+        values = self.values(name)
+        return values[0][0] if values is not None and len(values) == 1 and values[0] else UNKNOWN
 
     def values(self, name: str) -> Alternatives | None:
         """What a variable may hold; None where nothing is known of it."""

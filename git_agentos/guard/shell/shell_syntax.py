@@ -82,9 +82,10 @@ class Chain(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """`a && b || c`: the first runs, each of the others may."""
+    """`a && b || c`: the first runs, each of the others may, as `operators` say (one fewer than there are parts)."""
 
     parts: tuple[Node, ...]
+    operators: tuple[str, ...]
 
 
 class Maybe(NamedTuple):
@@ -134,7 +135,7 @@ def attach(node: Node, redirect: Redirect) -> Node:
     if isinstance(node, Pipeline):
         return Pipeline((*node.parts[:-1], attach(node.parts[-1], redirect)))
     if isinstance(node, Tried):
-        return Tried((*node.parts[:-1], attach(node.parts[-1], redirect)))
+        return node._replace(parts=(*node.parts[:-1], attach(node.parts[-1], redirect)))
     return Group(node, (redirect,))
 
 
@@ -150,7 +151,7 @@ def argument(node: Node, word: Word) -> Node:
 def prepend(node: Node, first: Node) -> Node:
     """`first | node`, where `node` is what stands behind the pipe: the parser puts `b && c` of `a | b && c` there."""
     if isinstance(node, Tried):
-        return Tried((prepend(node.parts[0], first), *node.parts[1:]))
+        return node._replace(parts=(prepend(node.parts[0], first), *node.parts[1:]))
     if isinstance(node, Chain) and node.parts:
         return Chain((prepend(node.parts[0], first), *node.parts[1:]))
     if isinstance(node, Pipeline):

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 UNKNOWN = "\0"
+FILE = UNKNOWN + UNKNOWN
+"""The input of a program that reads a file."""
 
 # More than this is not a list that somebody wrote.
 _MOST = 200

@@ -26,9 +26,8 @@ from git_agentos.util import files
 _TOOLS = frozenset({"pytest", "_pytest", "pluggy", "unittest", "hypothesis", "nose", "mock"})
 _LOADS = frozenset({"import_module", "__import__", "importorskip"})
 _WORDS = frozenset(
-    """conftest expectation expectations expected fake fakes fixture fixtures golden goldens helper helpers mock mocks
-    oracle sample samples snapshot snapshots testdata testhelper testhelpers testing testkit testlib testsupport
-    testutil testutils""".split()
+    """expectations expected fixtures golden goldens helper helpers testdata testhelper testhelpers testing testkit
+    testlib testsupport testutil testutils test_data test_helpers test_support test_utils""".split()
 )
 _ASSERTS = re.compile(r"_*(?:assert|check|expect|verify)")
 _LARGEST = 4 << 20
@@ -188,7 +187,7 @@ def _asserts(tree: ast.Module) -> bool:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         inner = list(ast.walk(node))
-        if not any(isinstance(each, ast.Assert) or _raises(each) for each in inner):
+        if not node.args.args or not any(_is_assertion(each) for each in inner):
             continue
         gives = any(isinstance(each, ast.Return) and each.value is not None for each in inner)
         if not gives or _ASSERTS.match(node.name):
@@ -196,7 +195,14 @@ def _asserts(tree: ast.Module) -> bool:
     return False
 
 
-def _raises(node: ast.AST) -> bool:
+def _is_assertion(node: ast.AST) -> bool:
+    """An assertion about something; `assert False` and a bare `raise AssertionError` are how stubs are written."""
+    if isinstance(node, ast.Assert):
+        return not isinstance(node.test, ast.Constant)
+    return isinstance(node, ast.If) and any(_raises(each) for each in node.body)
+
+
+def _raises(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Raise) or node.exc is None:
         return False
     return _last(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) == "AssertionError"
@@ -204,9 +210,7 @@ def _raises(node: ast.AST) -> bool:
 
 def _is_called_so(path: str) -> bool:
     """Whether a file at the top, or in a folder at the top, is called like a helper or data of tests."""
-    parts = path.removeprefix("src/").split("/")
-    first = parts[0].partition(".")[0]
-    return bool(_WORDS.intersection(re.split(r"[_-]", first.lower())) or first.lower() in _WORDS)
+    return _top(path).partition(".")[0].lower() in _WORDS
 
 
 def _top(path: str) -> str:

@@ -1,7 +1,6 @@
-"""The contenders: git-agentos, what git itself offers, and the Python peers; each as the one command that is timed.
+"""The contenders: git-agentos, and what git itself offers; each as the one command that is timed.
 
-Every tool has a virtual environment of its own below the cache folder, so none is slowed by another's packages. A tool
-that cannot be installed or run stays in the table with the reason.
+git-agentos has a virtual environment below the cache folder. If it cannot be installed or run, the table says so.
 """
 
 from __future__ import annotations
@@ -57,14 +56,14 @@ class Toolbox:
     contenders: dict[str, Contender]
 
 
-def prepare_tools(cache: Path, environment: Path | None, peers: Sequence[str]) -> Toolbox:
+def prepare_tools(cache: Path, environment: Path | None) -> Toolbox:
     """Install what is missing. `environment` is a venv that has git-agentos already (else one is made from the working
-    copy); `peers` are the names to take from the package index."""
+    copy)."""
     problem = None
     if environment is None:
         environment = cache / "venvs" / OURS
         try:
-            _install(environment, [str(PROJECT)], renew=True)
+            _install(environment, str(PROJECT))
         except BenchError as error:
             problem = str(error)
     python, script = str(environment / "bin" / "python"), str(environment / "bin" / OURS)
@@ -95,50 +94,21 @@ def prepare_tools(cache: Path, environment: Path | None, peers: Sequence[str]) -
             ),
         )
     }
-    for name in peers:
-        contenders[name] = _peer(cache, name, versions)
     return Toolbox(python, script, versions, contenders)
 
 
-PEERS = ("stepback", "git-safepoint", "gitundo")
-
-_STEPBACK = "from pathlib import Path; from stepback import Engine; Engine(Path('.')).checkpoint(label='bench')"
-
-
-def _peer(cache: Path, name: str, versions: dict[str, str]) -> Contender:
-    binaries = cache / "venvs" / name / "bin"
-    commands = {
-        "stepback": (
-            (str(binaries / "python"), "-c", _STEPBACK),
-            "`Engine('.').checkpoint()` of its Python API: it has no command that takes one checkpoint",
-        ),
-        "git-safepoint": (
-            (str(binaries / name), "snapshot", "--force", "--quiet"),
-            "`git-safepoint snapshot --force --quiet`",
-        ),
-        "gitundo": ((str(binaries / name), "snap", "-f", "-m", "bench"), "`gitundo snap -f -m bench`"),
-    }
-    argv, what = commands[name]
-    try:
-        _install(cache / "venvs" / name, [name], renew=False)
-    except BenchError as error:
-        return Contender(name, (), what, problem=str(error))
-    versions.update(_versions(str(binaries / "python"), (name,)))
-    return Contender(name, argv, what)
-
-
-def _install(environment: Path, requirements: Sequence[str], *, renew: bool) -> None:
-    """Make the venv with `requirements` in it; `renew` installs again what changes under the same version."""
+def _install(environment: Path, project: str) -> None:
+    """Make the venv with the working copy in it, or install that again: it changes under the same version."""
     stamp = environment / "complete"
     python = str(environment / "bin" / "python")
     pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     if not stamp.exists():
         shutil.rmtree(environment, ignore_errors=True)
         _must([sys.executable, "-m", "venv", str(environment)], "a virtual environment could not be made")
-        _must([*pip, *requirements], "pip could not install it")
+        _must([*pip, project], "pip could not install it")
         stamp.touch()
-    elif renew:
-        _must([*pip, "--force-reinstall", "--no-deps", *requirements], "pip could not install it")
+    else:
+        _must([*pip, "--force-reinstall", "--no-deps", project], "pip could not install it")
 
 
 def _must(command: Sequence[str], problem: str) -> None:

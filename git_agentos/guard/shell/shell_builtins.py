@@ -1,0 +1,167 @@
+"""What a shell does itself, without starting a program: `cd`, `read`, `alias` and the like, on a `State`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from git_agentos.guard.shell import words
+from git_agentos.guard.shell.shell_state import State
+from git_agentos.guard.shell.words import FILE, UNKNOWN
+
+MOST_OUTPUT = 1 << 16
+# A text that is not known to its end goes on being parsed: this is a variable that nobody has set.
+_HOLE = "AGENTOS_NOT_KNOWN_"
+_READ_FOR_VARIABLES = frozenset({"activate", ".bashrc", ".bash_profile", ".profile", ".zshrc", "nvm.sh"})
+_MOVES = re.compile(r"\b(cd|pushd|popd|chdir|eval|source)\b|^\s*\.\s", re.MULTILINE)
+
+
+def script(text: str) -> str:
+    """A text of which parts are not known, as a shell could read it."""
+    return text.replace(UNKNOWN, "${" + _HOLE + "}")
+
+
+class Builtins:
+    """The builtins of a shell; `text` runs what one of them is given to run."""
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()  # folders that a program deletes or moves
+
+    def text(self, text: str, state: State, stdin: str | None = None) -> str:
+        raise NotImplementedError
+
+    def perhaps(self, text: str, state: State, stdin: str | None) -> None:
+        raise NotImplementedError
+
+    def do_cd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
+        targets = [word for word in argv[1:] if not (word.startswith("-") and word != "-") and not word.startswith("+")]
+        if argv[0] == "popd" or (argv[0] == "pushd" and not targets) or len(targets) > 1:
+            state.lost = True
+            return ""
+        target = targets[0] if targets else state.one("HOME")
+        if target == "-":
+            target = state.one("OLDPWD")
+        state.assign("OLDPWD", ((UNKNOWN if state.lost else state.directory,),))
+        if state.one("CDPATH") not in ("", UNKNOWN) or "CDPATH" in state.variables:
+            target = target if target.startswith(("/", "./", "../")) or target in (".", "..") else UNKNOWN
+        self.move(state, target, physical="-P" in argv)
+        return ""
+
+    def move(self, state: State, target: str, *, physical: bool = False) -> None:
+        """Go to a folder; where it is not there (yet), or a command before may have taken it away, it is not known
+        where the shell stands."""
+        place = os.path.join(state.directory, target) if words.known(target) else ""
+        if place:
+            place = os.path.realpath(place) if physical else os.path.normpath(place)
+        if place and os.path.isdir(place) and not any(_below(place, changed) for changed in self.changed):
+            state.lost = state.lost and not os.path.isabs(target)
+            state.directory = place
+        else:
+            state.lost = True
+
+    def do_eval(self, argv: list[str], state: State, stdin: str | None) -> str:
+        return self.text(" ".join(argv[1:]), state, stdin)
+
+    def do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
+        name = argv[1] if len(argv) > 1 else ""
+        if name in state.feeds:
+            return self.text(state.feeds[name], state, stdin)
+        if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
+            return self.text(stdin, state)
+        # A file: it is not read, and what it sets is not known. What it does with git is judged when it runs.
+        state.forget_variables()
+        if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
+            state.lost = state.lost or _may_move(os.path.join(state.directory, name) if words.known(name) else "")
+        return UNKNOWN
+
+    def do_trap(self, argv: list[str], state: State, stdin: str | None) -> str:
+        words_ = [word for word in argv[1:] if word not in ("-p", "-l", "--")]
+        if len(words_) > 1 and words_[0] not in ("-", ""):
+            self.perhaps(words_[0], state, stdin)
+        return ""
+
+    def do_alias(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        for word in argv[1:]:
+            name, equals, value = word.partition("=")
+            if equals:
+                state.aliases[name] = value
+        return ""
+
+    def do_hash(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        if argv[1:2] == ["-p"] and len(argv) > 3:
+            state.aliases[argv[3]] = words.requoted(argv[2])
+        return ""
+
+    def do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        for word in argv[1:]:
+            if not word.startswith("-") and words.known(word):
+                state.assign(word, (("",),))
+        return ""
+
+    def do_set(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        rest = argv[1:]
+        while rest and rest[0] != "--" and rest[0][:1] in ("-", "+"):
+            rest = rest[2:] if rest[0] in ("-o", "+o") else rest[1:]
+        if rest or "--" in argv:
+            state.positional = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+        return ""
+
+    def do_shift(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        count = argv[1] if len(argv) > 1 else "1"
+        if state.positional is not None:
+            state.positional = state.positional[int(count) :] if count.isdigit() else None
+        return ""
+
+    def do_read(self, argv: list[str], state: State, stdin: str | None) -> str:
+        names = [word for word in argv[1:] if word.isidentifier()]
+        line = (stdin or UNKNOWN).split("\n", 1)[0]
+        fields = (
+            line.split(None, max(len(names) - 1, 0)) if words.known(line) and "IFS" not in state.variables else None
+        )
+        many = argv[0] != "read" or any(word.startswith("-") and word not in ("-r", "-s") for word in argv[1:])
+        for n, name in enumerate(names):
+            value = UNKNOWN if fields is None or many else fields[n].strip() if n < len(fields) else ""
+            # The next round of a loop reads another line.
+            state.assign(name, ((value,),) if stdin and "\n" not in stdin.rstrip("\n") else ((UNKNOWN,),))
+        return ""
+
+    def do_echo(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        rest = argv[1:]
+        escapes = False
+        while rest and rest[0].startswith("-") and rest[0][1:] and set(rest[0][1:]) <= set("neE"):
+            escapes = "e" in rest[0]
+            rest = rest[1:]
+        text = " ".join(rest)
+        return (words.ansi(text) if escapes and words.known(text) else text) + "\n"
+
+    def do_printf(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        if len(argv) > 2 and argv[1] == "-v":
+            said = words.printf(argv[3:])
+            state.assign(argv[2], ((UNKNOWN if said is None else said,),))
+            return ""
+        said = words.printf(argv[1:])
+        return UNKNOWN if said is None else said
+
+    def do_pwd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        return UNKNOWN if state.lost else state.directory + "\n"
+
+
+def _may_move(path: str) -> bool:
+    """Whether a file that a shell reads may leave it in another folder."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(MOST_OUTPUT)
+    except OSError:
+        return True
+    return len(text) == MOST_OUTPUT or _MOVES.search(text) is not None
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+BUILTINS = {
+    "cd": "cd", "pushd": "cd", "popd": "cd", "chdir": "cd", "eval": "eval", "source": "source", ".": "source",
+    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "read": "read",
+    "mapfile": "read", "readarray": "read", "echo": "echo", "printf": "printf", "pwd": "pwd",
+}  # fmt: skip
