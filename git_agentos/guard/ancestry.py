@@ -104,6 +104,15 @@ def cwd(pid: int) -> str | None:
     return None if found.endswith(" (deleted)") and not os.path.isdir(found) else found
 
 
+def started_in(pid: int) -> str | None:
+    """The folder that a process was started in: where it stands, or where the git was started that runs it there."""
+    place = cwd(pid)
+    known = _parent_and_start(pid)
+    if place is None or known is None or _sent_to(pid):
+        return _sent_from(pid)
+    return _sent_from(known[0]) if _sent_to(known[0]) and cwd(known[0]) == place else place
+
+
 def below_guard_exec(pid: int) -> str | None:
     """What `guard exec` calls the agent that `pid` works for, if it or a process above it was started by it; None where
     none was."""
@@ -163,6 +172,26 @@ def same_program(one: int, other: int) -> bool:
     """Whether two processes run the same program, by the files that they were started from and not by what they call
     themselves (`exec -a git bash`). False where the system does not tell."""
     return _same_file(_executable(one), _executable(other))
+
+
+def _sent_from(pid: int) -> str | None:
+    """The folder that a git was started in, which `-C` may have sent elsewhere: what its PWD says, if `-C` leads from
+    there to where it stands."""
+    place = cwd(pid)
+    folders = _sent_to(pid)
+    start = (environment(pid) or {}).get("PWD", "")
+    if place is None or not folders or not os.path.isabs(start) or not os.path.isdir(start):
+        return place
+    end = os.path.realpath(os.path.join(start, *folders))
+    return start if end == place or end.startswith(place.rstrip(os.sep) + os.sep) else place
+
+
+def _sent_to(pid: int) -> list[str]:
+    """The folders of a git's `-C`; empty for other processes."""
+    words = argv(pid)
+    if not words or os.path.basename(words[0]) != "git":
+        return []
+    return [option.value for option in git_command_line.parse(words).options if option.name == "-C" and option.value]
 
 
 def _executable(pid: int) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 from git_agentos.errors import ConfigurationError, PolicyError
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import ILL_FORMED, Who
+from git_agentos.util import git_command_line
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
@@ -89,8 +91,10 @@ def entry(
 
 
 def current(explicit: str | None = None) -> Who:
-    """Who runs this process: not where it was told to work (`-C`), but where it stands."""
-    return identity.who(os.environ, identity.git_dir_of(_folder()), os.getpid(), explicit)
+    """Who runs this process: not where it was told to work (`-C`, git's own too), but where it was started."""
+    place = _started_in()
+    git_dir = identity.git_dir_of(place) if place is not None else None
+    return identity.who(os.environ, git_dir, os.getpid(), explicit)
 
 
 def check(request: Request, argv: Sequence[str], explicit: str | None = None) -> None:
@@ -132,12 +136,10 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
         from git_agentos.guard.approval import authority
 
         raise authority.refusal(who, _DECISIONS[name])
-    parent = _git_above()
-    cwd = None if parent is not None and _is_sent(parent) else _folder()
-    caller = Caller(who, os.environ, cwd, os.getpid())
+    caller = Caller(who, os.environ, _started_in(), os.getpid())
     found = families_agentos.operations(command, request, caller, _folder())
     if [each.name for each in found] != ["look"]:
-        _enforce(who, found, parent or tuple(argv), request.folders)
+        _enforce(who, found, _git_above() or tuple(argv), request.folders)
 
 
 def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
@@ -250,20 +252,19 @@ def _texts(value: Any) -> list[str]:
 
 
 def _git_above() -> tuple[str, ...] | None:
-    """The command line of the git that runs this process for `git agentos`, and that process's alone."""
-    from git_agentos.guard.policy import git_line
-
+    """The command line of the git that runs this process for `git agentos`, and that process's alone. Its arguments are
+    those of this process: another program that calls itself git does not tell for it what it does."""
     argv = ancestry.argv(os.getppid())
     if not argv or os.path.basename(argv[0]) != "git":
         return None
-    command = git_line.parse(argv, {}).command or ""
-    return ("git", *argv[1:]) if command == "agentos" or command.startswith("agentos-") else None
+    line = git_command_line.parse(argv)
+    is_ours = line.command == "agentos" or (line.command or "").startswith("agentos-")
+    return ("git", *argv[1:]) if is_ours and list(line.args) == sys.argv[1:] else None
 
 
-def _is_sent(argv: tuple[str, ...]) -> bool:
-    from git_agentos.guard import ownership
-
-    return ownership.sent_by(argv)
+def _started_in() -> str | None:
+    """The folder that this process was started in: for `git -C PATH agentos`, that of git, not PATH."""
+    return ancestry.started_in(os.getpid()) if ancestry.has_proc() else _folder()
 
 
 def _called(who: Who) -> str:

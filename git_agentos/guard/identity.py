@@ -65,7 +65,7 @@ def _by_ancestors(pid: int) -> Who:
         for variable in ("AGENTOS_AGENT_ID", ancestry.MARKER):
             if environment.get(variable):
                 return _checked(environment[variable], "ancestor")
-        place = ancestry.cwd(each)
+        place = ancestry.started_in(each)
         git_dir = git_dir_of(place) if place is not None else None
         found = recorded(git_dir) if git_dir is not None else None
         if found is not None:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from git_agentos.git import location, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Who
-from git_agentos.guard.policy import git_line
 from git_agentos.util import files
 
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
@@ -99,7 +98,7 @@ def _claims(caller: Caller) -> Iterator[_Claim]:
     yield from _claim(own, caller.environment, caller.cwd)
     for pid in ancestry.parents(caller.pid):
         environment = ancestry.environment(pid) or {}
-        yield from _claim(None, environment, None if _is_sent(pid) else ancestry.cwd(pid))
+        yield from _claim(None, environment, ancestry.started_in(pid))
 
 
 def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -> Iterator[_Claim]:
@@ -107,16 +106,6 @@ def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -
     git_dir = identity.git_dir_of(cwd) if cwd is not None else None
     if agent is not None or (git_dir is not None and identity.recorded(git_dir) is not None):
         yield _Claim(agent, git_dir)
-
-
-def _is_sent(pid: int) -> bool:
-    """Whether a process is a git that `-C` has sent elsewhere: where it stands says nothing about who started it."""
-    return sent_by(ancestry.argv(pid))
-
-
-def sent_by(argv: tuple[str, ...]) -> bool:
-    """Whether a command line is a git's with `-C`."""
-    return bool(argv) and os.path.basename(argv[0]) == "git" and bool(git_line.parse(argv, {}).folders)
 
 
 def _managed(common_dir: str) -> dict[str, str]:

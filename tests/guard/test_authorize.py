@@ -274,6 +274,46 @@ def test_a_person_does_it_all(own_field: Field) -> None:
     assert not any(path.exists() for path in own_field.of.values())
 
 
+def test_git_sends_a_person_anywhere(own_field: Field) -> None:
+    """`git -C PATH` chooses where to work, as `git agentos -C PATH` does: the person stays one."""
+    wanted = (
+        "restore latest --no-branch", "undo", "recover", "log rebuild", "doctor --fix", "worktree complete",
+        "guard enable", "guard disable", "worktree merge dev-2", "worktree archive dev-1",
+    )  # fmt: skip
+    text = "\n".join(f'git -C "$THERE" agentos {each} >&2; echo $?' for each in wanted)
+    done = sh(text, own_field.main, THERE=str(own_field.of["dev-2"]))
+    assert done.out.decode().split() == ["0"] * len(wanted), str(done)
+    assert (own_field.main / "dev-2.txt").exists() and not own_field.of["dev-1"].exists()
+    short = sh("git -C ../repo.worktrees/dev-2 -c alias.ao=agentos ao restore latest", own_field.main)
+    assert short.code == 0, str(short)
+
+
+def test_git_sends_an_agent_nowhere(field: Field) -> None:
+    before = field.state()
+    script = """
+        git -C "$MAIN" agentos worktree remove dev-2; echo $?
+        (cd / && PWD=/ git -C "$MAIN" agentos worktree remove dev-2); echo $?
+        PWD="$MAIN" git -C "$OWN" agentos worktree merge dev-1; echo $?
+        PWD="$MAIN" git -C . agentos worktree merge dev-1; echo $?
+        exec git -C "$OWN" agentos worktree merge dev-1
+    """
+    done = sh(script, field.of["dev-1"], MAIN=str(field.main), OWN=str(field.of["dev-1"]))
+    assert (done.out.decode().split(), done.code) == (["3"] * 4, 3), str(done)
+    assert field.state() == before
+
+
+def test_a_request_shows_what_runs_not_what_calls_itself_git(own_field: Field) -> None:
+    own = own_field.of["dev-1"]
+    (own / "agentos").write_text("git-agentos worktree remove dev-2\ntrue\n")
+    done = subprocess.run(
+        ["bash", "-c", "exec -a git bash agentos worktree remove dev-1"],
+        cwd=own, capture_output=True, timeout=120, env={**os.environ, **_PATH},
+    )  # fmt: skip
+    assert b"needs approval" in done.stderr, done.stderr
+    [waiting] = run_ok(own_field.main, "approvals", "list")["approvals"]
+    assert waiting["argv"] == ["git-agentos", "worktree", "remove", "dev-2"]
+
+
 def test_a_grant_is_good_for_one_run(own_field: Field) -> None:
     own, main = own_field.of["dev-1"], own_field.main
     merge = ("worktree", "merge", "dev-1")
