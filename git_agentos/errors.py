@@ -5,6 +5,7 @@
       PolicyError                exit 3   policy forbids it, or an approval is missing
       ConflictError              exit 4   a conflict waits to be resolved
       RepositoryError            exit 1   not a repository, bare, refused by git
+        DamagedFile              exit 1   a file below the git directory cannot be read as what it is
         UnsupportedRepository    exit 1   a repository feature that libgit2 cannot serve
       DamagedFile              exit 1   a file that this tool wrote cannot be read; `git agentos doctor --fix` mends it
       GitCommandError            exit 1   a git command failed
@@ -71,6 +72,8 @@ class UnsupportedRepository(RepositoryError):
 
 
 class DamagedFile(RepositoryError):
+    """A file that git-agentos or git wrote below the git directory cannot be read as that; `path` is the file."""
+
     def __init__(self, path: str, reason: str, hint: str) -> None:
         super().__init__(f"'{path}' is damaged: {reason}", hint)
         self.path = path

@@ -25,7 +25,7 @@ from git_agentos.cli.tree import Command
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.run import doctor as runs
 from git_agentos.worktree import doctor as worktrees
-from git_agentos.worktree import repair
+from git_agentos.worktree import entries, repair
 
 MAN = Path(__file__).resolve().parents[1] / "man"
 PAGES = sorted(MAN.glob("*.1"))
@@ -152,10 +152,10 @@ def test_findings_are_described() -> None:
     calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
     codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
     reported = {code.value for code in codes if isinstance(code, ast.Constant)}
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(repair))) if isinstance(node, ast.Call)]
-    for call in calls:
+    modules = [ast.parse(inspect.getsource(module)) for module in (repair, entries)]
+    for call in [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]:
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-        if name in ("Mended", "_waits") and isinstance(call.args[1], ast.Constant):
+        if name in ("Mended", "Fault", "_waits") and isinstance(call.args[1], ast.Constant):
             reported.add(worktrees.code_of(str(call.args[1].value)))
     assert set(tags(sections(MAN / "git-agentos-doctor.1")["FINDINGS"])) == reported
 

@@ -46,7 +46,7 @@ def stage(
     """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
     staged = Staged(folder)
     convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
-    through_git = _needing_conversion(repository, store, target, convertible, settings, folder)
+    through_git = converted(repository, store, target, convertible, settings, folder)
     symlinks = boolean(settings, "core.symlinks", default=True)
     for path, file in plan.write.items():
         place = staged.place()
@@ -82,7 +82,7 @@ def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int
         os.close(descriptor)
 
 
-def _needing_conversion(
+def converted(
     repository: Repository,
     store: Writer,
     target: State,

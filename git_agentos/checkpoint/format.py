@@ -53,8 +53,8 @@ lone surrogate, escaped):
     staged_changes, unstaged_changes, untracked_files   [path]
     state             SHA-1 over everything that makes the state; equal states have equal values
     restores          for a checkpoint made by restore, undo or rollback: the id it went to; else null
-    restored_part     only where that was not all of its state: {"paths": [path] or null, "no_branch": bool,
-                      "keep_new": bool}
+    restored_part     where that was not all of its state: {"paths": [path] or null, "no_branch": bool,
+                      "keep_new": bool}; else null
     tool, git         versions
 
 A reader refuses a higher `Agentos-Format` or `format`, and ignores keys that it does not know.
@@ -182,7 +182,7 @@ def write(
         "session_id": origin.session_id,
         "meta": dict(origin.meta),
         "restores": origin.restores,
-        **({"restored_part": dict(origin.restored_part)} if origin.restored_part is not None else {}),
+        "restored_part": None if origin.restored_part is None else dict(origin.restored_part),
         **_state_fields(state),
         "state": digest(state),
         **versions,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import capture, format, journal, operation, timeline
+from git_agentos.checkpoint import apply, capture, format, journal, operation, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.checkpoint.state import State
 from git_agentos.checkpoint.timeline import Link
@@ -20,7 +20,7 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import convert, locks, merging, refs, trees
+from git_agentos.git import locks, merging, refs, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -193,16 +193,13 @@ def read_file(repository: Repository, settings: Settings, link: Link, path: str)
 def _content(repository: Repository, settings: Settings, state: State, path: bytes, entry: trees.Entry) -> bytes:
     if path in state.raw:
         return repository.blob(state.raw[path])
-    if entry[0] != trees.SYMLINK and convert.needing_conversion(
-        repository, [path], settings.values, tracks_attributes=True
-    ):
-        with locks.scratch(repository.location) as folder:
-            into = os.path.join(folder, "file")
-            os.mkdir(into)
-            base = os.path.join(repository.location.git_dir, "index")
-            convert.smudge(repository, {path: entry}, into, base_index=base)
-            with open(os.path.join(os.fsencode(into), path), "rb") as file:
-                return file.read()
+    if entry[0] != trees.SYMLINK:
+        with locks.scratch(repository.location) as folder, repository.writer() as writer:
+            whole = format.with_visible_tree(repository, writer, state)
+            found = apply.converted(repository, writer, whole, [path], settings.values, folder)
+            if path in found:
+                with open(found[path], "rb") as file:
+                    return file.read()
     return repository.blob(entry[1])
 
 

@@ -7,7 +7,7 @@ agents to do instead of `git cherry-pick`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import operation, take
@@ -15,6 +15,7 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, RestoreError, UsageError
 from git_agentos.git import chained, process, refs
+from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -75,8 +76,10 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     # The user's own command: their hooks run, their identity commits, their filters apply.
     env = dict(os.environ, GIT_DIR=location.git_dir, GIT_WORK_TREE=location.root, GIT_EDITOR="true")
     env["LC_ALL"] = "C"
-    child = process.spawn([*chained.options(location), *args], cwd=location.root, env=env, fixed=False)
-    status, _, err = process.finish(child)
+    status, err = _git(location, args, env)
+    while status != 0 and _is_empty(repository):
+        # HEAD has the change already; what remains of the picks is to come all the same.
+        status, err = _git(location, ["cherry-pick", "--skip"], env)
     scanned = Scan(location).read()
     conflicts = [os.fsdecode(entry.path) for entry in scanned.unmerged]
     head = refs.read_head(location).commit
@@ -91,3 +94,18 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     if working == "cherry-pick":
         return Pick(picked, head, saved, conflicts, "conflict")
     raise process.failure(args, status, err)
+
+
+def _git(location: Location, args: list[str], env: Mapping[str, str]) -> tuple[int, bytes]:
+    child = process.spawn([*chained.options(location), *args], cwd=location.root, env=env, fixed=False)
+    status, _, err = process.finish(child)
+    return status, err
+
+
+def _is_empty(repository: Repository) -> bool:
+    """Whether the pick stopped at a commit that changes nothing."""
+    if not os.path.lexists(os.path.join(repository.location.git_dir, "CHERRY_PICK_HEAD")):
+        return False
+    if repository.git("ls-files", "--unmerged", "-z"):
+        return False
+    return not repository.git("diff-index", "--cached", "--name-only", "--no-renames", "HEAD")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # What the machine, not this program, did wrong: a file's error that is told as such and not as a bug.
 _ENVIRONMENTAL = (
-    "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG EIO EMFILE ENFILE ENOENT ENOTDIR ELOOP ENAMETOOLONG ESTALE EBUSY ENOMEM"
+    "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG EIO EMFILE ENFILE ENOENT ENOTDIR ELOOP ENAMETOOLONG ESTALE EBUSY ENOMEM "
+    "EISDIR ENOTEMPTY ENXIO"
 ).split()
 
 # Whoever asked for one of these wants to know that it did not happen by half; these errors come before it begins.
@@ -130,10 +131,12 @@ def _failed(error: Exception, output: Output, command: str | None, directory: st
     import errno
 
     from git_agentos.errors import AgentosError
+    from git_agentos.util.files import NotRegularError
 
     if isinstance(error, AgentosError):
         return output.fail(error, nothing_changed=command in _CHANGING and error.kind in _REFUSED_BEFORE)
-    if isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in _ENVIRONMENTAL:
+    is_of_machine = isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in _ENVIRONMENTAL
+    if isinstance(error, OSError) and (is_of_machine or isinstance(error, NotRegularError)):
         subject = f": '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
         told = AgentosError(
             f"{(error.strerror or 'a file operation failed').lower()}{subject}",

@@ -41,18 +41,32 @@ class Ground(NamedTuple):
 def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
     """The environment in which git writes objects to `folder` (made here) and reads the store as well.
 
-    Empty where that would not do: in a partial clone what git fetches has to stay, and alternates of the store may be
-    relative to it.
+    Empty where that would not do: in a partial clone what git fetches has to stay.
     """
     if "extensions.partialclone" in _extensions(repository):
         return {}
-    if os.path.lexists(os.path.join(repository.objects_dir, "info", "alternates")):
-        return {}
     os.makedirs(os.path.join(folder, "pack"), exist_ok=True)
-    store = repository.objects_dir
     # Quoted as C does, since a colon separates: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
-    quoted = '"' + store.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted}
+    stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in _stores(repository.objects_dir)]
+    return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(stores)}
+
+
+def _stores(objects_dir: str) -> list[str]:
+    """An object store and the alternates that it reads, and those that they read; git takes relative ones of the
+    repository's own store alone."""
+    found = [objects_dir]
+    for store in found:
+        try:
+            with open(os.path.join(store, "info", "alternates"), "rb") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if line and not line.startswith(b"#"):
+                path = os.path.normpath(os.path.join(store, os.fsdecode(line)))
+                if path not in found:
+                    found.append(path)
+    return found
 
 
 def _extensions(repository: Repository) -> set[str]:

@@ -68,7 +68,7 @@ FIXED_CONFIG = (
 def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a git that is told explicitly where it works, plus `extra`."""
     source = os.environ if base is None else base
-    env = {key: value for key, value in without_trace_files(source).items() if key not in LOCATION_VARIABLES}
+    env = {key: value for key, value in without_harmful_traces(source).items() if key not in LOCATION_VARIABLES}
     env["LC_ALL"] = "C"
     env["GIT_TERMINAL_PROMPT"] = "0"
     # A pathspec that we hand to git is a path, never a pattern.
@@ -80,10 +80,16 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     return env
 
 
-def without_trace_files(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git appends its traces (GIT_TRACE and its like) to no file: a git of our own, which looks
-    whether a command may write to that file, must not do so itself."""
-    return {key: value for key, value in env.items() if not (key.startswith("GIT_TRACE") and os.path.isabs(value))}
+def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which git appends its traces (GIT_TRACE and its like) to no file in a git directory: a git of
+    our own, which looks whether a command may do so, must not do it itself."""
+    return {
+        key: value
+        for key, value in env.items()
+        if not (
+            key.startswith("GIT_TRACE") and os.path.isabs(value) and ".git" in os.path.realpath(value).split(os.sep)
+        )
+    }
 
 
 def for_others(extra: Mapping[str, str]) -> dict[str, str]:

@@ -103,7 +103,7 @@ def read(
     to another repository than the one it stands in, it could be one that was made for that.
     ConfigurationError for a value that is none, UnreadableConfiguration where git itself cannot read its configuration.
     """
-    env = {**process.without_trace_files(environment), "LC_ALL": "C"}
+    env = {**process.without_harmful_traces(environment), "LC_ALL": "C"}
     entries = deciding = _list(cwd, env, options)
     trusted = _trusted()
     if any(trusted.get(name) != environment.get(name) for name in PLACES):

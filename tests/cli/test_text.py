@@ -98,7 +98,7 @@ def test_the_list() -> None:
 
 def test_agents_are_named_where_there_are_several() -> None:
     other = replace(CHECKPOINT, id=B, timeline="dev", created_by="ada")
-    assert "  ada   before the rename\n" in str(text.timeline([CHECKPOINT, other], PLAIN).result)
+    assert "  dev (ada)  before the rename\n" in str(text.timeline([CHECKPOINT, other], PLAIN).result)
 
 
 def test_show() -> None:

@@ -144,5 +144,7 @@ def test_recover(runner: Runner, repo: Repo, name: str, abort: bool) -> None:
 def _with_journal(case: Case) -> range:
     """The steps before which there is a journal: from its rename to its removal."""
     path = str(case.place / ".git/agentos/journal.json")
-    written = case.steps.index(f"os.rename {path}.new {path}") + 1
+    written = next(
+        n for n, step in enumerate(case.steps, 1) if step.startswith("os.rename ") and step.endswith(f" {path}")
+    )
     return range(written + 1, case.steps.index(f"os.remove {path}") + 2)

@@ -154,6 +154,7 @@ DESTRUCTIVE = [
     "find . -maxdepth 0 -exec git reset --hard ';'",
     "python3 -c \"import subprocess, sys; sys.exit(subprocess.call(['git', 'reset', '--hard']))\"",
     "(setsid git reset --hard)",
+    "bash -c \"exec -a git bash -c 'git reset --hard; true' stash\"",
     "git -c alias.x='!git reset --hard' x",
     "git branch -D other",
     "git update-ref -d refs/heads/other",

@@ -407,6 +407,7 @@ PRETENDERS = [
     "exec -a git python3 -c \"import subprocess; subprocess.call(['$GIT', 'reset', '--hard'])\" stash",
     # A program of one's own that has git's name, and a git with a shell's name below what calls itself git.
     'cp /bin/bash "$OWN/git"; exec -a git "$OWN/git" -c "$GIT reset --hard; true" stash',
+    'cp /bin/bash "$OWN/git"; echo "cd $PWD; $GIT reset --hard; :" >"$OWN/stash"; cd "$OWN"; exec -a git ./git stash',
     'cp "$GIT" "$OWN/zsh"; exec -a git bash -c "$OWN/zsh reset --hard; true" status',
     'cp "$GIT" "$OWN/bash"; exec -a git-status bash -c "$OWN/bash checkout -- .; true"',
 ]

@@ -178,6 +178,15 @@ def test_sample_of_gits_is_not_a_hook_manager(repo: Repo) -> None:
     assert run_ok(repo.path, "hooks", "status")["manager"] == "pre-commit"
 
 
+def test_configuration_of_a_worktree_that_is_a_folder(repo: Repo) -> None:
+    dev = guarded(repo)
+    own = Path(dev.text("rev-parse", "--absolute-git-dir")) / "config.worktree"
+    own.unlink()
+    own.mkdir()
+    for argv in (("guard", "disable", "dev"), ("worktree", "list")):
+        _says(run(repo.path, *argv))
+
+
 # -- settings of harnesses ---------------------------------------------------------------------------------------------
 
 

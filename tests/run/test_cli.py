@@ -158,11 +158,19 @@ def test_an_id_is_used_once(ask: Any, cli: Cli, repo: Repo) -> None:  # noqa: F8
     assert ask("run", "accept", "T-1")["state"] == "accepted"
 
 
-def test_an_agent_that_destroys_the_record(ask: Any, repo: Repo) -> None:
+def test_an_agent_that_destroys_the_record(ask: Any, say: Any, repo: Repo) -> None:
     agent = f"echo x > x; rm -rf '{repo.path}/.agentos/runs/T-1'"
     done = ask("run", "start", "--id", "T-1", "--agent", agent, code=1)
     assert (done["state"], done["problems"]) == ("tampered", [])
     assert "was replaced" in done["reason"]
+    assert ask("run", "show", "T-1")["state"] == "tampered"
+    said = say("run", "show", "T-1")
+    assert (said.code, "tampered: the folder" in said.text) == (0, True)
+    assert "T-1  tampered" in say("run", "list").text
+    assert "run T-1 was tampered with" in say("-C", done["context"]["worktree_path"], "log", "list").text
+    assert "the run was tampered with" in say("run", "verify", "T-1").text
+    said = say("run", "resume", "T-1")
+    assert (said.code, "Run T-1 was tampered with: the folder" in said.text) == (1, True)
     assert ask("rollback", "T-1", kind="rollback")["run_id"] == "T-1"
 
 

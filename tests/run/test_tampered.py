@@ -22,6 +22,7 @@ from git_agentos.run import accept
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record import evidence, journal
 from git_agentos.run.record.events import Run
+from git_agentos.worktree import repair
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
 
@@ -36,9 +37,7 @@ ATTACKS = {
     "appended": f"printf '%b\\n' '{LINES}' >> $E",
     "torn": "printf '{' >> $E",
     "rewritten": "sed -i 's/on_failure\":\"keep/on_failure\":\"rollback/' $E",
-    "rewritten in place": "sed 's/keep/none/' $E > $R/x && cat $R/x > $E && rm $R/x",
     "cut off": "truncate -s 10 $E",
-    "emptied": ": > $E",
     "removed": "rm $E",
     "renamed over": "cp $E $R/new && mv $R/new $E",
     "linked": "mv $E $R/../e && ln -s ../e $E",
@@ -57,12 +56,24 @@ ATTACKS = {
 }  # fmt: skip
 
 
+# What is also gone on with, and taken back: the rest is alike.
+TAKEN_BACK = (
+    "appended",
+    "removed",
+    "folder removed",
+    "all folders linked",
+    "no timeline",
+    "without codes",
+    "another base",
+)
+
+
 def attack(repo: Repo, what: str) -> str:
     folder = repo.path / ".agentos/runs/T-1"
     return f"T='{repo.path}'; R='{folder}'; E='{folder}/events.jsonl'; echo > new; {what}; "
 
 
-def assert_ended(repo: Repo, run: Run, what: str = "") -> None:
+def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = True) -> None:
     """It has ended as tampered: everything says so, nothing merges it, its worktree is kept, and can be taken back."""
     context, base = context_of(repo), repo.oid("main")
     assert run.state == "tampered", (what, run.state, run.reason)
@@ -76,8 +87,10 @@ def assert_ended(repo: Repo, run: Run, what: str = "") -> None:
     with pytest.raises(RunError):
         accept.accept(context, "T-1")
     assert repo.oid("main") == base, what
-    assert kernel.resume(context, "T-1").state == "tampered", what
     assert worktree(shown).exists("new"), what
+    if not is_taken_back:
+        return
+    assert kernel.resume(context, "T-1").state == "tampered", what
     done = kernel.roll_back(context, "T-1", "pre_run")
     assert (done.head, Path(done.worktree_path, "new").exists()) == (base, False), what
     assert kernel.show(context, "T-1").state == "tampered", what
@@ -86,14 +99,14 @@ def assert_ended(repo: Repo, run: Run, what: str = "") -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_while_the_agent_is_at_work(repo: Repo, name: str) -> None:
     run = start(repo, attack(repo, ATTACKS[name]) + "true", validate=["false"], run_id="T-1", guard=False)
-    assert_ended(repo, run, name)
+    assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
     assert not (repo.path / "away").exists() or "stdout" not in os.listdir(repo.path / "away"), name
 
 
 @pytest.mark.parametrize("name", ["appended", "renamed over", "folder linked", "its own output", "the timeline"])
 def test_while_the_validation_runs(repo: Repo, name: str) -> None:
     run = start(repo, "echo > new", validate=[attack(repo, ATTACKS[name]) + "false"], run_id="T-1", guard=False)
-    assert_ended(repo, run, name)
+    assert_ended(repo, run, name, is_taken_back=False)
 
 
 def test_in_the_first_attempt_for_the_second(repo: Repo) -> None:
@@ -197,7 +210,7 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     folder = interrupted(repo)
     BETWEEN[name](folder)
     run = kernel.resume(context_of(repo), "T-1")
-    assert_ended(repo, run, name)
+    assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
 
 
 def test_a_torn_line_is_no_tampering(repo: Repo) -> None:
@@ -272,6 +285,38 @@ def test_the_record_of_another_run(repo: Repo) -> None:
     shutil.rmtree(Path(run.evidence).with_name("T-3"))
     assert kernel.show(context_of(repo), "T-2").state == "passed"
     assert accept.accept(context_of(repo), "T-2")[0].state == "accepted"
+
+
+def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
+    """Its runs are what they were: also a killed one, whose end is put on record at the new place."""
+    assert start(repo, "echo > new", validate=["true"], run_id="T-2", guard=False).state == "passed"
+    interrupted(repo)
+    for name in ("elsewhere", "elsewhere/deeper"):
+        target = tmp_path / name / "moved"
+        target.parent.mkdir()
+        repo = Repo(repo.path.rename(target))
+        assert kernel.show(context_of(repo), "T-2").state == "passed"
+        assert kernel.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
+        assert evidence.find(context_of(repo).location, "T-2").vouched() is None
+        if name == "elsewhere":
+            repair.repair(context_of(repo))  # git's own links to the worktrees
+            assert kernel.cancel(context_of(repo), "T-1").state == "cancelled"
+
+
+def test_a_copy_of_a_record_is_none(repo: Repo, make_repo: Callable[[str], Repo], tmp_path: Path) -> None:
+    """Not in a copy of the repository, not in another one, and not where the first one is gone by then."""
+    passed = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
+    copy, other = tmp_path / "copy", make_repo("other")
+    shutil.copytree(repo.path, copy, symlinks=True)
+    shutil.copytree(passed.evidence, other.path / ".agentos/runs/T-1")
+    for _ in range(2):
+        for each in (Repo(copy), other):
+            assert kernel.show(context_of(each), "T-1").state == "tampered"
+            with pytest.raises(RunError):
+                accept.accept(context_of(each), "T-1")
+        if repo.path.exists():
+            assert kernel.show(context_of(repo), "T-1").state == "passed"
+            shutil.rmtree(repo.path)
 
 
 def _passed_by_hand(folder: Path) -> None:

@@ -328,6 +328,17 @@ def test_files_that_come_in_another_form_are_named(repo: Repo) -> None:
     assert repo.read("a.crlf") == b"one\r\n"
 
 
+def test_a_file_is_shown_as_it_was_whatever_attributes_say_today(repo: Repo) -> None:
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.write("a.crlf", "one\r\n")
+    repo.commit("crlf")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("rm", "-q", ".gitattributes")
+    assert run(repo.path, "checkpoint", "cat", f"{taken['id']}:a.crlf").out == b"one\r\n"
+    repo.write(".gitattributes", "*.crlf text eol=lf\n")
+    assert run(repo.path, "checkpoint", "cat", f"{taken['id']}:a.crlf").out == b"one\r\n"
+
+
 def test_a_diff_leaves_no_objects(repo: Repo) -> None:
     taken = IN_PROCESS.checkpoint(repo.path)
     repo.write("large.bin", os.urandom(20 << 20))

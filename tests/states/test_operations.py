@@ -10,7 +10,7 @@ from tests.support.operations import EDITOR_OFF, OPERATIONS, Operation, diverge,
 from tests.support.repo import Repo, fill, git_run
 from tests.support.scenario import Scenario, Scenarios, run_case
 from tests.support.state import State, assert_same, complete_state
-from tests.support.tool import COMMAND, IN_PROCESS, Tool
+from tests.support.tool import COMMAND, IN_PROCESS, Tool, run_ok
 from tests.support.wrecks import abort_operation, remove_everything, reset_and_clean
 
 SCENARIOS = Scenarios()
@@ -160,6 +160,22 @@ def test_no_branch_leaves_the_operation_out_on_another_commit(repo: Repo) -> Non
     assert after.head.branch == "refs/heads/other"
     assert after.files == before.files
     assert "MERGE_HEAD" not in after.operation
+
+
+def test_picking_what_is_there_already_is_done(repo: Repo) -> None:
+    """An applied commit changes nothing: no conflict, and the picks after it come."""
+    repo.git("checkout", "-q", "-b", "picked-from")
+    repo.write("a.txt", "a\n")
+    first = repo.commit("first")
+    repo.write("b.txt", "b\n")
+    second = repo.commit("second")
+    repo.git("checkout", "-q", "main")
+    repo.git("cherry-pick", first)
+    for commits, picked in (([first], 0), ([first, second], 1)):
+        done = run_ok(repo.path, "pick", *commits)
+        assert (done["state"], len(done["picked"]), done["conflicts"]) == ("done", picked, []), done
+    assert repo.read("b.txt") == b"b\n"
+    assert repo.text("status", "--porcelain") == ""
 
 
 def test_restoring_a_clean_state_ends_an_operation_and_undo_resumes_it(repo: Repo) -> None:

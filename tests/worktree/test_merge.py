@@ -220,11 +220,14 @@ def test_into_a_branch_that_another_worktree_has(repo: Repo) -> None:
 
 def test_in_the_agents_own_worktree_it_goes_to_where_it_came_from(repo: Repo) -> None:
     dev = work(repo, "dev-001", {"one.txt": "one\n"}, base="other")
-    _merge(dev, "dev-001")
+    # It is a person's to do, from outside of it.
+    assert_refused(dev.path, "worktree", "merge", "dev-001", code=3, mentions="needs approval", keeps=repo.path)
+    _merge(repo, "-C", str(dev.path), "dev-001")
     assert repo.text("log", "-1", "--format=%s", "other") == "Merge agent 'dev-001' into other"
 
     two = work(repo, "dev-002", {"two.txt": "two\n"}, base=repo.oid())
-    assert_refused(two.path, "worktree", "merge", "dev-002", code=2, mentions="--into", keeps=repo.path)
+    words = ("-C", str(two.path), "worktree", "merge", "dev-002")
+    assert_refused(repo.path, *words, code=2, mentions="--into", keeps=repo.path)
 
 
 def test_what_an_agent_stands_on_is_merged_after_a_restore(repo: Repo) -> None:

@@ -264,7 +264,17 @@ def test_looking_writes_nothing(repo: Repo, dev: Repo, make_repo: Callable[[str]
     repo.commit("main goes on")
     borrowed = Repo(repo.path.with_name("borrowed"))
     repo.git("clone", "-q", "--shared", str(repo.path), str(borrowed.path))
-    create.create(open_workspace(borrowed.path).context, "one", from_ref="origin/agent/dev", guard=False)
+    one = create.create(open_workspace(borrowed.path).context, "one", from_ref="origin/agent/dev", guard=False)
+    there = Repo(Path(str(one.path)))
+    there.write("work.txt", "work\n")
+    there.commit("work")
+    there.git("checkout", "-q", "-b", "aside", "HEAD~1")
+    there.write("aside.txt", "aside\n")
+    there.commit("aside")
+    record_dir = str(borrowed.path / ".git/worktrees/one")
+    known = record.read(record_dir)
+    assert known is not None
+    record.write(record_dir, replace(known, base_ref="agent/one"))
     for each, id_ in ((repo, "dev"), (borrowed, "one")):
         before = _everything(each)
         look(each, id_)

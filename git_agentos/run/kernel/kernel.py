@@ -247,6 +247,7 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
                     found.event("interrupted", signal=None, error=str(told_as))
             else:
                 then = f"the run has ended: {ended}; git agentos run resume {found.run_id} seals its evidence"
+                told_as.hint = None  # "nothing was changed"
             told_as.hint = "\n".join(each for each in (told_as.hint, then) if each)
         if told_as is error:
             raise

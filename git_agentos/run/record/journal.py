@@ -1,13 +1,10 @@
 """The record of a run on disk: `events.jsonl`, which is appended to, and believed only where our code is on it.
 
 Each line has the `mac` of its event and of the `mac` before it, by the user's key (`guard.signing`): the first one
-continues a code of the folder's path, so that no record can stand in another run's place. How many events there are,
-and the last `mac`, is noted where agents do not work, so that a record that was cut off shows as well:
-
-    <configuration folder>/git-agentos/runs/<digest of the folder's path>.json
-
-The note is one event behind at most, where a process was killed between the two; a torn last line is no event. It has
-the event `prepared` too: where a run began is known also when everything in the repository was destroyed.
+continues a code of the folder's path, so that no record can stand in another run's place. A note (`note`), kept where
+agents do not work, has the number of events and the last `mac`, so that a record that was cut off shows as well. It is
+one event behind at most, where a process was killed between the two; a torn last line is no event. It has the event
+`prepared` too: where a run began is known also when everything in the repository was destroyed.
 
 A process that goes on with a run has its record in memory (`Journal.pin`). It reads the file only to see whether it is
 what it wrote last: the same bytes in the same file in the same folder, the run's lock still in place, the note
@@ -21,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -32,6 +28,7 @@ from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run.record.events import EVENTS, parse_line
 from git_agentos.run.record.folder import Folder
+from git_agentos.run.record.note import Note, NoteFile
 from git_agentos.util import files
 
 _LIMIT = 256 << 20
@@ -74,25 +71,17 @@ class Record(NamedTuple):
         return b"".join(self.lines)
 
 
-class _Note(NamedTuple):
-    """How many events there are, the code of the last, and the event `prepared`."""
-
-    number: int
-    last: str
-    prepared: dict[str, Any] | None
-
-
 class Journal:
     """The record of the run whose evidence is in `folder`."""
 
     def __init__(self, folder: Folder, run_id: str) -> None:
         self._folder = folder
         self._run_id = run_id
-        self._digest = hashlib.sha256(os.fsencode(os.path.realpath(folder.path))).hexdigest()
+        self._note_file = NoteFile(folder.path)
         self._key: bytes | None = None
         self._pinned: Record | None = None
         self._inode: tuple[int, int] | None = None
-        self._notes: tuple[_Note | None, ...] = ()  # what the note may be: a write may have failed
+        self._notes: tuple[Note | None, ...] = ()  # what the note may be: a write may have failed
         self._is_ours: Callable[[], bool] = lambda: True
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -136,7 +125,7 @@ class Journal:
                 break  # else its process has just put something on record
         return found
 
-    def _checked(self, data: bytes, note: _Note | None) -> Record:
+    def _checked(self, data: bytes, note: Note | None) -> Record:
         """As much of the file as is ours."""
         known, last = self._known(), self._first()
         lines: list[bytes] = []
@@ -161,7 +150,7 @@ class Journal:
             problem = _differs(codes, note)
         return Record(lines, events, last, problem)
 
-    def _missing(self, note: _Note | None) -> Record:
+    def _missing(self, note: Note | None) -> Record:
         problem = f"'{EVENTS}' is missing" if note is not None and note.number else None
         return Record([], [], self._first(), problem)
 
@@ -206,7 +195,7 @@ class Journal:
         if not self._is_ours():
             return "the file of the run's lock was replaced"
         try:
-            data = self._data()
+            data = self._data(len(found.data) + 1)
         except (RunError, OSError) as error:
             return str(error)
         if data is None and found.lines:
@@ -271,14 +260,14 @@ class Journal:
         if not before:
             files.sync_directory(self._folder.path)
 
-    def _data(self) -> bytes | None:
-        """The bytes of the file; None where there is none."""
+    def _data(self, limit: int = _LIMIT) -> bytes | None:
+        """The first bytes of the file; None where there is none."""
         try:
             descriptor = self._folder.open(EVENTS)
         except (FileNotFoundError, NotADirectoryError):
             return None
         with open(descriptor, "rb") as file:
-            return file.read(_LIMIT)
+            return file.read(limit)
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -303,34 +292,23 @@ class Journal:
         known = self._known()
         if known is None:
             return None
-        return signing.mac(signing.document_bytes("run", self._digest, {"run_id": self._run_id}), known)
+        origin = signing.document_bytes("run", self._note_file.origin, {"run_id": self._run_id})
+        return signing.mac(origin, known)
 
-    def _note_path(self) -> str:
-        return os.path.join(signing.folder(os.environ), "runs", f"{self._digest[:40]}.json")
-
-    def _note(self) -> _Note | None:
-        known = self._known()
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            body = json.loads(files.read(self._note_path(), limit=1 << 16))
-            if known is not None and signing.verify_document("run-note", self._digest, body, known):
-                return _Note(int(body["events"]), str(body["last"]), body.get("prepared"))
-        return None
+    def _note(self) -> Note | None:
+        return self._note_file.read(self._known())
 
     def _put_note(self, events: list[dict[str, Any]], last: str | None) -> None:
         known = self._known()
         if known is None or last is None:
             return
-        prepared = next((each for each in events if each["event"] == "prepared"), None)
-        body = {"evidence": self._folder.path, "events": len(events), "last": last, "prepared": prepared}
-        path = self._note_path()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._notes = (*self._notes[-1:], _Note(len(events), last, prepared))
-        document = signing.sign_document("run-note", self._digest, body, known)
-        files.replace(path, json.dumps(document).encode("ascii") + b"\n", mode=0o600)
+        note = Note(len(events), last, next((each for each in events if each["event"] == "prepared"), None))
+        self._notes = (*self._notes[-1:], note)
+        self._note_file.write(note, known)
         self._notes = self._notes[-1:]
 
 
-def _differs(codes: list[str], note: _Note | None) -> str | None:
+def _differs(codes: list[str], note: Note | None) -> str | None:
     """In what a record differs from the note of it."""
     if note is None:
         return "the note of how long it is is missing" if codes else None
