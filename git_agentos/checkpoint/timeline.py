@@ -80,7 +80,8 @@ def all_names(location: Location) -> list[str]:
 def rebuild(repository: Repository, name: str) -> str | None:
     """Point a timeline whose ref is damaged at its newest commit that is still in the object store, or, where there is
     none, at nothing; the commit. Every object is looked at: it is for a repair."""
-    newest: tuple[int, str] | None = None
+    found: dict[str, int] = {}
+    followed: set[str] = set()
     line = f"\nAgentos-Worktree: {name}\n".encode()
     out = repository.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)", "--unordered")
     for oid in (row[:40].decode() for row in out.splitlines() if row.endswith(b" commit")):
@@ -89,9 +90,11 @@ def rebuild(repository: Repository, name: str) -> str | None:
             if line not in commit.message + b"\n" or len(commit.parents) < 2:
                 continue
             if format.version(repository.commit(commit.parents[1])) is not None:
-                newest = max(newest or (0, ""), (commit.time, oid))
-    refs.mend(repository.location, PREFIX + name, newest[1] if newest is not None else None)
-    return newest[1] if newest is not None else None
+                found[oid] = commit.time
+                followed.add(commit.parents[0])
+    newest = max(found.keys() - followed, key=lambda oid: (found[oid], oid), default=None)
+    refs.mend(repository.location, PREFIX + name, newest)
+    return newest
 
 
 def append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.guard import authorize
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def running(ctx: Any, run: Invocation) -> AbstractContextManager[None]:
-    """Run the command of `ctx`, click's context; PolicyError where this process may not."""
+    """Run the command of `ctx`, click's context; PolicyError where this process may not. Without a command there is
+    nothing to ask: `--version`, or a usage error."""
+    if len(ctx.command_path.split()) == 2:
+        return nullcontext()
     return authorize.running(request(ctx, run), _called(run), run.agent)
 
 

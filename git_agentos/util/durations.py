@@ -11,12 +11,14 @@ _SECONDS = {
     **dict.fromkeys(("d", "day"), 86400),
 }
 _DAYS = {"": 1, "d": 1, "day": 1, "w": 7, "week": 7, "m": 30, "month": 30, "y": 365, "year": 365}
+_WORD = re.compile(r"[A-Za-z]{2}")
 _NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
 
 
-def seconds(text: str) -> float | None:
-    """A number of seconds, or one with `s`, `m` (minutes), `h` or `d`; None for anything else."""
-    return _read(text, _SECONDS)
+def seconds(text: str, *, words: bool = True) -> float | None:
+    """A number of seconds, or one with `s`, `m` (minutes), `h` or `d`, or with `words` `minutes` and the like; None for
+    anything else."""
+    return _read(text, _SECONDS) if words or not _WORD.search(text) else None
 
 
 def days(text: str) -> float | None:

@@ -37,7 +37,8 @@ def _chosen(steps: list[str], place: Path) -> Iterator[int]:
     weighty = [n for n, step in enumerate(steps, 1) if _WEIGHTY.search(step.replace(str(place), ""))]
     picked = set(weighty[:: max(1, len(weighty) // (_BUDGET * 2 // 3))])
     others = [n for n in range(1, len(steps) + 1) if n not in picked]
-    yield from sorted(picked | set(others[:: max(1, len(others) // (_BUDGET // 3))]))
+    last = range(max(1, len(steps) - 2), len(steps) + 1)  # one for each way of going on
+    yield from sorted(picked | set(others[:: max(1, len(others) // (_BUDGET // 3))]) | set(last))
 
 
 class _Attempts:

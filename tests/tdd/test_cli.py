@@ -20,6 +20,7 @@ import pytest
 from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.support.repo import Repo
+from tests.support.signals import by_default
 from tests.support.state import assert_same
 from tests.support.tool import run
 from tests.tdd.field import CODE, LLD, STUB, TESTS, project, script, users_state
@@ -282,11 +283,12 @@ class Terminal:
         self._descriptor, theirs = pty.openpty()
         self.seen = ""
         self._at = 0
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "git_agentos", "tdd", *words],
-            cwd=repo.path, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", **variables},
-        )  # fmt: skip
+        with by_default(signal.SIGINT):
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "git_agentos", "tdd", *words],
+                cwd=repo.path, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", **variables},
+            )  # fmt: skip
         os.close(theirs)
 
     def wait_for(self, text: str) -> None:

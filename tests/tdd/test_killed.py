@@ -14,6 +14,7 @@ from git_agentos.tdd import service
 from git_agentos.worktree import create
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
+from tests.support.signals import by_default
 from tests.support.state import assert_same
 from tests.tdd.field import (
     CODE,
@@ -136,12 +137,13 @@ def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
     marker.write_text("")
     slow = {"run": f"if [ -e '{marker}' ]; then rm '{marker}'; kill -INT $(cat '{tmp_path}/pid'); sleep 99; fi"}
     agent = script(tmp_path, scaffold=[{**slow, "write": {"tests/test_more.py": TESTS, "calc/more.py": WRONG}}])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with by_default(signal.SIGINT):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     (tmp_path / "pid").write_text(str(process.pid))
     out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "interrupted\n")

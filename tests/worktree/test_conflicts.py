@@ -81,6 +81,7 @@ def test_only_those_that_are_named(repo: Repo) -> None:
         "pairs": [],
         "order": ["dev-a"],
         "agents": [{"id": "dev-a", "commit": repo.oid("agent/dev-a"), "checkpoint": None}],
+        "left_out": [],
     }
     assert_refused(repo.path, "worktree", "conflicts", "nobody", mentions="no agent 'nobody'", keeps=repo.path)
 

@@ -938,7 +938,7 @@ def test_a_merge_in_an_agents_worktree_made_from_head(repo: Repo) -> None:
     made = Repo(Path(run_ok(repo.path, "worktree", "create", "a1")["path"]))
     made.write("one.txt", "one\n")
     made.commit("one")
-    assert _merge(made, "a1")["target"] == "main"
+    assert _merge(repo, "a1")["target"] == "main"
     assert repo.read("one.txt") == b"one\n"
 
 
@@ -1019,5 +1019,5 @@ def test_the_limits_of_the_target_count_and_not_those_of_the_caller(repo: Repo) 
     repo.config("extensions.worktreeConfig", "true")
     dev.git("config", "--worktree", "agentos.maxFileSize", "10")
     repo.write("large.txt", "x" * 100)
-    done = _merge(dev, "dev-001", "--into", "main")
+    done = run_ok(repo.path, "-C", str(dev.path), "worktree", "merge", "dev-001", "--into", "main")
     assert run_ok(repo.path, "checkpoint", "show", done["saved"])["skipped"] == []

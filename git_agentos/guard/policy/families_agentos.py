@@ -28,7 +28,7 @@ def operations(command: Command, request: Request, caller: Caller | None, folder
 
 
 def _written(request: Request, where: str) -> Iterator[Operation]:
-    """What it is to write the files that a call names."""
+    """What it is to write the files that a call names. A new one in nobody's repository takes nothing from anyone."""
     found = location.find(where)
     for name in request.files:
         path = os.path.join(where, name)
@@ -39,7 +39,8 @@ def _written(request: Request, where: str) -> Iterator[Operation]:
         elif programs_files.in_git_directory(programs_files.Files((path, real)), where, inner) is not None:
             yield Operation("git-dir-write", name)
         elif found is not None and not real.startswith(found[0].rstrip(os.sep) + os.sep):
-            yield Operation("file-outside", name)
+            if os.path.lexists(path) or location.find(os.path.dirname(real)) is not None:
+                yield Operation("file-outside", name)
         elif os.path.lexists(path):
             yield Operation("write-file", name)
 

@@ -140,7 +140,7 @@ def to_json(spec: RunSpec) -> str:
 
 def duration(text: str) -> float:
     """`90`, `90s`, `30m`, `1.5h` as seconds; UsageError for anything else."""
-    seconds = durations.seconds(text)
+    seconds = durations.seconds(text, words=False)
     if not seconds or seconds > _LONGEST:
         raise UsageError(f"'{text}' is not a time limit", "give seconds, or a number with s, m, h or d: 90s, 30m, 1.5h")
     return seconds

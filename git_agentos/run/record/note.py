@@ -2,10 +2,10 @@
 
     <configuration folder>/git-agentos/runs/<SHA-256 of the evidence folder's path>.json
 
-A note is a signed document (`guard.signing`): `evidence` is the folder, `events` how many there are, `last` the code of
-the last one, `prepared` the event of that name, `origin` the SHA-256 of the path at which the record began, and `top`
-the device and inode of the repository's top folder. By `top` a record is found again after its repository was moved: no
-other folder has these numbers while this one exists. A copy of a record is none.
+A note is a signed document (`guard.signing`): `evidence` is the folder, `events` the number of events, `last` the code
+of the last one, `prepared` the event of that name, `origin` the SHA-256 of the path at which the record began, and
+`git` the device and inode of the repository's `.git`. By `git` a record is found again after its repository was moved:
+nothing else has these numbers while that exists. A copy of a record does not count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NoteFile:
         body = {
             "evidence": self._evidence,
             "origin": self.origin,
-            "top": _top(self._evidence),
+            "git": _git(self._evidence),
             "events": note.number,
             "last": note.last,
             "prepared": note.prepared,
@@ -71,14 +71,14 @@ class NoteFile:
 
     def _find_moved(self, known: bytes) -> dict[str, Any] | None:
         """The note of the same folder at the path that it had before its repository was moved."""
-        top = _top(self._evidence)
+        git = _git(self._evidence)
         try:
-            names = sorted(os.listdir(_folder())) if top is not None else []
+            names = sorted(os.listdir(_folder())) if git is not None else []
         except OSError:
             return None
         for name in names:
             body = _load(name.removesuffix(_END), known) if name.endswith(_END) else None
-            if body is None or body.get("top") != top:
+            if body is None or body.get("git") != git:
                 continue
             before = str(body["evidence"])
             if os.path.basename(before) == os.path.basename(self._evidence) and not os.path.lexists(before):
@@ -96,13 +96,14 @@ def _load(name: str, known: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _top(evidence: str) -> list[int] | None:
-    """Device and inode of the folder that has `.agentos/runs/<run id>` in it."""
-    try:
-        found = os.stat(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(evidence)))))
-    except OSError:
-        return None
-    return [found.st_dev, found.st_ino]
+def _git(evidence: str) -> list[int] | None:
+    """Device and inode of what is named `.git` beside `.agentos/runs/<run id>`; of the folder itself where none is."""
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(evidence))))
+    for path in (os.path.join(top, ".git"), top):
+        with contextlib.suppress(OSError):
+            found = os.lstat(path)
+            return [found.st_dev, found.st_ino]
+    return None
 
 
 def _folder() -> str:
