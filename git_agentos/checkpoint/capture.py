@@ -104,6 +104,7 @@ class _Capture:
         self.scanned = scanned
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
+        self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
         self.skipped: list[Skipped] = []
         self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
@@ -173,8 +174,7 @@ class _Capture:
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
-        if not self.request.leaving:  # else it goes with the git directory that it lies in
-            self.contents.cache.save()
+        self.contents.cache.save()
         walked = self._walk() if self.request.exact else None
         return State(
             head=head,

@@ -41,9 +41,10 @@ def _is_row(value: object) -> TypeGuard[list[object]]:
 
 
 class StatCache:
-    """The cache of one worktree, loaded when it is first asked."""
+    """The cache of one worktree, loaded when it is first asked. It takes in nothing new unless `grows`."""
 
     def __init__(self, state_dir: str) -> None:
+        self.grows = True
         self._path = os.path.join(state_dir, _NAME)
         self._old: dict[str, list[object]] | None = None
         self._new: dict[str, list[object]] = {}
@@ -68,6 +69,8 @@ class StatCache:
 
     def put(self, path: bytes, stat: os.stat_result, oid: str, read_at_ns: int) -> None:
         """Remember a file that was read at `read_at_ns` (time.time_ns() before it was opened)."""
+        if not self.grows:
+            return
         newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
         coarse = stat.st_mtime_ns % 1_000_000 == 0 and stat.st_ctime_ns % 1_000_000 == 0
         if read_at_ns - newest > (_COARSE_NS if coarse else _FINE_NS):
@@ -76,7 +79,7 @@ class StatCache:
 
     def save(self) -> None:
         """Write what is still true; a failure costs time at the next checkpoint and nothing else."""
-        if not self._changed and len(self._new) == len(self._load()):
+        if not self.grows or (not self._changed and len(self._new) == len(self._load())):
             return
         temporary = f"{self._path}.{os.getpid()}"
         try:
