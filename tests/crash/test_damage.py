@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.runner import Ended, Runner
+from tests.support import run_notes
 from tests.support.exhaustive import is_sampled
 from tests.support.repo import Repo, fill
 
@@ -91,6 +92,7 @@ class Site:
     runner: Runner
     template: Path
     place: Path
+    put_notes_back: Callable[[], None]
 
     def files(self) -> list[str]:
         """Every file of ours, and those of git's in a linked worktree's git directory, relative to the place."""
@@ -106,6 +108,7 @@ class Site:
         if self.place.exists():
             shutil.rmtree(self.place)
         subprocess.run(["cp", "-a", str(self.template), str(self.place)], check=True)
+        self.put_notes_back()
 
 
 def _is_of_interest(path: str) -> bool:
@@ -149,7 +152,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         _build(runner, fill(Repo.init(place / "repo")))
         template = place.with_name("template")
         place.rename(template)
-        yield Site(runner, template, place)
+        yield Site(runner, template, place, run_notes.keep())
 
 
 def _build(runner: Runner, repo: Repo) -> None:
@@ -183,7 +186,9 @@ def _kill(runner: Runner, cwd: Path, step: str, *argv: str) -> None:
         root = root.parent
     copy = root.with_name("copy")
     subprocess.run(["cp", "-a", str(root), str(copy)], check=True)
+    put_notes_back = run_notes.keep()
     steps = runner.run(cwd, *argv).steps
+    put_notes_back()
     shutil.rmtree(root)
     copy.rename(root)
     number = next(n for n, name in enumerate(steps, 1) if step in name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -421,7 +422,7 @@ def test_the_worktree_that_one_is_in_stays(repo: Repo) -> None:
     done = run(repo.path, "-C", str(there.path / "deep"), "worktree", "remove", "dev-001")
     assert done.code == 1
     assert b"the worktree that you are in" in done.err
-    assert f"git -C '{repo.path}' agentos worktree remove dev-001".encode() in done.err
+    assert f"git -C {repo.path} agentos worktree remove dev-001".encode() in done.err
     # Whoever stands there counts as its agent, wherever the command works.
     for words in (["worktree", "remove", "dev-001"], ["-C", str(repo.path), "worktree", "remove", "dev-001"]):
         assert run(there.path / "deep", *words).code == 3
@@ -459,11 +460,12 @@ def test_a_link_to_the_folder_stops_it(repo: Repo) -> None:
 def test_an_interrupted_restore_stops_it(repo: Repo) -> None:
     there = make(repo)
     state = repo.path / ".git/worktrees/dev-001/agentos"
-    journal = (
-        '{"version": 1, "command": "restore", "saved": "0", "target": "0", "head_ref": null, "head_commit": null,'
-        '"create": false, "paths": null, "keep_new": false, "with_operation": true, "original": "0", "stamp": "x"}'
-    )
-    (state / "journal.json").write_text(journal)
+    journal = {
+        "version": 1, "command": "restore", "saved": "0" * 40, "target": "0" * 40, "head_ref": None,
+        "head_commit": None, "create": False, "paths": None, "keep_new": False, "with_operation": True,
+        "original": "0" * 40, "stamp": "x",
+    }  # fmt: skip
+    (state / "journal.json").write_text(json.dumps(journal))
     refused(repo, there, InterruptedRestore, "interrupted restore")
 
 
