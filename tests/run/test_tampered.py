@@ -213,6 +213,21 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
 
 
+def test_with_another_home_nothing_is_put_on_record(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record can be believed again with the key of whoever began it."""
+    run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
+    before = kept(run, "events.jsonl")
+    with monkeypatch.context() as other:
+        other.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+        assert kernel.show(context_of(repo), "T-1").state == "tampered"
+        for act in (kernel.resume, kernel.cancel, accept.accept):
+            with pytest.raises(RunError, match="was not w"):
+                act(context_of(repo), "T-1")
+    assert kept(run, "events.jsonl") == before
+    assert (run.state, evidence.verify(context_of(repo), "T-1").ok) == ("passed", True)
+    accept.accept(context_of(repo), "T-1")
+
+
 def test_a_torn_line_is_no_tampering(repo: Repo) -> None:
     """It is what a kill or a power cut leaves."""
     folder = interrupted(repo, validate="true")

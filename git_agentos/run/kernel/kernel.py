@@ -115,8 +115,14 @@ def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERE
 
 
 def _refuse_driven(found: Evidence, what: str) -> None:
-    """RunError for a run that has not ended, and that is somebody else's to go on with or to end. One whose driver has
+    """RunError for a run that is somebody else's to go on with or to end: by its key, or one that has not ended. One whose driver has
     no name can be cancelled: nobody else may be there to do it."""
+    if found.is_anothers():
+        raise RunError(
+            f"the record of run '{found.run_id}' was not written with your key",
+            "use the HOME and XDG_CONFIG_HOME of whoever began it; nothing was changed\n"
+            f"git agentos rollback {found.run_id} takes it back all the same",
+        )
     if found.state().begun is None:
         return  # damaged, and told as that
     run = found.run()

@@ -91,6 +91,10 @@ class Evidence:
         """Why nothing vouches for the record; None where the user's key does."""
         return self._journal.vouched()
 
+    def is_anothers(self) -> bool:
+        """Whether the record was written with another key than this user's, who can tell nothing of it."""
+        return self._journal.is_anothers()
+
     def state(self) -> RunState:
         """What the events lead to; of a record that cannot be believed, those that can: it has ended by that."""
         if self._pinned is not None:

@@ -114,6 +114,16 @@ class Journal:
             return NO_KEY
         return self.read().problem
 
+    def is_anothers(self) -> bool:
+        """Whether it was written with another key than this user's: no line is ours, and none was ever noted."""
+        known = self._known()
+        if known is None or self._pinned is not None or self._note() is not None:
+            return False
+        with contextlib.suppress(RunError, OSError, ValueError):
+            first = parse_line((self._data() or b"").partition(b"\n")[0])
+            return isinstance(first.get("mac"), str) and not self.read().lines
+        return False
+
     def _read(self) -> Record:
         if self._pinned is not None:
             return self._pinned
