@@ -36,7 +36,7 @@ from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, LockedError, MissingObjectsError, RestoreError, UsageError
-from git_agentos.git import convert, index, locks, refs, trees
+from git_agentos.git import convert, index, locks, merging, refs, trees
 from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -75,7 +75,7 @@ class _Transaction:
         if self.goal.thorough or self.goal.exact:
             self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
-            with self.repository.writer() as writer:
+            with merging.passing_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
                 self._check_paths(writer, now)
                 self._check_objects(plan)
