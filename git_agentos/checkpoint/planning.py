@@ -326,7 +326,8 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates, users)
+        now, then = self.now.visible_tree, self.target.visible_tree
+        found = ignore.excluded(self.repository, self.store, now, then, candidates, users)
         # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
         head = self.repository.commit_tree(self.target.head.commit)
         ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
