@@ -245,6 +245,9 @@ class _Planner:
                 found.update(trees.walk(self.store, entry[1], b"" if path == b"/" else path.rstrip(b"/") + b"/"))
             else:
                 found[path] = entry
+        # In a folder whose tracked files are all absent there may be untracked ones.
+        for path in state.untracked:
+            found.pop(path, None)
         return found
 
     def _add_raw(self, write: dict[bytes, FileWrite]) -> None:
