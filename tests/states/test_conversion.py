@@ -401,6 +401,17 @@ def test_an_attributes_file_of_the_worktree_comes_from_the_checkpoint(repo: Repo
     assert_same(before, complete_state(repo.path), "restore", branch="any")
 
 
+def test_undo_to_attributes_that_git_cannot_apply_to_the_files(repo: Repo) -> None:
+    """No file has a byte order mark: `git add` refuses each of them, and they come back all the same."""
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n")
+    repo.git("rm", "-q", "--cached", "notes.txt")
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo")
+
+
 def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) -> None:
     _simple_filter(repo)
     taken = IN_PROCESS.checkpoint(repo.path)
