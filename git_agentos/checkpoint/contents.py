@@ -151,23 +151,21 @@ class Contents:
         for _ in range(_ATTEMPTS):
             if not waiting:
                 return result
-            before = {path: self._stamp(path) for path in waiting}
-            cleaned = convert.clean(self.repository, waiting)
-            contents = {path: self._plain(path, self.at(path)) for path in waiting}
+            before = {path: self._settled_stamp(path) for path in waiting}
+            cleaned = convert.clean(self.writer, waiting)
             lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
+            # Own bytes are written only where git cannot give them.
+            own = {p: self._plain(p, self.at(p)) for p in waiting if p in lossy or cleaned[p] is None}
             changed = [path for path in waiting if before[path] != self._stamp(path)]
             for path in waiting:
-                oid = cleaned[path]
-                if oid is None:
-                    # A required filter fails: the file's own bytes are all there is, and they are enough.
-                    oid = contents[path]
-                    self.raw[path] = contents[path]
-                elif path in lossy:
-                    self.raw[path] = contents[path]
-                else:
-                    self.raw.pop(path, None)
-                self.writer.rely(oid, functools.partial(convert.clean, self.repository, [path]))
-                result[path] = oid
+                self.raw.pop(path, None)
+                if own.get(path):
+                    self.raw[path] = own[path]
+                found = cleaned[path]
+                if found is not None:
+                    self.writer.rely(found, functools.partial(convert.clean, self.writer, [path]))
+                # Where a required filter fails, the file's own bytes are all there is, and they are enough.
+                result[path] = own[path] if found is None else found
             waiting = changed
         self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
         return result
@@ -189,11 +187,12 @@ class Contents:
         """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
         not convert."""
         converted = self.converted(list(blobs))
-        contents = {path: self._plain(path, self.at(path)) for path in blobs if plain or path in converted}
         lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
-        for path, own in contents.items():
-            if own and (path in lossy or (path not in converted and own != blobs[path])):
-                self.raw[path] = own
+        for path in blobs:
+            if path in lossy or (plain and path not in converted):
+                own = self._plain(path, self.at(path))
+                if own and (path in lossy or own != blobs[path]):
+                    self.raw[path] = own
 
     def usual(self, mode: int) -> int:
         """The permission bits of a checkout."""
@@ -205,6 +204,16 @@ class Contents:
             found = _mode(self.at(path))
             if stat.S_ISREG(found) and stat.S_IMODE(found) != self.usual(mode):
                 self.permissions[path] = stat.S_IMODE(found)
+
+    def _settled_stamp(self, path: bytes) -> tuple[int, ...]:
+        """The stamp of a file, taken when a later write will show in it."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return row(_settled(descriptor))
+            finally:
+                os.close(descriptor)
+        return ()
 
     def _stamp(self, path: bytes) -> tuple[int, ...]:
         try:
@@ -225,6 +234,7 @@ class Contents:
                     {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
                     into,
                     base_index=base,
+                    store=self.writer.environment,
                 )
             except GitCommandError:
                 pass  # a smudge filter fails: what it did not write cannot be had back through it

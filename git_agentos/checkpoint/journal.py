@@ -105,7 +105,8 @@ def _read(location: Location, name: str, fields: Mapping[str, Callable[[Any], bo
     except (FileNotFoundError, NotADirectoryError):
         return None
     except files.NotRegularError as error:
-        raise DamagedFile(path, "it is not a regular file", _MEND) from error
+        what = "it is a symbolic link" if os.path.islink(path) else "it is not a regular file"
+        raise DamagedFile(path, what, _MEND) from error
     except OSError as error:
         raise DamagedFile(path, os.strerror(error.errno or 0).lower(), _MEND) from error
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:

@@ -145,13 +145,10 @@ def diff_with_now(
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
-    # Who only looks leaves no objects behind.
-    with locks.scratch(repository.location) as folder:
-        env = merging.elsewhere(repository, folder)
-        with repository.writer(folder if env else None) as writer:
-            state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
-            writer.flush()
-            return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, env)
+    with merging.passing_writer(repository) as writer:
+        state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
+        writer.flush()
+        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)
 
 
 def _compare(

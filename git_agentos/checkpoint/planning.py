@@ -245,6 +245,9 @@ class _Planner:
                 found.update(trees.walk(self.store, entry[1], b"" if path == b"/" else path.rstrip(b"/") + b"/"))
             else:
                 found[path] = entry
+        # In a folder whose tracked files are all absent there may be untracked ones.
+        for path in state.untracked:
+            found.pop(path, None)
         return found
 
     def _add_raw(self, write: dict[bytes, FileWrite]) -> None:
@@ -326,7 +329,8 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        found = ignore.excluded(self.repository, self.store, self.target.visible_tree, candidates, users)
+        now, then = self.now.visible_tree, self.target.visible_tree
+        found = ignore.excluded(self.repository, self.store, now, then, candidates, users)
         # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
         head = self.repository.commit_tree(self.target.head.commit)
         ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}

@@ -35,8 +35,15 @@ from git_agentos.checkpoint.journal import Journal, Last
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, LockedError, MissingObjectsError, RestoreError, UsageError
-from git_agentos.git import convert, index, locks, refs, trees
+from git_agentos.errors import (
+    AgentosError,
+    GitCommandError,
+    LockedError,
+    MissingObjectsError,
+    RestoreError,
+    UsageError,
+)
+from git_agentos.git import convert, index, locks, merging, refs, trees
 from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -75,7 +82,7 @@ class _Transaction:
         if self.goal.thorough or self.goal.exact:
             self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
-            with self.repository.writer() as writer:
+            with merging.passing_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
                 self._check_paths(writer, now)
                 self._check_objects(plan)
@@ -362,8 +369,12 @@ class _Transaction:
 
         (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
         """
-        index.refresh(self.repository, new_index, unmodified, self.settings.values)
-        differing = index.differences(self.repository, new_index, self.target.index_tree)
+        try:
+            index.refresh(self.repository, new_index, unmodified, self.settings.values)
+            differing = index.differences(self.repository, new_index, self.target.index_tree)
+        except GitCommandError:
+            # A filter or an encoding refuses one of the files, as it did before they were saved.
+            differing = list(unmodified)
         # What git called unmodified by the stat data alone: `git add` would store something else for these.
         believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
         if not believed:

@@ -8,13 +8,14 @@ of one `check-attr` where there are any.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from git_agentos.errors import GitCommandError
 from git_agentos.git import trees
-from git_agentos.git.repository import Repository
+from git_agentos.git.repository import Repository, Writer
 
 _ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
 _IDLE = (b"unspecified", b"unset")
@@ -74,13 +75,15 @@ def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
     return any(os.path.lexists(os.path.join(top, each, b".gitattributes")) for each in trees.folders_above(paths))
 
 
-def clean(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, str | None]:
-    """Store worktree files as git would on `add`: path -> blob oid, None where a required filter fails."""
+def clean(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
+    """Store worktree files as git would on `add`, where `writer` writes: path -> blob oid, None where a required filter
+    fails."""
     if not paths:
         return {}
+    git = functools.partial(writer.repository.git, env=writer.environment)
     args = ["-c", "core.fsync=loose-object", "hash-object", "-w", "--stdin-paths"]
     try:
-        out = repository.git(*args, data=b"".join(_line(path) + b"\n" for path in paths))
+        out = git(*args, data=b"".join(_line(path) + b"\n" for path in paths))
         oids = out.decode().split()
         if len(oids) == len(paths):
             return dict(zip(paths, oids, strict=True))
@@ -89,7 +92,7 @@ def clean(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, str | N
     result: dict[bytes, str | None] = {}
     for path in paths:
         try:
-            result[path] = repository.git(*args, data=_line(path) + b"\n").decode().strip()
+            result[path] = git(*args, data=_line(path) + b"\n").decode().strip()
         except GitCommandError:
             result[path] = None
     return result
@@ -112,15 +115,17 @@ def smudge(
     *,
     base_index: str | None,
     attributes_from: str | None = None,
+    store: Mapping[str, str] | None = None,
 ) -> None:
     """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
 
     Attributes are taken from the `.gitattributes` files in the working tree `attributes_from` (default: the worktree's
     own), and where there is none, from `base_index`. A filter that must not fail and fails is a GitCommandError.
+    `store` is the environment in which git finds the blobs.
     """
     index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
     root = attributes_from or repository.location.root
-    env = {"GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
+    env = {**(store or {}), "GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
     try:
         if base_index is not None and os.path.exists(base_index):
             shutil.copy2(base_index, index)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from git_agentos.git import locks, scan, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import TreeSource
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 
 def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
@@ -26,10 +26,13 @@ def everything(repository: Repository) -> tuple[list[bytes], list[bytes]]:
 
 
 def excluded(
-    repository: Repository, store: TreeSource, tree: str, paths: Iterable[bytes], users: bytes | None
+    repository: Repository, store: TreeSource, now: str, tree: str, paths: Iterable[bytes], users: bytes | None
 ) -> dict[bytes, bool]:
-    """Those of `paths` that would be ignored if the worktree were `tree`: by its `.gitignore` files (True), or by rules
-    outside of the worktree (False), which are those of now. `users` is the `excludes_file`."""
+    """Those of `paths` that would be ignored if the worktree became `tree`, being `now`: by its `.gitignore` files
+    (True), or by rules outside of the worktree (False), which are those of now. `users` is the `excludes_file`.
+
+    A file of rules that is itself ignored is in no tree: what is there stays, and counts.
+    """
     wanted = list(paths)
     if not wanted:
         return {}
@@ -40,13 +43,13 @@ def excluded(
             names.append(users)
             options = ("-c", b"core.excludesFile=" + os.path.join(os.fsencode(root), users))
         for name in names:
-            entry = trees.find(store, tree, name)
-            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+            rules = _rules(repository, store, now, tree, name)
+            if rules is None:
                 continue
             target = os.path.join(os.fsencode(root), name)
             directories.make(os.path.dirname(target))
             with open(target, "wb") as file:
-                file.write(repository.blob(entry[1]))
+                file.write(rules)
         env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}
         data = b"\0".join(wanted) + b"\0"
         args = (*options, "check-ignore", "--no-index", "--verbose", "-z", "--stdin")
@@ -59,6 +62,19 @@ def excluded(
             # `.gitignore` files are named from the top of the worktree; the others, here, by their full path.
             found[path] = not os.path.isabs(source) or source.startswith(os.path.join(os.fsencode(root), b""))
     return found
+
+
+def _rules(repository: Repository, store: TreeSource, now: str, tree: str, name: bytes) -> bytes | None:
+    """The content of a file of rules, where there is one when the worktree has become `tree`."""
+    entry = trees.find(store, tree, name)
+    if entry is not None:
+        return repository.blob(entry[1]) if entry[0] in (trees.REGULAR, trees.EXECUTABLE) else None
+    if trees.find(store, now, name) is not None:
+        return None
+    try:
+        return files.read(os.path.join(os.fsencode(repository.location.root), name))
+    except OSError:
+        return None
 
 
 def excludes_file(repository: Repository) -> bytes | None:

@@ -8,14 +8,15 @@ Format: git-merge-tree(1), OUTPUT, with -z.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import process
-from git_agentos.git.repository import Repository
+from git_agentos.git import locks, process
+from git_agentos.git.repository import Repository, Writer
 
 _NO_SUCH_OPTION = 129
 _SHARE = 16  # pairs at least that are worth a process of their own
@@ -49,6 +50,16 @@ def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
     # Quoted as C does, since a colon separates: see git(1), GIT_ALTERNATE_OBJECT_DIRECTORIES.
     stores = ['"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in _stores(repository.objects_dir)]
     return {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(stores)}
+
+
+@contextlib.contextmanager
+def passing_writer(repository: Repository) -> Iterator[Writer]:
+    """A writer for what only looks: its objects are gone afterwards."""
+    with (
+        locks.scratch(repository.location) as folder,
+        repository.writer(elsewhere(repository, os.path.join(folder, "objects"))) as writer,
+    ):
+        yield writer
 
 
 def _stores(objects_dir: str) -> list[str]:

@@ -207,23 +207,25 @@ class Repository:
         """Whether `newer` is `older` or descends from it."""
         return older == newer or bool(self._git.descendant_of(newer, older))
 
-    def writer(self, objects_dir: str | None = None) -> Writer:
+    def writer(self, environment: Mapping[str, str] | None = None) -> Writer:
         """A writer for the objects of one checkpoint; it reads trees through to the store.
 
-        `objects_dir` is where the objects go instead of the store, for what is not to stay.
+        With the `environment` of `merging.elsewhere` the objects go there instead of the store.
         """
-        return Writer(self, objects_dir)
+        return Writer(self, environment or {})
 
     def __repr__(self) -> str:
         return f"Repository({self.location.root!r})"
 
 
 class Writer(ObjectWriter):
-    """An ObjectWriter that is also a TreeStore."""
+    """An ObjectWriter that is also a TreeStore. A git with its `environment` writes where it does."""
 
-    def __init__(self, repository: Repository, objects_dir: str | None = None) -> None:
-        super().__init__(objects_dir or repository.objects_dir, repository.is_known, repository.exists_for_sure)
-        self._repository = repository
+    def __init__(self, repository: Repository, environment: Mapping[str, str]) -> None:
+        objects_dir = environment.get("GIT_OBJECT_DIRECTORY", repository.objects_dir)
+        super().__init__(objects_dir, repository.is_known, repository.exists_for_sure)
+        self.environment = environment
+        self.repository = repository
         self._commits: dict[str, bytes] = {}
         self._parsed = trees.Parsed(self.read_tree)
 
@@ -232,7 +234,7 @@ class Writer(ObjectWriter):
 
     def read_tree(self, oid: str) -> bytes:
         pending = self.pending_tree(oid)
-        return self._repository.read_tree(oid) if pending is None else pending
+        return self.repository.read_tree(oid) if pending is None else pending
 
     def entries(self, oid: str) -> Mapping[bytes, trees.Entry]:
         return self._parsed.get(oid)

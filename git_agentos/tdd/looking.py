@@ -16,6 +16,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
+from git_agentos.git import merging
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
@@ -141,13 +142,13 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
     repository = context.repository
-    with repository.writer() as writer:
+    with merging.passing_writer(repository) as writer:
         states = (
             format.with_visible_tree(repository, writer, format.read_state(repository, id_)) for id_ in (before, after)
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        return runs.patch(repository, old, new)
+        return runs.patch(repository, old, new, writer.environment)
 
 
 def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:

@@ -66,7 +66,7 @@ def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False)
     repository = context.repository
     with locks.scratch(context.location) as folder:
         elsewhere = merging.elsewhere(repository, os.path.join(folder, "objects"))
-        with repository.writer(elsewhere.get("GIT_OBJECT_DIRECTORY")) as writer:
+        with repository.writer(elsewhere) as writer:
             sides = [_side(context, writer, each, dirty=dirty) for each in works]
             writer.flush()
         chosen = list(itertools.combinations(range(len(works)), 2))

@@ -349,6 +349,43 @@ def test_a_diff_leaves_no_objects(repo: Repo) -> None:
     assert sorted((repo.git_dir / "objects").rglob("*")) == objects
 
 
+def _blobs(repo: Repo) -> set[bytes]:
+    rows = repo.git("cat-file", "--batch-check=%(objectname) %(objecttype)", "--batch-all-objects").splitlines()
+    return {oid for oid, _, kind in (row.partition(b" ") for row in rows) if kind == b"blob"}
+
+
+@pytest.mark.parametrize("words", [["checkpoint", "diff"], ["restore", "--dry-run"]])
+def test_looking_at_converted_files_leaves_no_objects(repo: Repo, words: list[str]) -> None:
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.write("a.crlf", "one\r\n")
+    repo.commit("converted")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write("a.crlf", "one\r\ntwo\r\n")
+    repo.write("new.crlf", "not\r\nin one form\n")
+    objects = sorted((repo.git_dir / "objects").rglob("*"))
+    done = run(repo.path, "--json", *words, taken["id"])
+    assert done.code == 0, str(done)
+    assert b"a.crlf" in done.out, str(done)
+    assert sorted((repo.git_dir / "objects").rglob("*")) == objects
+
+
+def test_a_converted_file_is_stored_once(repo: Repo) -> None:
+    """Its own bytes are stored as well only where no checkout gives them."""
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.commit("rules")
+    repo.write("new.crlf", "one\r\ntwo\r\n")
+    repo.write("mixed.crlf", "one\r\nthree\n")
+    stored = _blobs(repo)
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    contents = {repo.git("cat-file", "blob", oid) for oid in _blobs(repo) - stored}
+    assert contents >= {b"one\ntwo\n", b"one\nthree\n", b"one\r\nthree\n"}
+    assert b"one\r\ntwo\r\n" not in contents
+    repo.remove("new.crlf", "mixed.crlf")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
 def test_an_attributes_file_of_the_worktree_comes_from_the_checkpoint(repo: Repo) -> None:
     """core.attributesFile may name a file of the worktree. Then: CRLF by it. Now it is gone."""
     repo.config("core.attributesFile", "rules/attributes")
@@ -362,6 +399,17 @@ def test_an_attributes_file_of_the_worktree_comes_from_the_checkpoint(repo: Repo
     repo.write("a.crlf", "other\n")
     IN_PROCESS.restore(repo.path, taken["id"])
     assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+def test_undo_to_attributes_that_git_cannot_apply_to_the_files(repo: Repo) -> None:
+    """No file has a byte order mark: `git add` refuses each of them, and they come back all the same."""
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n")
+    repo.git("rm", "-q", "--cached", "notes.txt")
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo")
 
 
 def test_a_failing_required_filter_is_an_error_that_changes_nothing(repo: Repo) -> None:

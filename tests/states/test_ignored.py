@@ -244,3 +244,14 @@ def test_an_ignored_folder_keeps_a_new_folder_alive(repo: Repo) -> None:
     assert repo.read("new/source.o") == b"ignored\n"
     IN_PROCESS.undo(repo.path)
     assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+def test_rules_that_ignore_themselves_protect_as_others_do(repo: Repo) -> None:
+    """A `.gitignore` that is ignored is in no checkpoint; it stays, and so does what it hides when it is undone."""
+    repo.write(".gitignore", "*\n!readme.txt\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("rm", "-q", "--cached", "notes.txt")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")

@@ -322,3 +322,22 @@ def test_checkpoint_changes_no_bit_of_a_split_index(tmp_path: Path) -> None:
     for _ in range(3):
         IN_PROCESS.checkpoint(repo.path)
     assert_unchanged(before, complete_state(repo.path, strict=True), "three checkpoints changed something")
+
+
+@pytest.mark.parametrize("cone", ["--cone", "--no-cone"])
+def test_untracked_files_in_a_folder_outside_of_the_sparse_cone(repo: Repo, cone: str) -> None:
+    """All that is tracked in the folder is absent; what is not is there."""
+    clean = complete_state(repo.path)
+    first = IN_PROCESS.checkpoint(repo.path)
+    repo.git("sparse-checkout", "set", cone, "docs")
+    repo.write("src/new.c", "new\n")
+    repo.write("src/lib/deeper/new.c", "new\n")
+    sparse = complete_state(repo.path)
+    second = IN_PROCESS.checkpoint(repo.path)
+    IN_PROCESS.restore(repo.path, first["id"])
+    assert_same(clean, complete_state(repo.path), "restore", branch="any")
+    IN_PROCESS.undo(repo.path)
+    assert_same(sparse, complete_state(repo.path), "undo", branch="any")
+    repo.remove("src")
+    IN_PROCESS.restore(repo.path, second["id"])
+    assert_same(sparse, complete_state(repo.path), "restore of files that are untracked", branch="any")

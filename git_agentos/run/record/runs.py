@@ -153,7 +153,7 @@ def _tree(context: Context, run: Run) -> str | None:
     return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
 
 
-def patch(repository: Repository, old: str, new: str) -> bytes:
-    """What makes one tree (or a commit's) of another, for `git apply`."""
+def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
+    """What makes one tree (or a commit's) of another, for `git apply`; `env` says where git finds them."""
     wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
-    return repository.git(*wanted, old, new)
+    return repository.git(*wanted, old, new, env=env)
