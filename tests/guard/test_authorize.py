@@ -232,6 +232,55 @@ def test_an_id_that_does_not_fit_the_folder_makes_nothing_ones_own(field: Field)
     assert field.state() == before
 
 
+ELSEWHERE = {
+    "its git directory": 'GIT_DIR="$ITS" GIT_WORK_TREE="$THERE" git-agentos restore latest --no-branch',
+    "without a worktree": 'GIT_DIR="$ITS" git-agentos restore latest --no-branch',
+    "its files": 'GIT_WORK_TREE="$THERE" git-agentos restore latest --no-branch',
+    "an option of git": 'git --git-dir="$ITS" --work-tree="$THERE" agentos undo',
+    "main": 'GIT_DIR="$MAIN/.git" GIT_WORK_TREE="$MAIN" git-agentos undo',
+    "main's rollback": 'GIT_DIR="$ITS" GIT_WORK_TREE="$THERE" git-agentos rollback',
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_git_dir_and_its_like_make_no_worktree_ones_own(field: Field, name: str) -> None:
+    own, other = field.of["dev-1"], field.of["dev-2"]
+    before = field.state()
+    its = str(field.main / ".git" / "worktrees" / "dev-2")
+    done = sh(ELSEWHERE[name], own, ITS=its, THERE=str(other), MAIN=str(field.main))
+    assert done.code == 3, str(done)
+    assert field.state() == before
+
+
+def test_core_worktree_makes_no_files_ones_own(own_field: Field) -> None:
+    own, other = own_field.of["dev-1"], own_field.of["dev-2"]
+    own_field.repo.config("extensions.worktreeConfig", "true")
+    before = own_field.state()
+    script = 'git config --worktree core.worktree "$THERE"; git-agentos restore latest --no-branch'
+    done = sh(script, own, THERE=str(other))
+    assert done.code == 3, str(done)
+    assert own_field.state() == before
+
+
+def test_git_dir_of_ones_own_is_fine(own_field: Field) -> None:
+    """Hooks and `rebase --exec` have it set."""
+    own = own_field.of["dev-1"]
+    its = str(own_field.main / ".git" / "worktrees" / "dev-1")
+    for text in ("git-agentos restore latest --no-branch", "git-agentos undo", "git-agentos worktree complete"):
+        done = sh(text, own, GIT_DIR=its, GIT_WORK_TREE=str(own))
+        assert done.code == 0, str(done)
+
+
+def test_an_id_of_another_repository_is_another(own_field: Field, tmp_path: Path) -> None:
+    from tests.support.repo import fill
+
+    other = Field(fill(Repo.init(tmp_path / "other")), "--no-guard")
+    own = own_field.of["dev-1"]
+    for text in ("-C $THERE restore latest", "-C $THERE worktree complete dev-1"):
+        done = sh(f"git-agentos {text}", own, AGENTOS_AGENT_ID="dev-1", THERE=str(other.of["dev-1"]))
+        assert done.code == 3, str(done)
+
+
 def test_a_page_overwrites_nothing(field: Field) -> None:
     own, other = field.of["dev-1"], field.of["dev-2"]
     before = field.state()
