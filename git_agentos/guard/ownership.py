@@ -71,8 +71,12 @@ def owns_id(caller: Caller, folder: str, id_: str) -> bool:
 def owns_folder(caller: Caller, folder: str) -> bool:
     """Whether the worktree that a command in `folder` works in is the caller's own, git directory and files; where
     there is none, there is nothing of others."""
+    stands = location.find(folder)
     found = place(caller, folder)
-    return found is None or (owns(caller, found.git_dir) and location.find(found.root) == (found.root, found.git_dir))
+    if found is None:
+        return stands is None or owns(caller, stands[1])
+    is_whole = location.find(found.root) == (found.root, found.git_dir)
+    return is_whole and owns(caller, found.git_dir) and (stands is None or owns(caller, stands[1]))
 
 
 def is_run(caller: Caller, folder: str) -> bool:

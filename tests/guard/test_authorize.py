@@ -46,7 +46,7 @@ class Field:
     def state(self) -> tuple[bytes, list[str], list[str]]:
         """Branches, and all files of the worktrees; requests, logs and checkpoints may be made by who asks."""
         refs = self.repo.git("for-each-ref", "refs/heads")
-        listed = [str(path) for top in (self.main, *self.of.values()) for path in sorted(top.glob("*"))]
+        listed = [str(path) for top in (self.main, *self.of.values()) for path in sorted(top.glob("[!.]*"))]
         texts = [path.read_text() for top in self.of.values() for path in sorted(top.glob("*.txt"))]
         return refs, listed, texts
 
@@ -445,6 +445,23 @@ def test_the_python_api_asks_in_an_agents_process(field: Field) -> None:
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().split() == ["refused"] * 13
     assert field.state() == before
+
+
+def test_variables_that_are_set_later_change_no_workspace(field: Field) -> None:
+    code = """
+import os, sys
+from git_agentos import open_workspace
+from git_agentos.errors import PolicyError
+own, other = open_workspace("."), open_workspace(sys.argv[1])
+os.environ.update(GIT_DIR=own.context.location.git_dir, GIT_WORK_TREE=os.getcwd())
+try:
+    other.undo()
+except PolicyError:
+    print("refused")
+"""
+    argv = [sys.executable, "-c", code, str(field.of["dev-2"])]
+    done = subprocess.run(argv, cwd=field.of["dev-1"], capture_output=True, timeout=120)
+    assert done.stdout == b"refused\n", done.stderr.decode()
 
 
 def test_a_grant_is_good_for_one_call_of_the_api(own_field: Field) -> None:
