@@ -58,14 +58,14 @@ class Location(NamedTuple):
         return "" if self.is_main else os.path.basename(self.git_dir)
 
 
-def locate(path: str, *, inherit: bool = True) -> Location:
+def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | None = None) -> Location:
     """The worktree that `path` is in.
 
     GIT_DIR and GIT_WORK_TREE are honoured here, as by any git command, and nowhere after; with `inherit=False` not
-    even here.
+    even here. `environment` is another one than this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
-    env = {**os.environ, "LC_ALL": "C"} if inherit else process.environment()
+    env = {**(environment or os.environ), "LC_ALL": "C"} if inherit else process.environment()
     args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
     args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
     child = process.spawn(args, cwd=path, env=env, fixed=False)

@@ -9,12 +9,14 @@ made is its own as well, and what that has made.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from git_agentos.git import location, worktrees
+from git_agentos.errors import AgentosError
+from git_agentos.git import location, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Who
 from git_agentos.util import files
@@ -59,23 +61,38 @@ def owns(caller: Caller, git_dir: str) -> bool:
 def owns_id(caller: Caller, folder: str, id_: str) -> bool:
     """Whether the managed worktree `id_`, of the repository that `folder` is in, is the caller's own. One that is not
     there is the agent's that has its name."""
-    found = location.find(folder)
+    found = place(caller, folder)
     if found is None:
         return False
-    git_dir = _managed(_common_dir(found[1])).get(id_)
+    git_dir = _managed(found.common_dir).get(id_)
     return owns(caller, git_dir) if git_dir is not None else id_ == caller.who.agent
 
 
 def owns_folder(caller: Caller, folder: str) -> bool:
-    """Whether the worktree that `folder` is in is the caller's own; outside of any, there is nothing of others."""
-    found = location.find(folder)
-    return found is None or owns(caller, found[1])
+    """Whether the worktree that a command in `folder` works in is the caller's own, git directory and files; where
+    there is none, there is nothing of others."""
+    stands = location.find(folder)
+    found = place(caller, folder)
+    if found is None:
+        return stands is None or owns(caller, stands[1])
+    is_whole = location.find(found.root) == (found.root, found.git_dir)
+    return is_whole and owns(caller, found.git_dir) and (stands is None or owns(caller, stands[1]))
 
 
-def is_run(folder: str) -> bool:
-    """Whether `folder` is in the worktree of a run."""
-    git_dir = identity.git_dir_of(folder)
-    return git_dir is not None and (identity.recorded(git_dir) or "").startswith("run-")
+def is_run(caller: Caller, folder: str) -> bool:
+    """Whether a command in `folder` works in the worktree of a run."""
+    found = place(caller, folder)
+    return found is not None and (identity.recorded(found.git_dir) or "").startswith("run-")
+
+
+def place(caller: Caller, folder: str) -> location.Location | None:
+    """The worktree that a command in `folder` works in: GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
+    than the folder is in."""
+    given = {name: caller.environment[name] for name in process.LOCATION_VARIABLES if name in caller.environment}
+    env = process.environment(given, base=caller.environment)
+    with contextlib.suppress(AgentosError, OSError, ValueError):
+        return location.locate(folder, environment=env)
+    return None
 
 
 def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
@@ -84,7 +101,8 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
     for claim in reversed(list(_claims(caller))):
         named = managed.get(claim.agent) if claim.agent is not None else None
         home = named or claim.git_dir
-        if named is not None and claim.git_dir in managed.values() and claim.git_dir != named:
+        is_managed = claim.git_dir is not None and identity.recorded(claim.git_dir) is not None
+        if named is not None and is_managed and claim.git_dir != named:
             return None, set()  # one agent's id in another's worktree: which of the two is it?
         if home is not None:
             ids = {claim.agent, identity.recorded(home)} - {None, "main"}

@@ -46,7 +46,7 @@ class Field:
     def state(self) -> tuple[bytes, list[str], list[str]]:
         """Branches, and all files of the worktrees; requests, logs and checkpoints may be made by who asks."""
         refs = self.repo.git("for-each-ref", "refs/heads")
-        listed = [str(path) for top in (self.main, *self.of.values()) for path in sorted(top.glob("*"))]
+        listed = [str(path) for top in (self.main, *self.of.values()) for path in sorted(top.glob("[!.]*"))]
         texts = [path.read_text() for top in self.of.values() for path in sorted(top.glob("*.txt"))]
         return refs, listed, texts
 
@@ -232,6 +232,55 @@ def test_an_id_that_does_not_fit_the_folder_makes_nothing_ones_own(field: Field)
     assert field.state() == before
 
 
+ELSEWHERE = {
+    "its git directory": 'GIT_DIR="$ITS" GIT_WORK_TREE="$THERE" git-agentos restore latest --no-branch',
+    "without a worktree": 'GIT_DIR="$ITS" git-agentos restore latest --no-branch',
+    "its files": 'GIT_WORK_TREE="$THERE" git-agentos restore latest --no-branch',
+    "an option of git": 'git --git-dir="$ITS" --work-tree="$THERE" agentos undo',
+    "main": 'GIT_DIR="$MAIN/.git" GIT_WORK_TREE="$MAIN" git-agentos undo',
+    "main's rollback": 'GIT_DIR="$ITS" GIT_WORK_TREE="$THERE" git-agentos rollback',
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_git_dir_and_its_like_make_no_worktree_ones_own(field: Field, name: str) -> None:
+    own, other = field.of["dev-1"], field.of["dev-2"]
+    before = field.state()
+    its = str(field.main / ".git" / "worktrees" / "dev-2")
+    done = sh(ELSEWHERE[name], own, ITS=its, THERE=str(other), MAIN=str(field.main))
+    assert done.code == 3, str(done)
+    assert field.state() == before
+
+
+def test_core_worktree_makes_no_files_ones_own(own_field: Field) -> None:
+    own, other = own_field.of["dev-1"], own_field.of["dev-2"]
+    own_field.repo.config("extensions.worktreeConfig", "true")
+    before = own_field.state()
+    script = 'git config --worktree core.worktree "$THERE"; git-agentos restore latest --no-branch'
+    done = sh(script, own, THERE=str(other))
+    assert done.code == 3, str(done)
+    assert own_field.state() == before
+
+
+def test_git_dir_of_ones_own_is_fine(own_field: Field) -> None:
+    """Hooks and `rebase --exec` have it set."""
+    own = own_field.of["dev-1"]
+    its = str(own_field.main / ".git" / "worktrees" / "dev-1")
+    for text in ("git-agentos restore latest --no-branch", "git-agentos undo", "git-agentos worktree complete"):
+        done = sh(text, own, GIT_DIR=its, GIT_WORK_TREE=str(own))
+        assert done.code == 0, str(done)
+
+
+def test_an_id_of_another_repository_is_another(own_field: Field, tmp_path: Path) -> None:
+    from tests.support.repo import fill
+
+    other = Field(fill(Repo.init(tmp_path / "other")), "--no-guard")
+    own = own_field.of["dev-1"]
+    for text in ("-C $THERE restore latest", "-C $THERE worktree complete dev-1"):
+        done = sh(f"git-agentos {text}", own, AGENTOS_AGENT_ID="dev-1", THERE=str(other.of["dev-1"]))
+        assert done.code == 3, str(done)
+
+
 def test_a_page_overwrites_nothing(field: Field) -> None:
     own, other = field.of["dev-1"], field.of["dev-2"]
     before = field.state()
@@ -396,6 +445,23 @@ def test_the_python_api_asks_in_an_agents_process(field: Field) -> None:
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().split() == ["refused"] * 13
     assert field.state() == before
+
+
+def test_variables_that_are_set_later_change_no_workspace(field: Field) -> None:
+    code = """
+import os, sys
+from git_agentos import open_workspace
+from git_agentos.errors import PolicyError
+own, other = open_workspace("."), open_workspace(sys.argv[1])
+os.environ.update(GIT_DIR=own.context.location.git_dir, GIT_WORK_TREE=os.getcwd())
+try:
+    other.undo()
+except PolicyError:
+    print("refused")
+"""
+    argv = [sys.executable, "-c", code, str(field.of["dev-2"])]
+    done = subprocess.run(argv, cwd=field.of["dev-1"], capture_output=True, timeout=120)
+    assert done.stdout == b"refused\n", done.stderr.decode()
 
 
 def test_a_grant_is_good_for_one_call_of_the_api(own_field: Field) -> None:

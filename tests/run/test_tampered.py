@@ -213,7 +213,9 @@ def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
 
 
-def test_with_another_home_nothing_is_put_on_record(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_another_home_nothing_is_put_on_record(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its record can be believed again with the key of whoever began it."""
     run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     before = kept(run, "events.jsonl")

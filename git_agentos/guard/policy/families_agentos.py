@@ -49,7 +49,7 @@ def _is_own(command: Command, request: Request, caller: Caller, where: str) -> b
     if command.target not in (HERE, WORKTREE, RUN):
         return False
     if command.target == HERE or not request.operands:
-        return ownership.owns_folder(caller, where) and (command.target != RUN or ownership.is_run(where))
+        return ownership.owns_folder(caller, where) and (command.target != RUN or ownership.is_run(caller, where))
     prefix = "run-" if command.target == RUN else ""
     return all(ownership.owns_id(caller, where, prefix + each) for each in request.operands)
 

@@ -115,8 +115,8 @@ def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERE
 
 
 def _refuse_driven(found: Evidence, what: str) -> None:
-    """RunError for a run that is somebody else's to go on with or to end: by its key, or one that has not ended. One whose driver has
-    no name can be cancelled: nobody else may be there to do it."""
+    """RunError for a run that is somebody else's: by its key, or one that has not ended, by its driver. One whose
+    driver has no name can be cancelled: nobody else may be there to do it."""
     if found.is_anothers():
         raise RunError(
             f"the record of run '{found.run_id}' was not written with your key",
