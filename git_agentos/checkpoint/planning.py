@@ -316,9 +316,9 @@ class _Planner:
         if not remove:
             return remove
         users = ignore.excludes_file(self.repository)
-        rules_differ = users in self.differing or any(
-            path.rpartition(b"/")[2] == b".gitignore" for path in self.differing
-        )
+        # Rules that ignore themselves are in no tree; those that were in the way were saved all the same.
+        own = {path: entry for path, entry in self.target.ignored.items() if _is_rules(path, users)}
+        rules_differ = bool(own) or any(_is_rules(path, users) for path in self.differing)
         candidates = [
             path
             for path in remove
@@ -329,7 +329,7 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        now, then = self.now.visible_tree, self.target.visible_tree
+        now, then = self.now.visible_tree, trees.edit(self.store, self.target.visible_tree, own)
         found = ignore.excluded(self.repository, self.store, now, then, candidates, users)
         # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
         head = self.repository.commit_tree(self.target.head.commit)
@@ -373,3 +373,7 @@ class _Planner:
             for path, oid in self.target.nested.items()
             if self.wanted(path) and self.now.nested.get(path) != oid
         }
+
+
+def _is_rules(path: bytes, users: bytes | None) -> bool:
+    return path == users or path.rpartition(b"/")[2] == b".gitignore"

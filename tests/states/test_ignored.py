@@ -255,3 +255,16 @@ def test_rules_that_ignore_themselves_protect_as_others_do(repo: Repo) -> None:
     IN_PROCESS.restore(repo.path, taken["id"])
     IN_PROCESS.undo(repo.path)
     assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+def test_rules_that_ignore_themselves_in_the_way_of_others(repo: Repo) -> None:
+    """The `.gitignore` of the checkpoint replaces one that ignores everything; undo takes nothing away."""
+    repo.write(".gitignore", "*.o\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("rm", "-q", "--cached", "notes.txt")
+    repo.write(".gitignore", "*\n!readme.txt\n")
+    repo.write("secret.key", "ignored by now\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
