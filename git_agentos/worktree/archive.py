@@ -18,7 +18,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.guard import authorize
-from git_agentos.worktree import create, end, last_state, place
+from git_agentos.worktree import create, end, last_state, modules, place
 from git_agentos.worktree.end import Removal
 from git_agentos.worktree.last_state import Ended
 from git_agentos.worktree.record import Record
@@ -84,6 +84,7 @@ def bring_back(
 
     def bring_up(inner: Context, _: Record) -> Restoration:
         origin = inner.origin()._replace(created_by=context.agent)
+        modules.put_back(inner.location, id_, inner.location.git_dir)
         done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
             restore.restore(inner.repository, inner.settings, origin, saved.of, Options.of_part(saved.part))
@@ -91,7 +92,9 @@ def bring_back(
         log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
         return done
 
-    return create.make(context, wanted, bring_up)
+    done = create.make(context, wanted, bring_up)
+    modules.forget(context.location, id_)
+    return done
 
 
 def _later(context: Context, target: State) -> frozenset[bytes]:

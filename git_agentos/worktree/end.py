@@ -41,7 +41,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import enable
-from git_agentos.worktree import intent, last_state, losses, place, record, trash
+from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.record import Managed
@@ -156,6 +156,7 @@ class _End:
         self.missing = False  # the folder is not there, or empty
         self.stuck = False  # neither gone nor back: the intent stays
         self.done = False
+        self.kept_modules: str | None = None
         self.result: Removal
 
     @property
@@ -175,9 +176,12 @@ class _End:
                 done = next((done for done in (self._attempt() for _ in range(_ATTEMPTS)) if done), None)
         except BaseException:
             if not self.done:
+                if not self.stuck:
+                    modules.drop(self.kept_modules)
                 (intent.leave if self.stuck else intent.end)(self.intent)
             raise
         if done is None:
+            modules.drop(self.kept_modules)
             intent.end(self.intent)
             raise WorktreeError(
                 f"files in the worktree '{self.id}' keep changing while it is being saved",
@@ -269,6 +273,8 @@ class _End:
         """Save, and go; None where something has changed meanwhile, and all is as it was."""
         since = time.time_ns() - _TICK_NS
         saved = self._save_remains() if self.missing else self._save()
+        modules.drop(self.kept_modules)
+        self.kept_modules = modules.keep(self.location, self.id, self.managed.git_dir)
         tip = refs.resolve(self.location, self.ref)
         self.result = Removal(
             id=self.id,

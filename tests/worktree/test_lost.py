@@ -17,7 +17,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import WorktreeError
 from git_agentos.worktree import archive, create, remove, repair, survey
 from git_agentos.worktree.end import Removal
-from tests.support.repo import Repo
+from tests.support.repo import Repo, git
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 
@@ -259,3 +259,38 @@ def test_nothing_but_an_index_is_better_than_nothing(repo: Repo) -> None:
     assert done.revives == done.checkpoint
     archive.revive(context(repo), "dev-001")
     assert there.read("staged.txt") == b"staged\n"
+
+
+@pytest.mark.parametrize(("command", "lost"), [("remove", "folder"), ("archive", "submodule"), ("remove", "deinit")])
+def test_commits_of_a_submodule_that_is_not_checked_out(
+    repo: Repo, make_repo: Callable[[str], Repo], lost: str, command: str
+) -> None:
+    """Its git directory goes with the worktree's: what only it has is kept, and comes back with the worktree."""
+    library = make_repo("library")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.path), "sub")
+    repo.commit("a submodule")
+    there = Repo(Path(run_ok(repo.path, "worktree", "create", "dev-1", "--no-guard", env=_LOCAL)["path"]))
+    inner = Repo(there.path / "sub")
+    inner.write("own.txt", "own\n")
+    inner.commit("its own")
+    commit = inner.oid("HEAD")
+    run_ok(there.path, "checkpoint")
+    if lost == "folder":
+        shutil.rmtree(there.path)
+    elif lost == "submodule":
+        shutil.rmtree(inner.path)
+    else:
+        there.git("submodule", "--quiet", "deinit", "--force", "sub")
+    run_ok(repo.path, "worktree", command, "dev-1")
+    kept = repo.git_dir / "agentos/kept-modules"
+    assert len(list(kept.iterdir())) == 1
+    run_ok(repo.path, "worktree", "create", "dev-1", "--revive", env=_LOCAL)
+    assert list(kept.iterdir()) == []
+    modules = repo.git_dir / "worktrees/dev-1/modules/sub"
+    there_again = {"GIT_DIR": str(modules), "GIT_WORK_TREE": str(repo.path)}
+    assert git(repo.path, "cat-file", "-t", commit, env=there_again) == b"commit\n"
+    if lost == "folder":
+        assert (there.path / "sub/own.txt").read_bytes() == b"own\n"
+
+
+_LOCAL = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
