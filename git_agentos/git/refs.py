@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from git_agentos.errors import RepositoryError
+from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location
 
@@ -374,7 +374,8 @@ def _drop_packed(location: Location, name: str) -> None:
 
 
 def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:
-    """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates has one begun."""
+    """Append to a reflog, as git does: if it exists, or core.logAllRefUpdates has one begun. The ref is written by
+    then: reflog writes are best effort."""
     path = os.path.join(_directory(location, name), "logs", name)
     if old is None and new is None:
         return
@@ -395,8 +396,11 @@ def _begins_log(location: Location, name: str) -> bool:
     """Whether git begins a reflog for a ref that has none (core.logAllRefUpdates in git-config(1)); there is a worktree
     here, so the repository does not count as bare."""
     args = ["config", "--get", "core.logAllRefUpdates"]
-    text = process.run(args, cwd=location.root, env=location.environment(), ok=(0, 1)).decode("utf-8", "replace")
-    value = text.strip().lower()
+    try:
+        found = process.run(args, cwd=location.root, env=location.environment(), ok=(0, 1))
+    except AgentosError:
+        return False
+    value = found.decode("utf-8", "replace").strip().lower()
     if value == "always":
         return True
     if value in ("false", "no", "off", "0"):

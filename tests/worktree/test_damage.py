@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,7 +90,27 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def repo(template: Path) -> Iterator[Repo]:
     subprocess.run(["cp", "-a", str(template.with_name("template")), str(template)], check=True)
     yield Repo(template / "repo")
+    _wait_for_deletions(template)
     shutil.rmtree(template)
+
+
+def _wait_for_deletions(place: Path) -> None:
+    """Until no process in the background deletes below `place`, where the next test has its repository."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and any(
+        os.fsencode(f"{place}/") in _command_line(each) for each in Path("/proc").glob("[0-9]*") if each.name != _SELF
+    ):
+        time.sleep(0.02)
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+_SELF = str(os.getpid())
 
 
 @pytest.mark.sampled(one_in=4)
