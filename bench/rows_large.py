@@ -163,6 +163,7 @@ def _ends(bench: Bench, layout: str, folder: int, size: int) -> dict[str, Series
         def prepare(
             name: str, number: int, place: _Place = place, there: Path = there, first: tuple[str, ...] = archive
         ) -> None:
+            _wait_for_trash(place)
             shutil.rmtree(place.path.with_name("copy"), ignore_errors=True)
             shutil.rmtree(there.parent, ignore_errors=True)
             place.put_back()
@@ -172,7 +173,7 @@ def _ends(bench: Bench, layout: str, folder: int, size: int) -> dict[str, Series
             time.sleep(0.1)
             if name == "worktree create --revive":
                 measure.run(first, place.path, place.environment)
-                _wait_for_trash(there.parent)
+                _wait_for_trash(place)
 
         series = _alternate(bench, place, commands, prepare)
         found = {name: each for name, each in series.items() if name != _COPY}
@@ -191,12 +192,12 @@ def _alternate(
     return measure.alternate(tuple(commands), min(bench.rounds, _MOST_ROUNDS), prepare, timed)
 
 
-def _wait_for_trash(folder: Path) -> None:
+def _wait_for_trash(place: _Place) -> None:
     """Until what was archived is deleted: that goes on in the background, and is nobody else's to pay for."""
     deadline = time.monotonic() + 300
-    trash = folder / ".agentos-trash"
-    while trash.is_dir() and any(trash.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    trashes = (place.path.with_name("repository.worktrees") / ".agentos-trash", place.path / ".git/agentos/trash")
+    while any(each.is_dir() for each in trashes) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _growth(bench: Bench, name: str, layout: str, by_size: Mapping[int, Series]) -> None:
