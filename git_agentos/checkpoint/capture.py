@@ -361,9 +361,11 @@ class _Capture:
         return self.walked
 
     def _empty(self, walked: Walked | None) -> list[bytes]:
-        if walked is None:
-            return sorted(path for path in self.scanned.empty_directories if is_allowed(path))
-        found = {*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys()
+        found = set(self.scanned.empty_directories)
+        if walked is None and self.request.everything_ignored:
+            walked = self._walk()
+        if walked is not None:
+            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
     def _folders(self, walked: Walked) -> dict[bytes, int]:

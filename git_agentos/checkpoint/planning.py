@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -125,7 +125,10 @@ class _Planner:
             check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
+        self._spare_identical(write)
         remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
+        hidden = self._known_absent()
+        remove += hidden
         remove = [path for path in remove if path not in self.left_out]
         remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
@@ -146,6 +149,9 @@ class _Planner:
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
             del write[path]
+        for path in found.alike:
+            write[path] = replace(write[path], recheck=True)
+        made, filled = self._folders_that_change([*write, *(path + b"/." for path in directories)])
         chmod = {**mode_only, **self._permission_changes(write, mode_only)}
         gone = self._keep_ignored(
             [
@@ -170,9 +176,9 @@ class _Planner:
             remove_directories=[*gone, *blocking, *self._left_links(delta)],
             keep_directories=self.empty_then,
             in_the_way=found.in_the_way,
-            unsaved=found.unsaved,
-            emptied=[path for path in found.emptied if path not in self.empty_now],
-            created=[path for path in write if leaving.has(path) or self.disk.mode(path) is None],
+            unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
+            emptied=[path for path in (*found.emptied, *filled) if path not in self.empty_now],
+            created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
@@ -208,6 +214,50 @@ class _Planner:
             self.aside[path] = None
             self.skipped.append(Skipped(os.fsdecode(path) + "/", CLOSED))
         return list(self.exact.walked.special)
+
+    # -- what git does not see now --------------------------------------------------------------------------
+
+    def _known_absent(self) -> list[bytes]:
+        """Files that git does not see, of which the target is known not to have had any: it tracks them as deleted, or
+        was saved before a restore that made them."""
+        if self.exact is not None:
+            return []
+        tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
+        absent = {path for path, (_, after) in tracked.items() if after is None}
+        absent |= {*self.target.stages, *self.target.intent_to_add, *self.gone_for_sure}
+        return [
+            path
+            for path in sorted(absent)
+            if self.wanted(path)
+            and path not in self.target.ignored
+            and stat.S_IFMT(self.disk.mode(path) or 0) in (stat.S_IFREG, stat.S_IFLNK)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and trees.find(self.store, self.target.visible_tree, path) is None
+            and path not in self.unsaved
+        ]
+
+    def _spare_identical(self, write: dict[bytes, FileWrite]) -> None:
+        """Of the ignored files that the target has, leave those alone that are there as they were."""
+        for path in self.target.ignored.keys() & write.keys():
+            found, file = self.disk.mode(path), write[path]
+            if found is None:
+                continue
+            if stat.S_ISLNK(found) and self.disk.links_to(path, file, self.store):
+                del write[path]
+            elif obstacles.is_like(found, file):
+                write[path] = replace(file, recheck=True)
+
+    def _folders_that_change(self, coming: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Of the folders above what comes: those that will be made, and those that are there with nothing in them."""
+        made, filled = [], []
+        for folder in trees.folders_above(coming) - {b""}:
+            found = self.disk.mode(folder)
+            if found is None:
+                made.append(folder)
+            elif stat.S_ISDIR(found) and trees.find(self.store, self.now.visible_tree, folder) is None:
+                if not os.listdir(self.disk.at(folder)):
+                    filled.append(folder)
+        return made, filled
 
     # -- the worktree ---------------------------------------------------------------------------------------
 
@@ -324,8 +374,9 @@ class _Planner:
             for path in remove
             if (rules_differ or path not in self.untracked_now)
             # What the target tracks and does not have was deleted there.
-            and path not in self.gone_for_sure
+            and not covers(self.gone_for_sure, path)
             and not index_plan.holds(self.store, self.target, path)
+            and path not in self.target.intent_to_add
         ]
         if not candidates:
             return remove

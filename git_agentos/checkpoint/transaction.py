@@ -150,7 +150,7 @@ class _Transaction:
         created = set(found.created)
         if self.goal.fresh:
             now, missing = _checked_out(writer, now)
-            created -= missing
+            created = set(found.write) - missing
         return now._replace(
             raw={**now.raw, **raw},
             permissions={**now.permissions, **bits},
