@@ -404,7 +404,7 @@ class _Planner:
         if not candidates:
             return remove
         rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside)
-        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates)
+        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]

@@ -8,7 +8,7 @@ first: the save then holds all that is visible after the restore, and an undo br
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from git_agentos.checkpoint.paths import covers
@@ -119,11 +119,12 @@ class _Inside:
 
 
 def protected(
-    repository: Repository, store: TreeSource, target: State, rules: Rules, paths: Sequence[bytes]
+    repository: Repository, store: TreeSource, target: State, rules: Rules, paths: Sequence[bytes], empty: Set[bytes]
 ) -> set[bytes]:
     """Those of `paths`, which the target does not have, that its rules exclude: in its world they are nobody's to
-    remove."""
-    found = ignore.excluded(repository, paths, rules)
+    remove. Some are `empty` folders."""
+    files = [path for path in paths if path not in empty]
+    found = ignore.excluded(repository, files, rules, folders=[path for path in paths if path in empty])
     # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
     head = repository.commit_tree(target.head.commit)
     return {path for path, source in found.items() if source or trees.find(store, head, path) is None}

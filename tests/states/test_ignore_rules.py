@@ -242,3 +242,17 @@ def test_an_archive_has_the_empty_folders_that_a_rule_ignores(repo: Repo) -> Non
     run_ok(repo.path, "worktree", "archive", "dev-1")
     run_ok(repo.path, "worktree", "create", "dev-1", "--revive")
     assert_same(before, complete_state(one.path), "revive", branch="any")
+
+
+# -- which kind of thing a rule speaks of --------------------------------------------------------------------------
+
+
+def test_an_empty_folder_that_the_older_rules_do_not_ignore_goes(repo: Repo) -> None:
+    """`!*/` takes folders out, and files not."""
+    repo.write(".gitignore", "*\n!*/\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove(".gitignore")
+    repo.mkdir("made/since")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
