@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 
 # Extensions by which a repository says that it is one that libgit2 cannot serve.
 _LIBGIT2_CANNOT = {
@@ -78,8 +78,14 @@ def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | 
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
-    git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
-    return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
+    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
+    if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
+        raise RepositoryError(
+            f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
+            "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
+            " else remove the copy's .git file",
+        )
+    return Location(root, git_dir, common_dir)
 
 
 def find(folder: str) -> tuple[str, str] | None:
