@@ -149,7 +149,7 @@ def test_a_moved_bare_repository(make_repo: Callable[[str], Repo], tmp_path: Pat
 
 
 def test_a_copy_leaves_the_original_alone(repo: Repo, tmp_path: Path) -> None:
-    """`cp -a` of repository and worktrees: each is guarded by its own, and taking the copy's away changes nothing in the
+    """`cp -a` of both: each is guarded by its own, and taking the copy's guard away changes nothing in the
     original."""
     (original,) = make(repo, "dev-1")
     enable.enable(location(repo))
