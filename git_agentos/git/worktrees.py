@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks, refs
+from git_agentos.git import locks, process, refs
 from git_agentos.git.location import Location
 from git_agentos.util import files
 
@@ -29,6 +29,7 @@ class DamagedEntryError(OSError):
 @contextlib.contextmanager
 def turn(location: Location) -> Iterator[None]:
     """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
+    process.require_no_quarantine()
     folder = locks.own_folder(location.shared_state_dir)
     with locks.turn_at(os.path.join(folder, "worktrees.turn")):
         yield
