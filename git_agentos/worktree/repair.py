@@ -30,7 +30,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.guard.setup import enable
 from git_agentos.util import files
-from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
+from git_agentos.worktree import abort, complete, end, entries, intent, place, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
@@ -167,7 +167,7 @@ class _Work:
         if found.operation == intent.DAMAGED:
             return self._settle_damaged(found)
         what = f"a {found.operation} of the worktree '{found.id}' was interrupted: "
-        if found.operation == create.OPERATION:
+        if found.operation == abort.OPERATION:
             return what + _settle_creation(self.location, found)
         if found.operation in (end.REMOVE, end.ARCHIVE):
             return what + self._settle_removal(found)
@@ -398,7 +398,7 @@ def _settle_creation(location: Location, found: Intent) -> str:
     alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
     if alive:
         raise WorktreeError(f"process {alive[0].pid} ({alive[0].name}) works in '{path}'", "end it, then repair again")
-    create.take_back(location, found)
+    abort.abort_creation(location, found)
     return "what had been made of it is gone"
 
 
