@@ -19,8 +19,8 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
-from git_agentos.run import lock
-from git_agentos.run.kernel import children, protected
+from git_agentos.run import branches, lock
+from git_agentos.run.kernel import children
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
@@ -148,7 +148,7 @@ def start(
         repository=places.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=protected.patterns(context, None),
+        protected=branches.patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
-from git_agentos.git import locks, process
+from git_agentos.git import authorship, locks, process
 from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
