@@ -16,7 +16,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
-from git_agentos.git import process, trees
+from git_agentos.git import authorship, process, trees
 from git_agentos.redact import redact
 from git_agentos.run import workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -247,6 +247,7 @@ def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
+    env |= authorship.carry(begun.inner.location.root, base, env)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)
     if at.attempt > 1:
