@@ -24,7 +24,7 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.git import dead_locks, locks
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
@@ -36,6 +36,7 @@ from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
 
 _MOVES = ("moved", "disconnected")
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 
 
 @dataclass(frozen=True)
@@ -251,24 +252,21 @@ class _Work:
                     locks.remove_scratch(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
-        places = self._places()
-        for id_, path in self._lock_files():
-            try:
-                found = os.lstat(path)
-            except FileNotFoundError:
-                continue
-            reason = processes.why_not_stale(path, places)
-            if reason is not None:
-                message = f"'{path}' exists: {reason}"
-                yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
-                continue
-            message = f"'{path}' was left by a git command that was killed"
-            if not self.mend:
-                yield self._waits(id_, "stale-git-lock", message)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.lstat(path), found):
-                    os.unlink(path)
+        places = dead_locks.everywhere(self.location)
+        ids = {path: id_ for id_, path in self._lock_files()}
+        candidates = [dead_locks.Candidate(path, places) for path in ids]
+        with dead_locks.looked_at(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+            for lock in found:
+                id_ = ids[lock.path]
+                if lock.reason is not None:
+                    if os.path.lexists(lock.path):
+                        message = f"'{lock.path}' exists: {lock.reason}"
+                        yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
+                    continue
+                message = f"'{lock.path}' was left by a git command that was killed"
+                if not self.mend:
+                    yield self._waits(id_, "stale-git-lock", message)
+                elif lock.remove(self.location):
                     yield Mended(id_, "stale-git-lock", message, True)
 
     def _places(self) -> list[str]:
@@ -287,12 +285,7 @@ class _Work:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            candidates = []
-            with contextlib.suppress(OSError):
-                candidates += [entry.path for entry in os.scandir(git_dir) if entry.name.endswith(".lock")]
-            for folder, _, names in os.walk(os.path.join(git_dir, "refs")):
-                candidates += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
-            for path in sorted(candidates):
+            for path in sorted(dead_locks.in_git_dir(git_dir)):
                 if path not in ours and self._concerns(id_, path):
                     yield id_, path
 
