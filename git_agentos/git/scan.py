@@ -43,7 +43,6 @@ _CONFIG = ("config", "--null", "--list")
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _MAX_PATHSPECS = 200
 
-
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -466,7 +465,7 @@ def _unreadable(complaints: bytes) -> list[bytes]:
 
 def _gitlinks(location: Location) -> dict[bytes, str]:
     """Path -> commit of every gitlink in the index."""
-    if not _may_have_gitlinks(location.git_dir):
+    if not may_have_gitlinks(location.git_dir):
         return {}
     links = {}
     env = location.environment()
@@ -478,7 +477,7 @@ def _gitlinks(location: Location) -> dict[bytes, str]:
     return links
 
 
-def _may_have_gitlinks(git_dir: str) -> bool:
+def may_have_gitlinks(git_dir: str) -> bool:
     """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
     files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for path in [*files, os.path.join(git_dir, "index")]:
