@@ -19,7 +19,7 @@ from git_agentos.checkpoint import format, journal, nested, operation, timeline
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.paths import covers, is_allowed
-from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import AgentosError, IncompleteCaptureError
@@ -195,6 +195,7 @@ class _Capture:
             skip_worktree=scanned.skip_worktree,
             absent=scanned.absent,
             sparse=self._sparse(),
+            rules=self._rules(),
             empty_directories=self._empty(walked),
             permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
@@ -258,6 +259,12 @@ class _Capture:
             patterns=patterns,
         )
 
+    def _rules(self) -> RulesOutside:
+        """The ignore rules that lie outside of the worktree."""
+        found = ignore.outside(self.repository.location, self.scanned.config)
+        exclude, users = (self.writer.write("blob", data) if data else None for data in (found.exclude, found.users))
+        return RulesOutside(exclude, users, found.users_path)
+
     # -- which paths ----------------------------------------------------------------------------------------
 
     def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
@@ -297,7 +304,7 @@ class _Capture:
 
     def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set(self._readable(self.request.revealed))
+        paths: set[bytes] = set(self._readable([*self.request.revealed, *self.scanned.hidden_rules]))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))

@@ -25,6 +25,7 @@ from git_agentos.git.trees import Entry
 
 LEFT_IGNORED = "ignored at the checkpoint: left in place"
 NEW_KEPT = "created since: kept"
+HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
 HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
 CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
 PUT_ASIDE = "a '.git' that is no repository: put aside in the worktree's git directory"
@@ -72,6 +73,7 @@ class _Planner:
         self.exact = scope.exact
         self.hidden = scope.hidden
         self.outside = outside
+        self.outside_then = visibility.outside_then(repository, target, outside)
         self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
@@ -91,7 +93,8 @@ class _Planner:
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
         self.differing = delta.keys()
-        self.rules_differ = any(map(self.outside.is_rules, [*delta, *self.target.ignored]))
+        self.rules_differ = self.outside_then != self.outside
+        self.rules_differ |= any(map(self.outside.is_rules, [*delta, *self.target.ignored, *self.now.ignored]))
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -132,6 +135,7 @@ class _Planner:
         remove = [path for path in remove if path not in self.left_out]
         remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
         remove = self._keep_ignored(remove)
+        remove += self._hiding_rules(write, remove)
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
@@ -239,6 +243,22 @@ class _Planner:
             and trees.find(self.store, self.target.visible_tree, path) is None
             and path not in self.unsaved
         ]
+
+    def _hiding_rules(self, write: Mapping[bytes, FileWrite], remove: Sequence[bytes]) -> list[bytes]:
+        """Files of rules that git ignores, that the target does not have, and that would hide what it has from git."""
+        rules = {path for path in self.now.ignored if self.outside.is_rules(path)} - {*self.target.ignored, *remove}
+        if self.exact is not None or self.keep_new or not (rules or self.outside_then != self.outside):
+            return []
+        found: set[bytes] = set()
+        while True:
+            after = visibility.rules_after(self.repository, write, {*remove, *found}, self.outside)
+            hidden = visibility.hiding(self.repository, self.target, after, self.wanted)
+            more = {path for path in rules.intersection(hidden.values()) - found if self.wanted(path)}
+            if not more:
+                break
+            found |= more
+        self.skipped += [Skipped(os.fsdecode(path), HIDDEN_NOW) for path, source in hidden.items() if not source]
+        return sorted(found)
 
     def _revealed(
         self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
@@ -403,7 +423,7 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside)
+        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
         ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]

@@ -29,6 +29,23 @@ class Revealed(NamedTuple):
     empty: frozenset[bytes] = frozenset()
 
 
+def outside_then(repository: Repository, target: State, now: Outside) -> Outside:
+    """The rules outside of the worktree that were in force at the target; those of now where it does not say."""
+    then = target.rules
+    if then is None:
+        return now
+    exclude, users = (b"" if oid is None else repository.blob(oid) for oid in (then.exclude, then.users))
+    return Outside(exclude, users, then.users_path, now.any_case)
+
+
+def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable[[bytes], bool]) -> dict[bytes, bytes]:
+    """The untracked files and repositories of the target that `rules` would hide from git, and the file of rules that
+    does; an empty name for rules from outside."""
+    visible = [path for path in target.untracked if wanted(path.rstrip(b"/"))]
+    folders = [path[:-1] for path in visible if path.endswith(b"/")]
+    return ignore.excluded(repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders)
+
+
 def rules_of(repository: Repository, store: TreeSource, now: State, target: State, outside: Outside) -> Rules:
     """The rules of the target. A file of rules that is itself ignored may be in no state: what is there stays, and
     counts."""
