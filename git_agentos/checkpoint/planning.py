@@ -5,6 +5,7 @@ Only paths that differ are in a plan.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from git_agentos.git.trees import Entry
 
 LEFT_IGNORED = "ignored at the checkpoint: left in place"
 NEW_KEPT = "created since: kept"
+LEFT_VISIBLE = "ignored until now: left in place"
 HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
 HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
 CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
@@ -135,7 +137,8 @@ class _Planner:
         remove = [path for path in remove if path not in self.left_out]
         remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
         remove = self._keep_ignored(remove)
-        remove += self._hiding_rules(write, remove)
+        rules = self._hiding_rules(write, remove)
+        remove, hidden = [*remove, *rules], [*hidden, *rules]
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
@@ -246,7 +249,7 @@ class _Planner:
 
     def _hiding_rules(self, write: Mapping[bytes, FileWrite], remove: Sequence[bytes]) -> list[bytes]:
         """Files of rules that git ignores, that the target does not have, and that would hide what it has from git."""
-        rules = {path for path in self.now.ignored if self.outside.is_rules(path)} - {*self.target.ignored, *remove}
+        rules = self._ignored_rules() - {*self.target.ignored, *remove}
         if self.exact is not None or self.keep_new or not (rules or self.outside_then != self.outside):
             return []
         found: set[bytes] = set()
@@ -260,6 +263,20 @@ class _Planner:
         self.skipped += [Skipped(os.fsdecode(path), HIDDEN_NOW) for path, source in hidden.items() if not source]
         return sorted(found)
 
+    def _ignored_rules(self) -> set[bytes]:
+        """The files of rules that git ignores, of those that may say something of what the target has untracked."""
+        names = (
+            folder + b"/" + ignore.FILE_NAME
+            for folder in trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
+        )
+        return {
+            path
+            for path in map(bytes.strip, names, itertools.repeat(b"/"))
+            if stat.S_ISREG(self.disk.mode(path) or 0)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and path not in self.unsaved
+        }
+
     def _revealed(
         self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
     ) -> visibility.Revealed:
@@ -269,9 +286,12 @@ class _Planner:
         leaving = {*gone, *aside}
         changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
         rules = visibility.rules_after(self.repository, write, leaving, self.outside)
-        return visibility.revealed(
+        shown = visibility.revealed(
             self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
         )
+        self.skipped += [Skipped(os.fsdecode(path), LEFT_VISIBLE) for path in sorted(shown.files)]
+        self.skipped += [Skipped(os.fsdecode(path) + "/", LEFT_VISIBLE) for path in sorted(shown.repositories)]
+        return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
         """Those of `paths` where a repository is that the state now does not hold, for git ignores it."""
