@@ -330,3 +330,19 @@ def test_what_rules_from_outside_hide_now_is_named(repo: Repo) -> None:
     done = IN_PROCESS.restore(repo.path, taken["id"])
     assert repo.read("seen.txt") == b"untracked\n"
     assert [item["path"] for item in done["skipped"]] == ["seen.txt"]
+
+
+def test_a_nested_repository_that_is_made_again_ignores_what_it_did(repo: Repo) -> None:
+    inner = Repo.init(Path(os.fsdecode(repo.at("nest"))))
+    inner.write("inner.txt", "inner\r\n")
+    inner.write("secret.key", "ignored\n")
+    inner.write(".git/info/exclude", "# mine\n*.key\n")
+    inner.write(".git/info/attributes", "inner.txt text eol=crlf\n")
+    inner.commit("inside")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("nest")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    inner.write("secret.key", "ignored\n")
+    assert inner.read(".git/info/exclude") == b"# mine\n*.key\n"
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
