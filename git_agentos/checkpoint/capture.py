@@ -111,6 +111,7 @@ class _Capture:
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
         self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
+        self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
         self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
@@ -261,9 +262,9 @@ class _Capture:
 
     def _rules(self) -> RulesOutside:
         """The ignore rules that lie outside of the worktree."""
-        found = ignore.outside(self.repository.location, self.scanned.config)
-        exclude, users = (self.writer.write("blob", data) if data else None for data in (found.exclude, found.users))
-        return RulesOutside(exclude, users, found.users_path)
+        found = (self.outside.exclude, self.outside.users)
+        exclude, users = (self.writer.write("blob", data) if data else None for data in found)
+        return RulesOutside(exclude, users, self.outside.users_path)
 
     # -- which paths ----------------------------------------------------------------------------------------
 
@@ -304,7 +305,7 @@ class _Capture:
 
     def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set(self._readable([*self.request.revealed, *self.scanned.hidden_rules]))
+        paths: set[bytes] = set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -324,6 +325,13 @@ class _Capture:
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
+
+    def _hidden_rules(self, index_tree: str) -> set[bytes]:
+        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        path = self.outside.users_path
+        if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
+            return set(self.scanned.hidden_rules)
+        return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
         """Those files that the index does not have; what `ls-files --others` would say."""

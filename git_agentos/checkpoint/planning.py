@@ -5,7 +5,6 @@ Only paths that differ are in a plan.
 
 from __future__ import annotations
 
-import itertools
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -265,13 +264,13 @@ class _Planner:
 
     def _ignored_rules(self) -> set[bytes]:
         """The files of rules that git ignores, of those that may say something of what the target has untracked."""
-        names = (
-            folder + b"/" + ignore.FILE_NAME
-            for folder in trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
-        )
+        folders = trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
+        names = {folder + b"/" + ignore.FILE_NAME if folder else ignore.FILE_NAME for folder in folders}
+        if self.outside.users_path is not None:
+            names.add(self.outside.users_path)
         return {
             path
-            for path in map(bytes.strip, names, itertools.repeat(b"/"))
+            for path in names
             if stat.S_ISREG(self.disk.mode(path) or 0)
             and trees.find(self.store, self.now.visible_tree, path) is None
             and path not in self.unsaved

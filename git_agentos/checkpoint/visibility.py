@@ -43,7 +43,8 @@ def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable
     does; an empty name for rules from outside."""
     visible = [path for path in target.untracked if wanted(path.rstrip(b"/"))]
     folders = [path[:-1] for path in visible if path.endswith(b"/")]
-    return ignore.excluded(repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders)
+    found = ignore.excluded(repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders)
+    return {path + b"/" if path in folders else path: source for path, source in found.items()}
 
 
 def rules_of(repository: Repository, store: TreeSource, now: State, target: State, outside: Outside) -> Rules:
