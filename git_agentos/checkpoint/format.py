@@ -11,7 +11,8 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved
+                      ignored/<path>     ignored files that had to be saved; files of rules that are ignored themselves
+                      rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
                       raw/<path>         the worktree's own bytes where a checkout would give others
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
@@ -43,6 +44,7 @@ lone surrogate, escaped):
     not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
     absent            those of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
+    excludes_file     core.excludesFile where it lies in the worktree, else null; absent: nothing is said of rules
     empty_directories [path]
     complete          true, only where everything is in it: all ignored files, all empty directories, and
     folders           {path: octal string} the permission bits of directories, where other than what umask gives
