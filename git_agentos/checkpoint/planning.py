@@ -186,7 +186,7 @@ class _Planner:
             in_the_way=found.in_the_way,
             unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
             revealed=shown.files - self.now.ignored.keys(),
-            hidden=self._hidden_repositories([*found.aside, *nested, *shown.repositories]),
+            hidden=self._hidden_repositories([*self.aside, *found.aside, *nested, *shown.repositories]),
             emptied=[path for path in (*found.emptied, *filled, *shown.empty) if path not in self.empty_now],
             created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
@@ -477,6 +477,11 @@ class _Planner:
             if self.keep_new:
                 self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))
             else:
+                self.aside[path] = None
+        for path in self.gone_for_sure - self.target.nested.keys():
+            # A restore made it, and rules may hide it from git.
+            directory = stat.S_ISDIR(self.disk.mode(path) or 0)
+            if directory and self.wanted(path) and not self.keep_new and scan.is_repository(self.disk.at(path)):
                 self.aside[path] = None
         return {
             path: oid

@@ -346,3 +346,20 @@ def test_a_nested_repository_that_is_made_again_ignores_what_it_did(repo: Repo) 
     inner.write("secret.key", "ignored\n")
     assert inner.read(".git/info/exclude") == b"# mine\n*.key\n"
     assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+def test_a_repository_that_a_restored_path_brought_and_a_rule_hides_goes_again(repo: Repo) -> None:
+    inner = Repo.init(Path(os.fsdecode(repo.at("box/nest"))))
+    inner.write("inner.txt", "inner\n")
+    inner.commit("inside")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("box")
+    repo.write(".gitignore", "*\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"], ["box"])
+    brought = complete_state(repo.path)
+    assert brought.nested.keys() == {b"box/nest"}
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
+    IN_PROCESS.undo(repo.path)
+    assert_same(brought, complete_state(repo.path), "redo")
