@@ -363,3 +363,23 @@ def test_a_repository_that_a_restored_path_brought_and_a_rule_hides_goes_again(r
     assert_same(wrecked, complete_state(repo.path), "undo")
     IN_PROCESS.undo(repo.path)
     assert_same(brought, complete_state(repo.path), "redo")
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_redo_leaves_an_ignored_file_that_undo_found_to_be_right(repo: Repo, kind: str) -> None:
+    """Then: not in the index. Now: committed; `--no-branch` leaves the commit, so the file is an ignored one."""
+    repo.write(".git/info/exclude", "*\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    if kind == "file":
+        repo.write("made", "since\n")
+    else:
+        repo.link("made", "nowhere")
+    repo.git("add", "-f", "made")
+    repo.git("commit", "-q", "-m", "made")
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"], no_branch=True)
+    restored = complete_state(repo.path)
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo")
+    IN_PROCESS.undo(repo.path)
+    assert_same(restored, complete_state(repo.path), "redo")
