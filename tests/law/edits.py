@@ -66,6 +66,9 @@ IGNORES = (
     b"/a\n/added\n",
     b"file\n",
     b"build/*\n/link\n",
+    b"*\n",
+    b"*\n!*/\n!*.log\n",
+    b".gitignore\n*.log\nnest\n",
 )
 ATTRIBUTES = (
     b"",
