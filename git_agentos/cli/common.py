@@ -57,8 +57,10 @@ class Invocation:
         if self._warned or command in _REFUSES or (command in _TELLS_OF_INTERRUPTED and not self.output.json):
             return
         self._warned = True
+        from git_agentos.checkpoint import journal
+
         try:
-            found = workspace.interrupted_command()
+            found = journal.interrupted_command(workspace.context.repository.location)
         except RepositoryError as error:
             self.output.warn(error.message, error.hint or "git agentos doctor tells more")
             return
