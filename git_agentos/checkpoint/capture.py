@@ -11,7 +11,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -123,7 +123,8 @@ class _Capture:
         in_worktree, links = self._worktree_paths()
         untracked = self._storable(scanned.untracked)
         index_tree = trees.edit(self.writer, head_tree, index_changes)
-        ignored, hidden_repositories = self._ignored_paths(index_tree)
+        seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
+        ignored, hidden_repositories = self._ignored_paths(index_tree, self._ignored_attributes(seen, index_tree))
         expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
         unseen = [path for path, (mode, _) in expected.items() if mode != trees.GITLINK and path not in in_worktree]
         entries = self.contents.read([*in_worktree, *untracked, *ignored, *unseen], plain_links=self.plain_links)
@@ -167,7 +168,7 @@ class _Capture:
             and change.index_mode in (trees.REGULAR, trees.EXECUTABLE)
             and self.contents.is_file(change.path)
         }
-        self.contents.compare(only_staged)
+        self.contents.keep(only_staged)
         self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
         self._check_suspects({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
         self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
@@ -192,6 +193,9 @@ class _Capture:
             permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
             raw=self.contents.raw,
+            crlf=frozenset(self.contents.crlf),
+            has_own_bytes=True,
+            line_ends=convert.line_ends(scanned.config),
             ignored=saved_ignored,
             operation=operation.name_of(files),
             operation_files=operation.store(files, self.writer),
@@ -290,9 +294,22 @@ class _Capture:
             kept.append(path)
         return kept
 
-    def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
-        """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set()
+    def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
+        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
+        it checks out, follows from them."""
+        visible = {*seen, *self.scanned.untracked}
+        return {
+            path
+            for path in convert.attribute_files(self.repository, seen, self.scanned.config)
+            if self.contents.is_file(path)
+            and path not in visible
+            and is_allowed(path)
+            and os.access(self.contents.at(path), os.R_OK)
+            and trees.find(self.writer, index_tree, path) is None
+        }
+
+    def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Ignored files to save, `paths` among them, and ignored repositories."""
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -428,20 +445,27 @@ class _Capture:
         self.contents.compare(blobs, plain=True)
 
 
-def unseen_by_git(
-    repository: Repository, writer: Writer, settings: Settings, entries: Mapping[bytes, Entry]
-) -> tuple[dict[bytes, str], dict[bytes, int]]:
-    """Of files that git calls unchanged (path -> entry): the own bytes of those that no checkout would give, and
-    permission bits other than a checkout's.
+def with_unseen(
+    repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
+) -> State:
+    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
+    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
 
     A filter may lose something on the way in: what it lost is in the worktree alone.
     """
+    if not entries:
+        return state
     contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
     files = {
         path: oid
         for path, (mode, oid) in entries.items()
         if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
     }
-    contents.compare(files)
+    contents.note_forms(files)
     contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
-    return contents.raw, contents.permissions
+    return state._replace(
+        raw={**state.raw, **contents.raw},
+        crlf=state.crlf | contents.crlf,
+        as_stored=state.as_stored | contents.as_stored,
+        permissions={**state.permissions, **contents.permissions},
+    )

@@ -184,6 +184,7 @@ def write(
         "restores": origin.restores,
         "restored_part": None if origin.restored_part is None else dict(origin.restored_part),
         **_state_fields(state),
+        **_conversion_fields(state),
         "state": digest(state),
         **versions,
     }
@@ -254,6 +255,16 @@ def _complete_fields(state: State) -> dict[str, Any]:
     return {"complete": True, "folders": folders}
 
 
+def _conversion_fields(state: State) -> dict[str, Any]:
+    if not state.has_own_bytes:
+        return {}
+    return {
+        "crlf": sorted(_names(state.crlf)),
+        "as_stored": sorted(_names(state.as_stored)),
+        "line_ends": state.line_ends and dict(state.line_ends),
+    }
+
+
 def digest(state: State) -> str:
     """A hash over everything that makes the state: equal for equal states only."""
     parts = {
@@ -262,6 +273,8 @@ def digest(state: State) -> str:
         "patterns": state.sparse.patterns if state.sparse is not None else None,
         **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
     }
+    # Left out where there is nothing in them, as there is not in the states of older versions.
+    parts.update({name: value for name, value in _conversion_fields(state).items() if value})
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -422,6 +435,10 @@ def read_state(repository: Repository, oid: str) -> State:
             permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
             umask=int(meta["umask"], 8),
             raw={path: oid for path, (_, oid) in groups.get(b"raw", {}).items()},
+            crlf=frozenset(os.fsencode(path) for path in meta.get("crlf", [])),
+            as_stored=frozenset(os.fsencode(path) for path in meta.get("as_stored", [])),
+            has_own_bytes="crlf" in meta,
+            line_ends=None if meta.get("line_ends") is None else dict(meta["line_ends"]),
             ignored=groups.get(b"ignored", {}),
             operation=meta["operation"],
             operation_files={os.fsdecode(name): oid for name, (_, oid) in groups.get(b"gitdir", {}).items()},

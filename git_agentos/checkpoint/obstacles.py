@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from git_agentos.checkpoint.contents import TORN
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
 from git_agentos.git import scan, trees
-from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Writer
 
 
@@ -172,7 +172,7 @@ class _Search:
         """Whether a file that git does not see has the wanted bytes and permissions already."""
         if not stat.S_ISREG(found) or stat.S_IMODE(found) != file.permissions:
             return False
-        return hash_file(self.disk.at(path)) == (file.raw or file.entry[1])
+        return (file.own or Form(file.oid)).is_at(self.disk.at(path))
 
     def _obstacle(self, path: bytes) -> None:
         """A file that stands where the target has something else, and that the present state does not hold."""

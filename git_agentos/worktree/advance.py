@@ -216,10 +216,8 @@ class _Move:
         take_nested = functools.partial(take.take_nested, origin=origin, settings=settings)
         now = self.look(writer, delta, capture.Request(take_nested=take_nested))
         going = {path: before for path, (before, _) in delta.items() if before is not None and path not in now.raw}
-        raw, bits = capture.unseen_by_git(self.repository, writer, settings, going) if going else ({}, {})
+        now = capture.with_unseen(self.repository, writer, settings, now, going)
         now = now._replace(
-            raw={**now.raw, **raw},
-            permissions={**now.permissions, **bits},
             not_present=sorted(path for path, (before, _) in delta.items() if before is None),
         )
         saved = take.record(self.repository, writer, settings, now, origin).checkpoint.id
