@@ -15,15 +15,16 @@ import functools
 import os
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from git_agentos.checkpoint.own_bytes import Form, OwnBytes
+from git_agentos.checkpoint import checkout
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import State
 from git_agentos.config import boolean
-from git_agentos.git import convert, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.util import directories, files
+from git_agentos.util import directories
 
 _STREAM_FROM = 32 << 20
 
@@ -85,7 +86,7 @@ def stage(
     folder = staged.folder
     convertible = [path for path, file in plan.write.items() if file.own is None and file.entry[0] != trees.SYMLINK]
     leaving = frozenset(plan.remove)
-    through_git = converted(repository, store, target, convertible, settings, folder, leaving)
+    through_git = checkout.converted(repository, store, target, convertible, settings, folder, leaving)
     symlinks = boolean(settings, "core.symlinks", default=True)
     root = os.fsencode(repository.location.root)
     for path, file in plan.write.items():
@@ -97,14 +98,28 @@ def stage(
             place = staged.files[path] = staged.place()
             os.symlink(repository.blob(file.oid), place)
         elif path in through_git:
-            if file.recheck and filecmp.cmp(through_git[path], os.path.join(root, path), shallow=False):
+            if file.recheck and _is_same_file(through_git[path], os.path.join(root, path)):
                 continue
             place = staged.files[path] = staged.place()
             os.rename(through_git[path], place)
             os.chmod(place, file.permissions)
-        elif not form.is_at(os.path.join(root, path)):
+        elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
             place = staged.files[path] = staged.place()
             _write_file(repository, form, place, file.permissions)
+
+
+def _is_file(path: bytes) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_same_file(one: bytes, other: bytes) -> bool:
+    """Whether `other` is there, as a file with the bytes of `one`."""
+    with contextlib.suppress(OSError):
+        return _is_file(other) and filecmp.cmp(one, other, shallow=False)
+    return False
 
 
 def _write_file(repository: Repository, form: Form, place: bytes, permissions: int) -> os.stat_result:
@@ -123,88 +138,6 @@ def _write_file(repository: Repository, form: Form, place: bytes, permissions: i
         return found
     finally:
         os.close(descriptor)
-
-
-def converted(
-    repository: Repository,
-    store: Writer,
-    target: State,
-    paths: list[bytes],
-    settings: Mapping[str, list[str]],
-    folder: str,
-    leaving: Collection[bytes] | None = None,
-) -> dict[bytes, bytes]:
-    """Path -> file with the converted content, for those paths that git converts in the target state.
-
-    The attributes are the target's: its `.gitattributes` files are laid out in a working tree of their own. Where it
-    holds none, those that the worktree has and that are not `leaving` count; with None it is not looked at.
-    """
-    if not paths:
-        return {}
-    root = os.path.join(folder, "attributes")
-    os.mkdir(root)
-    values = settings if target.line_ends is None else convert.with_line_ends(settings, target.line_ends)
-    names = convert.attribute_files(repository, paths, settings)
-    found = _lay_out_attributes(repository, store, target, names, leaving, root)
-    options = convert.options(values)
-    users = convert.users_attributes(repository, settings)
-    if users is not None:
-        options += ["-c", f"core.attributesFile={os.path.join(root, os.fsdecode(users))}"]
-    env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
-    needing = convert.needing_conversion(
-        repository, paths, values, tracks_attributes=found, root=root, env=env, options=options
-    )
-    if not needing:
-        return {}
-    into = os.path.join(folder, "converted")
-    os.mkdir(into)
-    entries: dict[bytes, trees.Entry] = {}
-    for path in needing:
-        entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
-        entries[path] = entry
-    convert.smudge(repository, entries, into, base_index=None, attributes_from=root, options=options)
-    return {path: os.path.join(os.fsencode(into), path) for path in needing}
-
-
-def _lay_out_attributes(
-    repository: Repository,
-    store: Writer,
-    target: State,
-    names: Iterable[bytes],
-    leaving: Collection[bytes] | None,
-    root: str,
-) -> bool:
-    """Write those of the files `names`, which may hold attributes, that the target has below `root`; whether there are
-    any.
-
-    As for git, the worktree's file counts, and the index's where the worktree has none.
-    """
-    found = False
-    own = OwnBytes(target)
-    for name in names:
-        entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
-        entry = entry or trees.find(store, target.index_tree, name)
-        if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
-            data = (own.of(name, entry[1]) or Form(entry[1])).read(repository)
-        elif entry is None and leaving is not None and name not in leaving and _may_be_unknown(target, name):
-            try:
-                data = files.read(os.path.join(os.fsencode(repository.location.root), name))
-            except OSError:
-                continue
-        else:
-            continue
-        place = os.path.join(os.fsencode(root), name)
-        directories.make(os.path.dirname(place))
-        with open(place, "wb") as file:
-            file.write(data)
-        found = True
-    return found
-
-
-def _may_be_unknown(target: State, name: bytes) -> bool:
-    """Whether there may have been a file with attributes that the target does not hold: below the top an ignored one is
-    saved only beside something that changed."""
-    return b"/" in name or not target.has_own_bytes
 
 
 class Application:

@@ -37,7 +37,8 @@ UNREADABLE = "cannot be read: "
 class Request(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
-    `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
+    `ignored` names ignored files to save, `revealed` those of which large ones may be left out, `repositories` ignored
+    repositories; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
@@ -48,6 +49,8 @@ class Request(NamedTuple):
     """
 
     ignored: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    repositories: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
@@ -60,7 +63,10 @@ class Request(NamedTuple):
 
     def for_inner(self) -> Request:
         """What is asked for of a repository inside."""
-        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={}, within=True)
+        none: frozenset[bytes] = frozenset()
+        return self._replace(
+            ignored=none, revealed=none, repositories=none, touched=frozenset(), walked=None, bits={}, within=True
+        )
 
 
 def capture(
@@ -172,11 +178,14 @@ class _Capture:
         self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
         self._check_suspects({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
         self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
+        if self.request.leaving:
+            self._check_unmodified({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
         self.contents.cache.save()
         walked = self._walk() if self.request.exact else None
+        apart = {*scanned.gitlinks, *self.request.repositories}
         return State(
             head=head,
             index_tree=index_tree,
@@ -196,6 +205,7 @@ class _Capture:
             crlf=frozenset(self.contents.crlf),
             has_own_bytes=True,
             line_ends=convert.line_ends(scanned.config),
+            filters=sorted(convert.drivers(scanned.config)),
             ignored=saved_ignored,
             operation=operation.name_of(files),
             operation_files=operation.store(files, self.writer),
@@ -211,9 +221,7 @@ class _Capture:
                 | repositories.differing
             ),
             git_version=scanned.git_version,
-            untracked=sorted(
-                {*others, *(path + b"/" for path in repositories.records.keys() - scanned.gitlinks.keys())}
-            ),
+            untracked=sorted({*others, *(path + b"/" for path in repositories.records.keys() - apart)}),
             complete=walked is not None,
             folders=self._folders(walked) if walked is not None else {},
         )
@@ -310,6 +318,7 @@ class _Capture:
 
     def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, `paths` among them, and ignored repositories."""
+        paths |= set(self._readable(self.request.revealed))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -327,6 +336,7 @@ class _Capture:
         paths -= set(self.scanned.untracked)
         # What an operation is about to overwrite has to be saved whatever its size.
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+        repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
@@ -378,9 +388,11 @@ class _Capture:
         return self.walked
 
     def _empty(self, walked: Walked | None) -> list[bytes]:
-        if walked is None:
-            return sorted(path for path in self.scanned.empty_directories if is_allowed(path))
-        found = {*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys()
+        found = set(self.scanned.empty_directories)
+        if walked is None and self.request.everything_ignored:
+            walked = self._walk()
+        if walked is not None:
+            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
     def _folders(self, walked: Walked) -> dict[bytes, int]:
@@ -420,6 +432,16 @@ class _Capture:
         blobs = {path: entry[1] for path, entry in below}
         self.contents.compare(blobs, plain=True)
 
+    def _check_unmodified(self, seen: set[bytes], index_tree: str) -> None:
+        """Nothing of the worktree stays: the own bytes of files that git calls unmodified are kept where no checkout
+        would give them."""
+        blobs = {
+            path: entry[1]
+            for path, entry in trees.walk(self.writer, index_tree)
+            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and path not in seen and path not in self.contents.raw
+        }
+        self.contents.compare({path: oid for path, oid in blobs.items() if self.contents.is_file(path)})
+
     def _check_suspects(self, seen: set[bytes], index_tree: str) -> None:
         """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
 
@@ -443,29 +465,3 @@ class _Capture:
             and self.contents.is_file(path)
         }
         self.contents.compare(blobs, plain=True)
-
-
-def with_unseen(
-    repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
-) -> State:
-    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
-    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
-
-    A filter may lose something on the way in: what it lost is in the worktree alone.
-    """
-    if not entries:
-        return state
-    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
-    files = {
-        path: oid
-        for path, (mode, oid) in entries.items()
-        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
-    }
-    contents.note_forms(files)
-    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
-    return state._replace(
-        raw={**state.raw, **contents.raw},
-        crlf=state.crlf | contents.crlf,
-        as_stored=state.as_stored | contents.as_stored,
-        permissions={**state.permissions, **contents.permissions},
-    )

@@ -17,7 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.statcache import StatCache, now_ns, row
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import convert, locks, trees
 from git_agentos.git.objects import FileChanged
@@ -292,6 +293,32 @@ class Contents:
                     lossy.add(path)
             directories.remove(into)
         return lossy
+
+
+def with_unseen(
+    repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
+) -> State:
+    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
+    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
+
+    A filter may lose something on the way in: what it lost is in the worktree alone.
+    """
+    if not entries:
+        return state
+    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
+    files = {
+        path: oid
+        for path, (mode, oid) in entries.items()
+        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
+    }
+    contents.note_forms(files)
+    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
+    return state._replace(
+        raw={**state.raw, **contents.raw},
+        crlf=state.crlf | contents.crlf,
+        as_stored=state.as_stored | contents.as_stored,
+        permissions={**state.permissions, **contents.permissions},
+    )
 
 
 def _mode(path: bytes) -> int:

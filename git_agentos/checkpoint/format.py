@@ -262,6 +262,7 @@ def _conversion_fields(state: State) -> dict[str, Any]:
         "crlf": sorted(_names(state.crlf)),
         "as_stored": sorted(_names(state.as_stored)),
         "line_ends": state.line_ends and dict(state.line_ends),
+        "filters": list(state.filters),
     }
 
 
@@ -274,7 +275,7 @@ def digest(state: State) -> str:
         **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
     }
     # Left out where there is nothing in them, as there is not in the states of older versions.
-    parts.update({name: value for name, value in _conversion_fields(state).items() if value})
+    parts.update({name: value for name, value in _conversion_fields(state).items() if value and name != "filters"})
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -438,6 +439,7 @@ def read_state(repository: Repository, oid: str) -> State:
             crlf=frozenset(os.fsencode(path) for path in meta.get("crlf", [])),
             as_stored=frozenset(os.fsencode(path) for path in meta.get("as_stored", [])),
             has_own_bytes="crlf" in meta,
+            filters=[str(name) for name in meta.get("filters", [])],
             line_ends=None if meta.get("line_ends") is None else dict(meta["line_ends"]),
             ignored=groups.get(b"ignored", {}),
             operation=meta["operation"],

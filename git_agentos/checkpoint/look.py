@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import apply, capture, format, journal, operation, timeline
+from git_agentos.checkpoint import capture, checkout, format, journal, operation, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.state import State
@@ -195,7 +195,7 @@ def _content(repository: Repository, settings: Settings, state: State, path: byt
     if entry[0] != trees.SYMLINK:
         with locks.scratch(repository.location) as folder, repository.writer() as writer:
             whole = format.with_visible_tree(repository, writer, state)
-            found = apply.converted(repository, writer, whole, [path], settings.values, folder)
+            found = checkout.converted(repository, writer, whole, [path], settings.values, folder)
             if path in found:
                 with open(found[path], "rb") as file:
                     return file.read()

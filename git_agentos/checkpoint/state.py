@@ -42,7 +42,7 @@ class State(NamedTuple):
     to blobs of the worktree's own bytes where neither the blob nor, in `crlf`, the blob with CRLF has them; `as_stored`
     names unmodified files that have the blob's. With `has_own_bytes` that is known of all files that were modified,
     staged or untracked (`own_bytes` tells). `line_ends` are the settings by which
-    git checked out the others. `permissions` holds the bits (07777) of
+    git checked out the others, `filters` those that were configured. `permissions` holds the bits (07777) of
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
     blobs; `operation_trees` names trees that they mention. `nested` maps directories to the blobs that describe the
     repositories in them, `pins` are commits
@@ -71,6 +71,7 @@ class State(NamedTuple):
     as_stored: frozenset[bytes] = frozenset()
     has_own_bytes: bool = False
     line_ends: Mapping[str, str] | None = None
+    filters: Sequence[str] = ()
     ignored: Mapping[bytes, Entry] = _NONE
     operation: str | None = None
     operation_files: Mapping[str, str] = _NONE

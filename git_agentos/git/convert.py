@@ -43,8 +43,8 @@ def needing_conversion(
     top = os.fsencode(root or repository.location.root)
     if not (tracks_attributes or _outside_attributes(repository, config) or _attribute_files(top, paths)):
         return set()
-    args = (*options, "check-attr", "-z", "--stdin", *_ATTRIBUTES)
-    out = repository.git(*args, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
+    words = (b"check-attr", b"-z", b"--stdin", *_ATTRIBUTES)
+    out = repository.git(*options, *words, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
     fields = out.split(b"\0")
     found = set()
     for n in range(0, len(fields) - 2, 3):
@@ -52,6 +52,17 @@ def needing_conversion(
         if value not in _IDLE:
             found.add(path)
     return found
+
+
+def filters(
+    repository: Repository, paths: Iterable[bytes], *, root: str, env: Mapping[str, str], options: Sequence[str]
+) -> dict[bytes, str]:
+    """Path -> filter, where one is named."""
+    data = b"".join(path + b"\0" for path in paths)
+    out = repository.git(*options, "check-attr", "-z", "--stdin", "filter", data=data, env=env, cwd=root)
+    fields = out.split(b"\0")
+    rows = (fields[n : n + 3] for n in range(0, len(fields) - 2, 3))
+    return {path: os.fsdecode(value) for path, _, value in rows if value not in _IDLE}
 
 
 def possible(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
@@ -76,6 +87,12 @@ def _outside_attributes(repository: Repository, config: Mapping[str, list[str]])
 
 def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
     return any(os.path.lexists(os.path.join(top, each, b".gitattributes")) for each in trees.folders_above(paths))
+
+
+def drivers(config: Mapping[str, list[str]]) -> set[str]:
+    """The filters that write something else into the worktree than the blob."""
+    keys = (key.removeprefix("filter.").rpartition(".") for key in config if key.startswith("filter."))
+    return {name for name, _, kind in keys if kind in ("smudge", "process")}
 
 
 def line_ends(config: Mapping[str, list[str]]) -> dict[str, str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.refusal import assert_is_error
 from tests.support.repo import Repo
-from tests.support.state import assert_same, complete_state
-from tests.support.tool import IN_PROCESS
+from tests.support.state import assert_same, assert_unchanged, complete_state
+from tests.support.tool import IN_PROCESS, run, run_ok
 
 _ROT13 = "tr A-Za-z N-ZA-Mn-za-m"
 _RULES = {
@@ -207,3 +208,52 @@ def test_unmodified_files_come_by_the_rules_of_then(repo: Repo, kind: str) -> No
             repo.remove(each.name)
     IN_PROCESS.restore(repo.path, taken["id"])
     assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+def test_a_file_whose_filter_is_gone_is_an_error_that_changes_nothing(repo: Repo) -> None:
+    """Of an unmodified file only the blob is known, and no filter makes its bytes of it any more."""
+    _build(repo, "tracked", "rot")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("box/kept.x")
+    _driver_goes(repo)
+    before = complete_state(repo.path, strict=True)
+    failed = run(repo.path, "restore", taken["id"])
+    assert_is_error(failed, 1)
+    assert b"filter 'rot'" in failed.err, str(failed)
+    assert_unchanged(before, complete_state(repo.path, strict=True), "a restore that failed")
+    repo.config("filter.rot.smudge", _ROT13)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert repo.read("box/kept.x") == b"committed\n"
+
+
+@pytest.mark.parametrize("change", ["untracked", "staged"])
+def test_what_was_committed_since_has_the_bytes_of_then(repo: Repo, change: str) -> None:
+    """LF then; now the same blob is checked out with CRLF, and git calls it unmodified."""
+    repo.write("new.txt", "one\ntwo\n", 0o600)
+    if change == "staged":
+        repo.git("add", "new.txt")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.git("add", "new.txt")
+    repo.git("commit", "-q", "-m", "new")
+    repo.config("core.autocrlf", "true")
+    repo.remove("new.txt")
+    repo.git("checkout", "-q", "--", "new.txt")
+    assert repo.read("new.txt") == b"one\r\ntwo\r\n"
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any", permissions="all")
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo", permissions="all")
+
+
+def test_a_worktree_that_is_revived_has_the_bytes_that_git_called_unmodified(repo: Repo) -> None:
+    """They were checked out before core.autocrlf was set, and there is no file with attributes."""
+    made = Path(run_ok(repo.path, "worktree", "create", "dev-1")["path"])
+    there = Repo(made)
+    there.write("other.txt", "one\r\ntwo\r\n")
+    repo.config("core.autocrlf", "true")
+    before = complete_state(made)
+    run_ok(repo.path, "worktree", "archive", "dev-1")
+    run_ok(repo.path, "worktree", "create", "dev-1", "--revive")
+    assert_same(before, complete_state(made), "revive", branch="any")
