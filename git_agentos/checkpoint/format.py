@@ -12,7 +12,7 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
                       ignored/<path>     ignored files that had to be saved
-                      raw/<path>         the worktree's own bytes where a checkout would give others
+                      raw/<path>         the worktree's own bytes where the blob does not give them
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
@@ -48,6 +48,12 @@ lone surrogate, escaped):
     folders           {path: octal string} the permission bits of directories, where other than what umask gives
     permissions       {path: octal string}, where other than what umask gives
     umask             octal string
+    crlf              [path] whose own bytes are the blob's with each LF as CRLF. Where this key is there, the own
+                      bytes of every path in ignored/, staged_changes, unstaged_changes and untracked_files are known:
+                      those in raw/, else by this list, else the blob's. Nothing converts them when they come back
+    as_stored         [path] unmodified files that git converts and whose own bytes are the blob's
+    line_ends         core.autocrlf and core.eol, where set: by them git checks out unmodified files
+    filters           [name] of the filters that had a smudge or process command
     operation         null or its name
     skipped           [{"path", "reason"}]
     staged_changes, unstaged_changes, untracked_files   [path]
