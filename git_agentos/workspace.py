@@ -380,6 +380,13 @@ class Workspace:
             checkpoint_id=done.checkpoint,
         )
 
+    def interrupted_command(self) -> str | None:
+        """`restore`, `undo` or `rollback`, where one was killed in this worktree and waits for `recover`; None where
+        none was, or where it is still at work. DamagedFile where that cannot be read."""
+        from git_agentos.checkpoint import journal
+
+        return journal.interrupted_command(self._location)
+
     def _refuse_interrupted(self) -> None:
         from git_agentos.checkpoint import restore as transaction
 

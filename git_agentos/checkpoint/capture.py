@@ -19,7 +19,7 @@ from git_agentos.checkpoint import format, journal, nested, operation, timeline
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.paths import covers, is_allowed
-from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import AgentosError, IncompleteCaptureError
@@ -111,6 +111,7 @@ class _Capture:
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
         self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
+        self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
         self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
@@ -198,6 +199,7 @@ class _Capture:
             skip_worktree=scanned.skip_worktree,
             absent=scanned.absent,
             sparse=self._sparse(),
+            rules=self._rules(),
             empty_directories=self._empty(walked),
             permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
@@ -265,6 +267,12 @@ class _Capture:
             patterns=patterns,
         )
 
+    def _rules(self) -> RulesOutside:
+        """The ignore rules that lie outside of the worktree."""
+        found = (self.outside.exclude, self.outside.users)
+        exclude, users = (self.writer.write("blob", data) if data else None for data in found)
+        return RulesOutside(exclude, users, self.outside.users_path)
+
     # -- which paths ----------------------------------------------------------------------------------------
 
     def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
@@ -318,7 +326,7 @@ class _Capture:
 
     def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, `paths` among them, and ignored repositories."""
-        paths |= set(self._readable(self.request.revealed))
+        paths |= set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -338,6 +346,13 @@ class _Capture:
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
         repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
+
+    def _hidden_rules(self, index_tree: str) -> set[bytes]:
+        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        path = self.outside.users_path
+        if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
+            return set(self.scanned.hidden_rules)
+        return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
         """Those files that the index does not have; what `ls-files --others` would say."""

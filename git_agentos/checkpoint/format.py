@@ -11,7 +11,8 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved
+                      ignored/<path>     ignored files that had to be saved; rules that are ignored themselves
+                      rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
                       raw/<path>         the worktree's own bytes where the blob does not give them
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
@@ -43,6 +44,7 @@ lone surrogate, escaped):
     not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
     absent            those of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
+    excludes_file     core.excludesFile where it lies in the worktree, else null; absent: nothing is said of rules
     empty_directories [path]
     complete          true, only where everything is in it: all ignored files, all empty directories, and
     folders           {path: octal string} the permission bits of directories, where other than what umask gives
@@ -78,7 +80,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import trees
 from git_agentos.git.refs import Head
@@ -244,6 +246,7 @@ def _state_fields(state: State) -> dict[str, Any]:
         "absent": _names(state.absent),
         "not_present": _names(state.not_present),
         "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.sparse_index},
+        **_rules_fields(state.rules),
         "empty_directories": _names(state.empty_directories),
         "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
         "umask": f"{state.umask:o}",
@@ -254,6 +257,12 @@ def _state_fields(state: State) -> dict[str, Any]:
         "untracked_files": _names(state.untracked),
         **(_complete_fields(state) if state.complete else {}),
     }
+
+
+def _rules_fields(rules: RulesOutside | None) -> dict[str, Any]:
+    if rules is None:
+        return {}
+    return {"excludes_file": None if rules.users_path is None else os.fsdecode(rules.users_path)}
 
 
 def _complete_fields(state: State) -> dict[str, Any]:
@@ -297,6 +306,9 @@ def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
     entries.update({f"ignored/{os.fsdecode(path)}": entry for path, entry in state.ignored.items()})
     entries.update({f"raw/{os.fsdecode(path)}": (regular, oid) for path, oid in state.raw.items()})
     entries.update({f"nested/{os.fsdecode(path)}": (regular, oid) for path, oid in state.nested.items()})
+    for name, blob in () if state.rules is None else (("exclude", state.rules.exclude), ("users", state.rules.users)):
+        if blob is not None:
+            entries[f"rules/{name}"] = (regular, blob)
     if state.sparse is not None and state.sparse.patterns is not None:
         entries["sparse-checkout"] = (regular, state.sparse.patterns)
     return entries
@@ -438,6 +450,7 @@ def read_state(repository: Repository, oid: str) -> State:
             absent=[os.fsencode(path) for path in meta["absent"]],
             not_present=[os.fsencode(path) for path in meta["not_present"]],
             sparse=None if sparse is None else Sparse(sparse["cone"], sparse["index"], patterns and patterns[1]),
+            rules=_rules(meta, groups.get(b"rules", {})),
             empty_directories=[os.fsencode(path) for path in meta["empty_directories"]],
             permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
             umask=int(meta["umask"], 8),
@@ -469,6 +482,14 @@ def read_state(repository: Repository, oid: str) -> State:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
     return state
+
+
+def _rules(meta: Mapping[str, Any], blobs: Mapping[bytes, trees.Entry]) -> RulesOutside | None:
+    if "excludes_file" not in meta:
+        return None
+    path = meta["excludes_file"]
+    exclude, users = blobs.get(b"exclude"), blobs.get(b"users")
+    return RulesOutside(exclude and exclude[1], users and users[1], None if path is None else os.fsencode(path))
 
 
 def read_cargo(repository: Repository, oid: str, path: bytes) -> bytes | None:

@@ -121,7 +121,10 @@ def find(
     return Obstacles(
         in_the_way=frozenset(search.in_the_way),
         unsaved=frozenset(
-            path for path in search.in_the_way if path not in leaving.special and not search.is_visible_now(path)
+            # What is right already is a part of the state now all the same.
+            path
+            for path in (*search.in_the_way, *met)
+            if path not in leaving.special and not search.is_visible_now(path)
         ),
         emptied=search.emptied,
         aside=search.aside,

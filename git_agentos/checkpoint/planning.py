@@ -26,6 +26,8 @@ from git_agentos.git.trees import Entry
 
 LEFT_IGNORED = "ignored at the checkpoint: left in place"
 NEW_KEPT = "created since: kept"
+LEFT_VISIBLE = "ignored until now: left in place"
+HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
 HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
 CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
 PUT_ASIDE = "a '.git' that is no repository: put aside in the worktree's git directory"
@@ -73,6 +75,7 @@ class _Planner:
         self.exact = scope.exact
         self.hidden = scope.hidden
         self.outside = outside
+        self.outside_then = visibility.outside_then(repository, target, outside)
         self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
@@ -94,7 +97,8 @@ class _Planner:
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
         self.differing = delta.keys()
-        self.rules_differ = any(map(self.outside.is_rules, [*delta, *self.target.ignored]))
+        self.rules_differ = self.outside_then != self.outside
+        self.rules_differ |= any(map(self.outside.is_rules, [*delta, *self.target.ignored, *self.now.ignored]))
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -135,6 +139,8 @@ class _Planner:
         remove = [path for path in remove if path not in self.left_out]
         remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
         remove = self._keep_ignored(remove)
+        rules = self._hiding_rules(write, remove)
+        remove, hidden = [*remove, *rules], [*hidden, *rules]
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
@@ -183,7 +189,7 @@ class _Planner:
             in_the_way=found.in_the_way,
             unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
             revealed=shown.files - self.now.ignored.keys(),
-            hidden=self._hidden_repositories([*found.aside, *nested, *shown.repositories]),
+            hidden=self._hidden_repositories([*self.aside, *found.aside, *nested, *shown.repositories]),
             emptied=[path for path in (*found.emptied, *filled, *shown.empty) if path not in self.empty_now],
             created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
@@ -243,6 +249,36 @@ class _Planner:
             and path not in self.unsaved
         ]
 
+    def _hiding_rules(self, write: Mapping[bytes, FileWrite], remove: Sequence[bytes]) -> list[bytes]:
+        """Files of rules that git ignores, that the target does not have, and that would hide what it has from git."""
+        rules = self._ignored_rules() - {*self.target.ignored, *remove}
+        if self.exact is not None or self.keep_new or not (rules or self.outside_then != self.outside):
+            return []
+        found: set[bytes] = set()
+        while True:
+            after = visibility.rules_after(self.repository, write, {*remove, *found}, self.outside)
+            hidden = visibility.hiding(self.repository, self.target, after, self.wanted)
+            more = {path for path in rules.intersection(hidden.values()) - found if self.wanted(path)}
+            if not more:
+                break
+            found |= more
+        self.skipped += [Skipped(os.fsdecode(path), HIDDEN_NOW) for path, source in hidden.items() if not source]
+        return sorted(found)
+
+    def _ignored_rules(self) -> set[bytes]:
+        """The files of rules that git ignores, of those that may say something of what the target has untracked."""
+        folders = trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
+        names = {folder + b"/" + ignore.FILE_NAME if folder else ignore.FILE_NAME for folder in folders}
+        if self.outside.users_path is not None:
+            names.add(self.outside.users_path)
+        return {
+            path
+            for path in names
+            if stat.S_ISREG(self.disk.mode(path) or 0)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and path not in self.unsaved
+        }
+
     def _revealed(
         self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
     ) -> visibility.Revealed:
@@ -252,9 +288,12 @@ class _Planner:
         leaving = {*gone, *aside}
         changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
         rules = visibility.rules_after(self.repository, write, leaving, self.outside)
-        return visibility.revealed(
+        shown = visibility.revealed(
             self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
         )
+        self.skipped += [Skipped(os.fsdecode(path), LEFT_VISIBLE) for path in sorted(shown.files)]
+        self.skipped += [Skipped(os.fsdecode(path) + "/", LEFT_VISIBLE) for path in sorted(shown.repositories)]
+        return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
         """Those of `paths` where a repository is that the state now does not hold, for git ignores it."""
@@ -410,8 +449,8 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside)
-        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates)
+        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
+        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
@@ -445,6 +484,11 @@ class _Planner:
             if self.keep_new:
                 self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))
             else:
+                self.aside[path] = None
+        for path in self.gone_for_sure - self.target.nested.keys():
+            # A restore made it, and rules may hide it from git.
+            directory = stat.S_ISDIR(self.disk.mode(path) or 0)
+            if directory and self.wanted(path) and not self.keep_new and scan.is_repository(self.disk.at(path)):
                 self.aside[path] = None
         return {
             path: oid

@@ -152,7 +152,8 @@ class _Transaction:
         created = set(found.created)
         if self.goal.fresh:
             now, missing = _checked_out(writer, now)
-            created = set(found.write) - missing
+            # Ignored files of an archive are not the restore's to take away again.
+            created = set(found.write) - missing - self.target.ignored.keys()
         return now._replace(
             not_present=sorted(created),
             empty_directories=empty,

@@ -8,7 +8,7 @@ first: the save then holds all that is visible after the restore, and an undo br
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from git_agentos.checkpoint.own_bytes import Form, OwnBytes
@@ -28,6 +28,24 @@ class Revealed(NamedTuple):
     files: frozenset[bytes] = frozenset()
     repositories: frozenset[bytes] = frozenset()
     empty: frozenset[bytes] = frozenset()
+
+
+def outside_then(repository: Repository, target: State, now: Outside) -> Outside:
+    """The rules outside of the worktree that were in force at the target; those of now where it does not say."""
+    then = target.rules
+    if then is None:
+        return now
+    exclude, users = (b"" if oid is None else repository.blob(oid) for oid in (then.exclude, then.users))
+    return Outside(exclude, users, then.users_path, now.any_case)
+
+
+def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable[[bytes], bool]) -> dict[bytes, bytes]:
+    """The untracked files and repositories of the target that `rules` would hide from git, and the file of rules that
+    does; an empty name for rules from outside."""
+    visible = [path for path in target.untracked if wanted(path.rstrip(b"/"))]
+    folders = [path[:-1] for path in visible if path.endswith(b"/")]
+    found = ignore.excluded(repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders)
+    return {path + b"/" if path in folders else path: source for path, source in found.items()}
 
 
 def rules_of(repository: Repository, store: TreeSource, now: State, target: State, outside: Outside) -> Rules:
@@ -121,11 +139,12 @@ class _Inside:
 
 
 def protected(
-    repository: Repository, store: TreeSource, target: State, rules: Rules, paths: Sequence[bytes]
+    repository: Repository, store: TreeSource, target: State, rules: Rules, paths: Sequence[bytes], empty: Set[bytes]
 ) -> set[bytes]:
     """Those of `paths`, which the target does not have, that its rules exclude: in its world they are nobody's to
-    remove."""
-    found = ignore.excluded(repository, paths, rules)
+    remove. Some are `empty` folders."""
+    files = [path for path in paths if path not in empty]
+    found = ignore.excluded(repository, files, rules, folders=[path for path in paths if path in empty])
     # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
     head = repository.commit_tree(target.head.commit)
     return {path for path, source in found.items() if source or trees.find(store, head, path) is None}

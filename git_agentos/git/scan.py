@@ -14,6 +14,7 @@ Formats: git-status(1) "Porcelain Format Version 2" with -z; git-ls-files(1) -z 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
 import stat
@@ -78,7 +79,8 @@ class Scanned(NamedTuple):
 
     `skip_worktree` holds paths, and directories with a trailing slash where everything below has the flag; `absent`
     those of them that are not on disk. `unseen` maps paths whose flags hide their edits from git to the index's (mode,
-    oid): whether they changed is for the reader to find out.
+    oid): whether they changed is for the reader to find out. `hidden_rules` are `.gitignore` files that are ignored
+    themselves, in folders where something is not.
     """
 
     head_commit: str | None = None
@@ -93,6 +95,7 @@ class Scanned(NamedTuple):
     absent: Sequence[bytes] = ()
     unseen: Mapping[bytes, tuple[int, str]] = _NONE
     gitlinks: Mapping[bytes, str] = _NONE
+    hidden_rules: Sequence[bytes] = ()
     tracks_attributes: bool = False
     config: Mapping[str, list[str]] = _NONE
     git_version: str = ""
@@ -221,6 +224,9 @@ class Scan:
             unseen={path: entry for path, entry in unseen.items() if path not in gone},
             absent=absent,
             gitlinks=_gitlinks(self.location),
+            hidden_rules=_hidden_rules(
+                self.location, flags, [*untracked, *(path + b"/." for path in (*nested, *empty))]
+            ),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
             git_version=self._version.result()[0].decode("ascii", "replace").strip(),
@@ -412,6 +418,30 @@ def _is_directory(path: bytes) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def _hidden_rules(location: Location, flags: bytes, visible: Iterable[bytes]) -> list[bytes]:
+    """The `.gitignore` files that are neither tracked (`flags`) nor `visible`, in the folders above what is."""
+    root = os.path.join(os.fsencode(location.root), b"")
+    folders = {b""}
+    known = set()
+    for path in itertools.chain((record[2:] for record in flags.split(b"\0")), visible):
+        folder, _, name = path.rpartition(b"/")
+        if name == b".gitignore":
+            known.add(path)
+        while folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    found = []
+    for folder in folders:
+        path = folder + b"/.gitignore" if folder else b".gitignore"
+        if path not in known and os.path.lexists(root + path) and not os.path.isdir(root + path):
+            above = folder
+            while above and _is_directory(root + above) and not is_repository(root + above):
+                above = above.rpartition(b"/")[0]
+            if not above:
+                found.append(path)
+    return sorted(found)
 
 
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:

@@ -186,10 +186,12 @@ def test_what_a_restore_makes_visible_is_saved_and_comes_back(repo: Repo, how: s
     _hide(repo, how)
     _hidden(repo)
     wrecked = complete_state(repo.path)
-    IN_PROCESS.restore(repo.path, taken["id"])
+    done = IN_PROCESS.restore(repo.path, taken["id"])
     assert repo.read(".gitignore") == b"*.o\n"
     assert repo.read("hidden.txt") == b"in no checkpoint\n"
     assert repo.exists("hidden/nested/.git")
+    shown = ["hidden-link", "hidden.txt", "hidden/deep/one", "hidden/nested/"]
+    assert sorted(item["path"] for item in done["skipped"]) == shown
     if deleted:
         repo.git("clean", "-ffdxq")
     IN_PROCESS.undo(repo.path)
@@ -242,3 +244,142 @@ def test_an_archive_has_the_empty_folders_that_a_rule_ignores(repo: Repo) -> Non
     run_ok(repo.path, "worktree", "archive", "dev-1")
     run_ok(repo.path, "worktree", "create", "dev-1", "--revive")
     assert_same(before, complete_state(one.path), "revive", branch="any")
+
+
+# -- which kind of thing a rule speaks of --------------------------------------------------------------------------
+
+
+def test_an_empty_folder_that_the_older_rules_do_not_ignore_goes(repo: Repo) -> None:
+    """`!*/` takes folders out, and files not."""
+    repo.write(".gitignore", "*\n!*/\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove(".gitignore")
+    repo.mkdir("made/since")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+# -- rules that are ignored themselves -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["", "src/", "fresh/"])
+def test_rules_that_ignore_themselves_come_back(repo: Repo, place: str) -> None:
+    repo.write(place + "seen.txt", "untracked\n")
+    repo.write(place + ".gitignore", "*.key\n.gitignore\n")
+    repo.write(place + "secret.key", "ignored\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.write(place + ".gitignore", "*.other\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
+    repo.remove(place + ".gitignore")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    assert_same(before, complete_state(repo.path), "restore after they were deleted", branch="any")
+
+
+@pytest.mark.parametrize("rules", ["*\n", "*\n!*/\n", "seen.txt\n.gitignore\n"])
+@pytest.mark.parametrize("place", ["", "fresh/"])
+def test_rules_that_would_hide_what_the_checkpoint_has_go(repo: Repo, place: str, rules: str) -> None:
+    repo.write(place + "seen.txt", "untracked\n")
+    repo.write(place + "deep/seen.txt", "untracked\n")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove(place + "deep", place + "seen.txt")
+    repo.write(place + ".gitignore", rules)
+    repo.write(place + "secret.key", "perhaps ignored\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    now = complete_state(repo.path)
+    gone = os.fsencode(place + "secret.key")
+    assert_same(before.without(gone), now.without(gone), "restore", branch="any")
+    assert b"seen.txt" in now.status
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+# -- rules from outside of the worktree ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["exclude", "excludesFile"])
+def test_what_other_rules_protected_then_stays(repo: Repo, source: str) -> None:
+    """The rules in info/exclude, or in the user's file, have changed between restore and undo."""
+    place = repo.path / ".git/info/exclude" if source == "exclude" else repo.path.parent / "users"
+    repo.config("core.excludesFile", str(repo.path.parent / "users"))
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("*.key\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.append("readme.txt", "more\n")
+    repo.write("secret.key", "in no checkpoint\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"])
+    place.write_text("*.other\n")
+    IN_PROCESS.undo(repo.path)
+    place.write_text("*.key\n")
+    assert_same(wrecked, complete_state(repo.path), "undo")
+
+
+def test_what_rules_from_outside_hide_now_is_named(repo: Repo) -> None:
+    repo.write("seen.txt", "untracked\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("seen.txt")
+    repo.write(".git/info/exclude", "seen.txt\n")
+    done = IN_PROCESS.restore(repo.path, taken["id"])
+    assert repo.read("seen.txt") == b"untracked\n"
+    assert [item["path"] for item in done["skipped"]] == ["seen.txt"]
+
+
+def test_a_nested_repository_that_is_made_again_ignores_what_it_did(repo: Repo) -> None:
+    inner = Repo.init(Path(os.fsdecode(repo.at("nest"))))
+    inner.write("inner.txt", "inner\r\n")
+    inner.write("secret.key", "ignored\n")
+    inner.write(".git/info/exclude", "# mine\n*.key\n")
+    inner.write(".git/info/attributes", "inner.txt text eol=crlf\n")
+    inner.commit("inside")
+    before = complete_state(repo.path)
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("nest")
+    IN_PROCESS.restore(repo.path, taken["id"])
+    inner.write("secret.key", "ignored\n")
+    assert inner.read(".git/info/exclude") == b"# mine\n*.key\n"
+    assert_same(before, complete_state(repo.path), "restore", branch="any")
+
+
+def test_a_repository_that_a_restored_path_brought_and_a_rule_hides_goes_again(repo: Repo) -> None:
+    inner = Repo.init(Path(os.fsdecode(repo.at("box/nest"))))
+    inner.write("inner.txt", "inner\n")
+    inner.commit("inside")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    repo.remove("box")
+    repo.write(".gitignore", "*\n")
+    wrecked = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"], ["box"])
+    brought = complete_state(repo.path)
+    assert brought.nested.keys() == {b"box/nest"}
+    IN_PROCESS.undo(repo.path)
+    assert_same(wrecked, complete_state(repo.path), "undo")
+    IN_PROCESS.undo(repo.path)
+    assert_same(brought, complete_state(repo.path), "redo")
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_redo_leaves_an_ignored_file_that_undo_found_to_be_right(repo: Repo, kind: str) -> None:
+    """Then: not in the index. Now: committed; `--no-branch` leaves the commit, so the file is an ignored one."""
+    repo.write(".git/info/exclude", "*\n")
+    taken = IN_PROCESS.checkpoint(repo.path)
+    if kind == "file":
+        repo.write("made", "since\n")
+    else:
+        repo.link("made", "nowhere")
+    repo.git("add", "-f", "made")
+    repo.git("commit", "-q", "-m", "made")
+    before = complete_state(repo.path)
+    IN_PROCESS.restore(repo.path, taken["id"], no_branch=True)
+    restored = complete_state(repo.path)
+    IN_PROCESS.undo(repo.path)
+    assert_same(before, complete_state(repo.path), "undo")
+    IN_PROCESS.undo(repo.path)
+    assert_same(restored, complete_state(repo.path), "redo")
