@@ -3,6 +3,7 @@
 state           a worktree's complete state as values and tree oids
 capture         worktree -> state: what of the index, and which paths
 contents        the bytes of those paths: read untorn, converted as git would
+unmodified      files that git calls so, and that no checkout would give
 own_bytes       what a state knows of the bytes that its files had
 walk            folders, and what git passes over without a word: what an exact restore needs beside
 closed          files that cannot be read are opened for a save

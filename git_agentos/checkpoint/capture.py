@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, journal, nested, operation, timeline
+from git_agentos.checkpoint import nested, operation, unmodified
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import covers, is_allowed
+from git_agentos.checkpoint.paths import is_allowed
 from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
-from git_agentos.errors import AgentosError, IncompleteCaptureError
+from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import convert, ignore, refs, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, Scanned
@@ -177,10 +177,8 @@ class _Capture:
         }
         self.contents.keep(only_staged)
         self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
-        self._check_suspects({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
-        self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
-        if self.request.leaving:
-            self._check_unmodified({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
+        read = {*in_worktree, *untracked, *links, *stages}
+        unmodified.compare(self.contents, scanned, index_tree, read, only_staged.keys(), leaving=self.request.leaving)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
@@ -428,55 +426,3 @@ class _Capture:
             self.contents.permissions.setdefault(path, self.contents.usual(entry[0]))
             return (mode, entry[1])
         return entry
-
-    def _check_attributes(self, seen: set[bytes], index_tree: str) -> None:
-        """Where a `.gitattributes` differs from HEAD's, files below it that git calls unchanged may have bytes that no
-        checkout would give any more: their own bytes are kept as well."""
-        changed = [*(change.path for change in self.scanned.changed), *self.scanned.untracked]
-        folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
-        if not folders:
-            return
-        below = [
-            (path, entry)
-            for path, entry in trees.walk(self.writer, index_tree)
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and path not in seen
-            and covers(folders, path)
-            and self.contents.is_file(path)
-        ]
-        blobs = {path: entry[1] for path, entry in below}
-        self.contents.compare(blobs, plain=True)
-
-    def _check_unmodified(self, seen: set[bytes], index_tree: str) -> None:
-        """Nothing of the worktree stays: the own bytes of files that git calls unmodified are kept where no checkout
-        would give them."""
-        blobs = {
-            path: entry[1]
-            for path, entry in trees.walk(self.writer, index_tree)
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE) and path not in seen and path not in self.contents.raw
-        }
-        self.contents.compare({path: oid for path, oid in blobs.items() if self.contents.is_file(path)})
-
-    def _check_suspects(self, seen: set[bytes], index_tree: str) -> None:
-        """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
-
-        Whether git sees them depends on the index's stat data: an entry without a size is compared after conversion.
-        """
-        location = self.repository.location
-        if not convert.possible(self.repository, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes):
-            return
-        suspects: set[bytes] = set()
-        with contextlib.suppress(AgentosError):
-            newest = timeline.newest(self.repository, timeline.name_of(location))
-            suspects |= format.raw_paths(self.repository, newest.checkpoint) if newest is not None else set()
-        with contextlib.suppress(AgentosError):
-            last = journal.read_last(location)
-            suspects |= format.raw_paths(self.repository, last.target) if last is not None else set()
-        blobs = {
-            path: entry[1]
-            for path in suspects - seen
-            if (entry := trees.find(self.writer, index_tree, path)) is not None
-            and entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and self.contents.is_file(path)
-        }
-        self.contents.compare(blobs, plain=True)
