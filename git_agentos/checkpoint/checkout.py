@@ -44,6 +44,10 @@ def converted(
     )
     if not needing:
         return {}
+    # git writes the blob as it is where a filter fails that is not required: here that would be another file.
+    for name in sorted(convert.drivers(settings)):
+        if "=" not in name:  # no option can name it
+            options += ["-c", f"filter.{name}.required=true"]
     gone = set(target.filters) - convert.drivers(settings)
     if gone:
         filters = convert.filters(repository, needing, root=root, env=env, options=options)
