@@ -11,18 +11,18 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, journal, nested, operation, timeline
+from git_agentos.checkpoint import nested, operation, unmodified
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import covers, is_allowed
+from git_agentos.checkpoint.paths import is_allowed
 from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
-from git_agentos.errors import AgentosError, IncompleteCaptureError
+from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import convert, ignore, refs, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, Scanned
@@ -130,7 +130,8 @@ class _Capture:
         in_worktree, links = self._worktree_paths()
         untracked = self._storable(scanned.untracked)
         index_tree = trees.edit(self.writer, head_tree, index_changes)
-        ignored, hidden_repositories = self._ignored_paths(index_tree)
+        seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
+        ignored, hidden_repositories = self._ignored_paths(index_tree, self._ignored_attributes(seen, index_tree))
         expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
         unseen = [path for path, (mode, _) in expected.items() if mode != trees.GITLINK and path not in in_worktree]
         entries = self.contents.read([*in_worktree, *untracked, *ignored, *unseen], plain_links=self.plain_links)
@@ -174,10 +175,10 @@ class _Capture:
             and change.index_mode in (trees.REGULAR, trees.EXECUTABLE)
             and self.contents.is_file(change.path)
         }
-        self.contents.compare(only_staged)
+        self.contents.keep(only_staged)
         self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
-        self._check_suspects({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
-        self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
+        read = {*in_worktree, *untracked, *links, *stages}
+        unmodified.compare(self.contents, scanned, index_tree, read, only_staged.keys(), leaving=self.request.leaving)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
@@ -201,6 +202,10 @@ class _Capture:
             permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
             raw=self.contents.raw,
+            crlf=frozenset(self.contents.crlf),
+            has_own_bytes=True,
+            line_ends=convert.line_ends(scanned.config),
+            filters=sorted(convert.drivers(scanned.config)),
             ignored=saved_ignored,
             operation=operation.name_of(files),
             operation_files=operation.store(files, self.writer),
@@ -303,9 +308,23 @@ class _Capture:
             kept.append(path)
         return kept
 
-    def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
-        """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
+    def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
+        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
+        it checks out, follows from them."""
+        visible = {*seen, *self.scanned.untracked}
+        return {
+            path
+            for path in convert.attribute_files(self.repository, seen, self.scanned.config)
+            if self.contents.is_file(path)
+            and path not in visible
+            and is_allowed(path)
+            and os.access(self.contents.at(path), os.R_OK)
+            and trees.find(self.writer, index_tree, path) is None
+        }
+
+    def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Ignored files to save, `paths` among them, and ignored repositories."""
+        paths |= set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -407,64 +426,3 @@ class _Capture:
             self.contents.permissions.setdefault(path, self.contents.usual(entry[0]))
             return (mode, entry[1])
         return entry
-
-    def _check_attributes(self, seen: set[bytes], index_tree: str) -> None:
-        """Where a `.gitattributes` differs from HEAD's, files below it that git calls unchanged may have bytes that no
-        checkout would give any more: their own bytes are kept as well."""
-        changed = [*(change.path for change in self.scanned.changed), *self.scanned.untracked]
-        folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
-        if not folders:
-            return
-        below = [
-            (path, entry)
-            for path, entry in trees.walk(self.writer, index_tree)
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and path not in seen
-            and covers(folders, path)
-            and self.contents.is_file(path)
-        ]
-        blobs = {path: entry[1] for path, entry in below}
-        self.contents.compare(blobs, plain=True)
-
-    def _check_suspects(self, seen: set[bytes], index_tree: str) -> None:
-        """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
-
-        Whether git sees them depends on the index's stat data: an entry without a size is compared after conversion.
-        """
-        location = self.repository.location
-        if not convert.possible(self.repository, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes):
-            return
-        suspects: set[bytes] = set()
-        with contextlib.suppress(AgentosError):
-            newest = timeline.newest(self.repository, timeline.name_of(location))
-            suspects |= format.raw_paths(self.repository, newest.checkpoint) if newest is not None else set()
-        with contextlib.suppress(AgentosError):
-            last = journal.read_last(location)
-            suspects |= format.raw_paths(self.repository, last.target) if last is not None else set()
-        blobs = {
-            path: entry[1]
-            for path in suspects - seen
-            if (entry := trees.find(self.writer, index_tree, path)) is not None
-            and entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and self.contents.is_file(path)
-        }
-        self.contents.compare(blobs, plain=True)
-
-
-def unseen_by_git(
-    repository: Repository, writer: Writer, settings: Settings, entries: Mapping[bytes, Entry]
-) -> tuple[dict[bytes, str], dict[bytes, int]]:
-    """Of files that git calls unchanged (path -> entry): the own bytes of those that no checkout would give, and
-    permission bits other than a checkout's.
-
-    A filter may lose something on the way in: what it lost is in the worktree alone.
-    """
-    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
-    files = {
-        path: oid
-        for path, (mode, oid) in entries.items()
-        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
-    }
-    contents.compare(files)
-    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
-    return contents.raw, contents.permissions

@@ -11,9 +11,9 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved; files of rules that are ignored themselves
+                      ignored/<path>     ignored files that had to be saved; rules that are ignored themselves
                       rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
-                      raw/<path>         the worktree's own bytes where a checkout would give others
+                      raw/<path>         the worktree's own bytes where the blob does not give them
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
@@ -50,6 +50,12 @@ lone surrogate, escaped):
     folders           {path: octal string} the permission bits of directories, where other than what umask gives
     permissions       {path: octal string}, where other than what umask gives
     umask             octal string
+    crlf              [path] whose own bytes are the blob's with each LF as CRLF. Where this key is there, the own
+                      bytes of every path in ignored/, staged_changes, unstaged_changes and untracked_files are known:
+                      those in raw/, else by this list, else the blob's. Nothing converts them when they come back
+    as_stored         [path] unmodified files that git converts and whose own bytes are the blob's
+    line_ends         core.autocrlf and core.eol, where set: by them git checks out unmodified files
+    filters           [name] of the filters that had a smudge or process command
     operation         null or its name
     skipped           [{"path", "reason"}]
     staged_changes, unstaged_changes, untracked_files   [path]
@@ -186,6 +192,7 @@ def write(
         "restores": origin.restores,
         "restored_part": None if origin.restored_part is None else dict(origin.restored_part),
         **_state_fields(state),
+        **_conversion_fields(state),
         "state": digest(state),
         **versions,
     }
@@ -263,6 +270,17 @@ def _complete_fields(state: State) -> dict[str, Any]:
     return {"complete": True, "folders": folders}
 
 
+def _conversion_fields(state: State) -> dict[str, Any]:
+    if not state.has_own_bytes:
+        return {}
+    return {
+        "crlf": sorted(_names(state.crlf)),
+        "as_stored": sorted(_names(state.as_stored)),
+        "line_ends": state.line_ends and dict(state.line_ends),
+        "filters": list(state.filters),
+    }
+
+
 def digest(state: State) -> str:
     """A hash over everything that makes the state: equal for equal states only."""
     parts = {
@@ -271,6 +289,8 @@ def digest(state: State) -> str:
         "patterns": state.sparse.patterns if state.sparse is not None else None,
         **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
     }
+    # Left out where there is nothing in them, as there is not in the states of older versions.
+    parts.update({name: value for name, value in _conversion_fields(state).items() if value and name != "filters"})
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -435,6 +455,11 @@ def read_state(repository: Repository, oid: str) -> State:
             permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
             umask=int(meta["umask"], 8),
             raw={path: oid for path, (_, oid) in groups.get(b"raw", {}).items()},
+            crlf=frozenset(os.fsencode(path) for path in meta.get("crlf", [])),
+            as_stored=frozenset(os.fsencode(path) for path in meta.get("as_stored", [])),
+            has_own_bytes="crlf" in meta,
+            filters=[str(name) for name in meta.get("filters", [])],
+            line_ends=None if meta.get("line_ends") is None else dict(meta["line_ends"]),
             ignored=groups.get(b"ignored", {}),
             operation=meta["operation"],
             operation_files={os.fsdecode(name): oid for name, (_, oid) in groups.get(b"gitdir", {}).items()},

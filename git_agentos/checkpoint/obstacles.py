@@ -17,7 +17,6 @@ from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
 from git_agentos.git import scan, trees
-from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Writer
 
 
@@ -197,7 +196,7 @@ class _Search:
         """Whether a file or link that git does not see is certain to be what comes."""
         if stat.S_ISLNK(found):
             return self.disk.links_to(path, file, self.store)
-        return file.raw is not None and is_like(found, file) and hash_file(self.disk.at(path)) == file.raw
+        return file.own is not None and is_like(found, file) and file.own.is_at(self.disk.at(path))
 
     def _obstacle(self, path: bytes) -> None:
         """A file that stands where the target has something else, and that the present state does not hold."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.git import index
 from git_agentos.git.trees import Entry
@@ -13,15 +14,20 @@ from git_agentos.git.trees import Entry
 
 @dataclass(frozen=True)
 class FileWrite:
-    """One file or symlink to put in place: its entry, the blob of its own bytes if any, and its permission bits.
+    """One file or symlink to put in place: its entry, its own bytes if they are known, and its permission bits.
 
     With `recheck` it is written only if its bytes turn out to differ from those on disk.
     """
 
     entry: Entry
-    raw: str | None
+    own: Form | None
     permissions: int
     recheck: bool = False
+
+    @property
+    def oid(self) -> str:
+        """The blob that it is made from."""
+        return self.own.oid if self.own is not None else self.entry[1]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import index_plan, obstacles, visibility
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
@@ -84,6 +85,8 @@ class _Planner:
         # What the target itself had to leave out was there: no checkpoint holds it as it was.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
         self.gone_for_sure = frozenset(target.not_present)
+        self.own_now = OwnBytes(now)
+        self.own_then = OwnBytes(target)
         self.empty_now = frozenset(now.empty_directories)
         self.empty_then = frozenset(target.empty_directories)
         self.untracked_now = self.empty_now.union(now.untracked)
@@ -116,14 +119,14 @@ class _Planner:
                     and before[1] == after[1]
                     and trees.SYMLINK not in (before[0], after[0])
                     and not gone_link
-                    and self.now.raw.get(path) == self.target.raw.get(path)
+                    and self.own_now.of(path, before[1]) == self.own_then.of(path, after[1])
                 ):
                     mode_only[path] = self._permissions(path, after)
                 else:
                     write[path] = self._write(path, after)
             elif before is not None and not gone_link:
                 remove.append(path)
-        self._add_raw(write)
+        self._add_own_bytes(write)
         self._recheck(delta, write)
         for path, entry in self.target.ignored.items():
             check(path)
@@ -368,14 +371,18 @@ class _Planner:
             found.pop(path, None)
         return found
 
-    def _add_raw(self, write: dict[bytes, FileWrite]) -> None:
-        """Files whose blob is the same and whose own bytes differ."""
-        for path in self.now.raw.keys() | self.target.raw.keys():
-            if path in write or not self.wanted(path) or self.now.raw.get(path) == self.target.raw.get(path):
+    def _add_own_bytes(self, write: dict[bytes, FileWrite]) -> None:
+        """Files whose blob is the same and whose own bytes differ, or are not known of both states."""
+        hidden = self._absent_paths(self.target)
+        for path in self.own_now.paths | self.own_then.paths:
+            if path in write or path in self.differing or not self.wanted(path):
                 continue
             entry = trees.find(self.store, self.target.visible_tree, path)
-            if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
-                write[path] = self._write(path, entry)
+            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+                continue
+            before, after = self.own_now.of(path, entry[1]), self.own_then.of(path, entry[1])
+            if before != after and path not in hidden:
+                write[path] = replace(self._write(path, entry), recheck=before is None or after is None)
 
     def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
         """Where attributes change, a file with the right blob may have been checked out under the other ones."""
@@ -392,7 +399,7 @@ class _Planner:
                 write[path] = replace(self._write(path, entry), recheck=True)
 
     def _write(self, path: bytes, entry: Entry) -> FileWrite:
-        return FileWrite(entry, self.target.raw.get(path), self._permissions(path, entry))
+        return FileWrite(entry, self.own_then.of(path, entry[1]), self._permissions(path, entry))
 
     def _permissions(self, path: bytes, entry: Entry) -> int:
         usual = (0o777 if entry[0] == trees.EXECUTABLE else 0o666) & ~self.target.umask
@@ -408,7 +415,7 @@ class _Planner:
         changed_there = {*self.target.staged, *self.target.unstaged, *self.target.untracked, *self.target.ignored}
         usual = [bits & ~self.target.umask for bits in (0o666, 0o777)]
         for path in concerned | changed_there:
-            if path in write or path in known or not self.wanted(path):
+            if (path in write and not write[path].recheck) or path in known or not self.wanted(path):
                 continue
             found = self.disk.mode(path)
             if found is None or not stat.S_ISREG(found):

@@ -48,7 +48,10 @@ class State(NamedTuple):
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
     skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
     `not_present` names paths, ignored ones among them, that are known not to exist. `raw` maps paths
-    to blobs of the worktree's own bytes where a checkout would not give them. `permissions` holds the bits (07777) of
+    to blobs of the worktree's own bytes where neither the blob nor, in `crlf`, the blob with CRLF has them; `as_stored`
+    names unmodified files that have the blob's. With `has_own_bytes` that is known of all files that were modified,
+    staged or untracked (`own_bytes` tells). `line_ends` are the settings by which
+    git checked out the others, `filters` those that were configured. `permissions` holds the bits (07777) of
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
     blobs; `operation_trees` names trees that they mention. `rules` are None in a checkpoint of an earlier version.
     `nested` maps directories to the blobs that describe the repositories in them, `pins` are commits
@@ -74,6 +77,11 @@ class State(NamedTuple):
     permissions: Mapping[bytes, int] = _NONE
     umask: int = 0o022
     raw: Mapping[bytes, str] = _NONE
+    crlf: frozenset[bytes] = frozenset()
+    as_stored: frozenset[bytes] = frozenset()
+    has_own_bytes: bool = False
+    line_ends: Mapping[str, str] | None = None
+    filters: Sequence[str] = ()
     ignored: Mapping[bytes, Entry] = _NONE
     operation: str | None = None
     operation_files: Mapping[str, str] = _NONE

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from git_agentos.checkpoint.own_bytes import Form, OwnBytes
 from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
@@ -51,11 +52,12 @@ def rules_of(repository: Repository, store: TreeSource, now: State, target: Stat
     """The rules of the target. A file of rules that is itself ignored may be in no state: what is there stays, and
     counts."""
     absent = frozenset(target.not_present)
+    own = OwnBytes(target)
 
     def content(name: bytes) -> bytes | None:
         entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
         if entry is not None:
-            return _content(repository, entry, target.raw.get(name))
+            return _content(repository, entry, own.of(name, entry[1]))
         if trees.find(store, now.visible_tree, name) is not None or covers(absent, name):
             return None
         return ignore.read_file(repository, name)
@@ -71,16 +73,16 @@ def rules_after(
     def content(name: bytes) -> bytes | None:
         file = write.get(name)
         if file is not None:
-            return _content(repository, file.entry, file.raw)
+            return _content(repository, file.entry, file.own)
         return None if name in gone else ignore.read_file(repository, name)
 
     return Rules(content, outside)
 
 
-def _content(repository: Repository, entry: Entry, raw: str | None) -> bytes | None:
+def _content(repository: Repository, entry: Entry, own: Form | None) -> bytes | None:
     if entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
         return None  # git follows no link there
-    return repository.blob(raw or entry[1])
+    return (own or Form(entry[1])).read(repository)
 
 
 def revealed(

@@ -138,12 +138,16 @@ class Repository:
         return self.read(oid)[1]
 
     def is_large(self, oid: str, limit: int) -> bool:
-        """Whether a blob is larger than `limit` bytes; the header alone is read."""
+        """Whether a blob is larger than `limit` bytes."""
+        return self.size(oid) > limit
+
+    def size(self, oid: str) -> int:
+        """How many bytes a blob has; the header alone is read."""
         try:
             _, size = self._odb.read_header(oid)
         except (KeyError, ValueError, pygit2.GitError):
-            return int(self.git("cat-file", "-s", oid)) > limit
-        return int(size) > limit
+            return int(self.git("cat-file", "-s", oid))
+        return int(size)
 
     def stream_blob(self, oid: str, descriptor: int) -> None:
         """Write a blob's content to an open file without holding it in memory."""
