@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -380,16 +381,37 @@ def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
 
 
 def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
-    """Directories that lost their last tracked file; to git they are still places of tracked files."""
-    root = os.fsencode(location.root)
-    parents = {path.rpartition(b"/")[0] for path in vanished} - known - {b""}
+    """Directories that lost their last tracked file, or the directory of it; to git they are still places of tracked
+    files."""
+    root = os.path.join(os.fsencode(location.root), b"")
+    nearest: dict[bytes, bytes] = {b"": b""}
+
+    def existing(path: bytes) -> bytes:
+        """The directory `path`, or the nearest one above it that is there; no symlink is followed."""
+        missing = []
+        while path not in nearest:
+            missing.append(path)
+            path = path.rpartition(b"/")[0]
+        here = nearest[path]
+        for path in reversed(missing):
+            if here == path.rpartition(b"/")[0] and _is_directory(root + path):
+                here = path
+            nearest[path] = here
+        return here
+
     found = []
-    for parent in parents:
-        full = os.path.join(root, parent)
+    for parent in sorted({existing(path.rpartition(b"/")[0]) for path in vanished} - known - {b""}):
         with contextlib.suppress(OSError):
-            if not os.path.islink(full) and not os.listdir(full):
+            if not os.listdir(root + parent):
                 found.append(parent)
     return found
+
+
+def _is_directory(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
