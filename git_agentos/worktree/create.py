@@ -74,7 +74,7 @@ def _shown(context: Context, id_: str, saved: Checkpoint | None = None) -> Workt
     from git_agentos.worktree import survey  # nothing that comes before needs it, and it takes long to load
 
     try:
-        return survey.show(context, id_, saved=saved)
+        return survey.show(context, id_, new=True, saved=saved)
     except (AgentosError, OSError) as error:
         raise WorktreeError(
             f"the worktree '{id_}' is complete, but how it stands cannot be told: {error}",

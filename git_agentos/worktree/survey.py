@@ -137,15 +137,15 @@ def all_(context: Context) -> Worktrees:
         return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
 
 
-def show(context: Context, id_: str, *, saved: Checkpoint | None = None) -> Worktree:
+def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
     """One managed worktree; WorktreeError where there is none of that id.
 
-    `saved` is a checkpoint that has just been taken of it: then nothing is looked at again, nor who works inside, nor
-    its size.
+    `new`: it has just been made, and nobody asks who works inside, nor for its size. `saved` is a checkpoint that has
+    just been taken of it: then git does not look at it again, either.
     """
     known = find(context, id_)
-    there = processes.standing([known.root] if known.root is not None and saved is None else [])
-    return _look(context, known, there, saved)
+    there = processes.standing([known.root] if known.root is not None and not new else [])
+    return _look(context, known, there, new=new, saved=saved)
 
 
 def path(context: Context, id_: str) -> str:
@@ -216,7 +216,12 @@ def _timelines(location: Location) -> list[str]:
 
 
 def _look(
-    context: Context, known: _Known, there: Mapping[str, list[Process]], saved: Checkpoint | None = None
+    context: Context,
+    known: _Known,
+    there: Mapping[str, list[Process]],
+    *,
+    new: bool = False,
+    saved: Checkpoint | None = None,
 ) -> Worktree:
     if known.git_dir is None or known.root is None or known.record is None:
         return _without_folder(context, known)
@@ -225,7 +230,10 @@ def _look(
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:
         head = refs.read_head(location)
-        dirty, size = _counted(location) if saved is None else (_saved(saved), None)
+        if saved is not None:
+            dirty, size = _saved(saved), None
+        else:
+            dirty, size = (_dirty(location), None) if new else _counted(location)
     except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record

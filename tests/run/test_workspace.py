@@ -28,7 +28,7 @@ from git_agentos.run.record import events, evidence
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.run.workspace import WorkspaceService
-from git_agentos.worktree import archive, create, end, intent, place, record, repair, setup, survey
+from git_agentos.worktree import archive, create, creation, end, intent, place, record, repair, setup, survey
 from tests.support.repo import Repo, git, remove
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -270,7 +270,7 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence, "make", True),
     "when the intent is written": (place, "free", True),
-    "when git has made the entry": (create, "locate", True),
+    "when git has made the entry": (creation, "find", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
     "after the checkpoint": (pristine, "record", False),
