@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, index_damage, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -224,7 +224,7 @@ class _End:
             )
         head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
         wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
-        if wrong is None and os.path.lexists(index) and worktrees.is_damaged_index(index):
+        if wrong is None and os.path.lexists(index) and index_damage.is_damaged(self.managed.location):
             wrong = index
         if wrong is not None:
             raise WorktreeError(

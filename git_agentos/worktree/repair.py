@@ -24,7 +24,7 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.git import locks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
@@ -99,6 +99,7 @@ class _Work:
         yield from self._guard()
         for git_dir in record.entries(self.location.common_dir):
             yield from map(self._with_guard, self._entry(git_dir))
+        yield from self._other_indexes()
         yield from self._guarded_again()
         yield from self._trash()
         if not self.seen and timeline.tip(self.location, str(self.only)) is None:
@@ -338,6 +339,17 @@ class _Work:
         except (AgentosError, OSError) as error:
             why, hint = _told(error)
             yield Mended(id_, "damaged-entry", f"the worktree '{id_}' cannot be looked over: {why}", False, hint)
+
+    def _other_indexes(self) -> Iterator[Mended]:
+        """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
+        values = self.context.settings.values.get("core.worktree", [])
+        for location in worktrees.living(self.location, values[-1] if values else None):
+            is_meant = location.is_main or location.git_dir == self.location.git_dir
+            if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
+                continue
+            id_ = timeline.name_of(location)
+            if id_ not in self.busy and self._wanted(id_):
+                yield from map(self._mended, entries.index_faults(self.context, location, id_, wanted=False))
 
     # -- the guard -------------------------------------------------------------------------------------------------
 
