@@ -20,7 +20,8 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
-from git_agentos.worktree import create, damaged, end, index_repair, last_state, place, record, trash
+from git_agentos.worktree import create, damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
 _INITIALIZING = "initializing"
@@ -74,6 +75,14 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
         return "nothing was in it yet, and it is gone"
 
     yield Fault(id_, "initializing", message, fix)
+
+
+def pruned_fault(context: Context, one: Pruned) -> Fault:
+    """A worktree whose entry was pruned while its folder was away."""
+    message = (
+        f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
+    )
+    return Fault(one.id, "pruned-entry", message, lambda: pruned.bring_back(context, one))
 
 
 def index_faults(context: Context, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:

@@ -30,7 +30,7 @@ from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.guard.setup import enable
 from git_agentos.util import files
-from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
+from git_agentos.worktree import complete, create, end, entries, intent, place, pruned, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
@@ -97,6 +97,9 @@ class _Work:
         yield from self._our_locks()
         yield from self._git_locks()
         yield from self._guard()
+        for one in list(pruned.find(self.context)):
+            if one.id not in self.busy and self._wanted(one.id):
+                yield self._mended(entries.pruned_fault(self.context, one))
         for git_dir in record.entries(self.location.common_dir):
             yield from map(self._with_guard, self._entry(git_dir))
         yield from self._other_indexes()
