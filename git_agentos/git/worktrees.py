@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks, refs
+from git_agentos.git import locks, process, refs
 from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, known_root, read_gitfile, root_of
 from git_agentos.git.location import Location
 from git_agentos.util import files
@@ -29,6 +29,7 @@ _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 @contextlib.contextmanager
 def turn(location: Location) -> Iterator[None]:
     """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
+    process.require_no_quarantine()
     folder = locks.own_folder(location.shared_state_dir)
     with locks.turn_at(os.path.join(folder, "worktrees.turn")):
         yield

@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, index_damage, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, index_damage, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -52,6 +52,7 @@ REMOVE = "remove"
 ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 _BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
@@ -259,14 +260,20 @@ class _End:
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
         refuse_processes(root, self.id)
+        self._remove_dead_locks(root)
+
+    def _remove_dead_locks(self, root: str) -> None:
+        """Remove what killed gits have locked here; LockedError where one is at work on the index."""
+        there = Location(root, self.managed.git_dir, self.managed.common_dir)
+        candidates = [*dead_locks.of_worktree(there), *dead_locks.of_ref(there, self.ref)]
+        found = dead_locks.remove(self.location, candidates, patience=_PATIENCE)
         lock = os.path.join(self.managed.git_dir, "index.lock")
-        if os.path.lexists(lock):
-            reason = processes.why_not_stale(lock, [root, self.managed.git_dir])
-            if reason is not None:
-                raise LockedError(
-                    f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
-                    f"try again when it has finished; {_NOTHING}",
-                )
+        reason = found.get(lock)
+        if reason is not None and os.path.lexists(lock):
+            raise LockedError(
+                f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
+                f"try again when it has finished; {_NOTHING}",
+            )
 
     # -- saving ----------------------------------------------------------------------------------------------------
 

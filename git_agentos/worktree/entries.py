@@ -20,7 +20,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
-from git_agentos.worktree import create, damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree import damaged, end, index_repair, last_state, place, pruned, record, trash
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
@@ -187,7 +187,7 @@ class _Entry:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
-            known = Record(self.id, branch, "", commit, commit, create.now(), self.context.agent)
+            known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
         return replace(known, id=self.id, path=record.known_root(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------

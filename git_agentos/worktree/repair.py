@@ -24,18 +24,19 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks, worktrees
+from git_agentos.git import dead_locks, locks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.guard.setup import enable
 from git_agentos.util import files
-from git_agentos.worktree import complete, create, end, entries, intent, place, pruned, record, trash
+from git_agentos.worktree import abort, complete, end, entries, intent, place, pruned, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
 
 _MOVES = ("moved", "disconnected")
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class _Work:
         if found.operation == intent.DAMAGED:
             return self._settle_damaged(found)
         what = f"a {found.operation} of the worktree '{found.id}' was interrupted: "
-        if found.operation == create.OPERATION:
+        if found.operation == abort.OPERATION:
             return what + _settle_creation(self.location, found)
         if found.operation in (end.REMOVE, end.ARCHIVE):
             return what + self._settle_removal(found)
@@ -255,24 +256,21 @@ class _Work:
                     locks.remove_scratch(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
-        places = self._places()
-        for id_, path in self._lock_files():
-            try:
-                found = os.lstat(path)
-            except FileNotFoundError:
-                continue
-            reason = processes.why_not_stale(path, places)
-            if reason is not None:
-                message = f"'{path}' exists: {reason}"
-                yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
-                continue
-            message = f"'{path}' was left by a git command that was killed"
-            if not self.mend:
-                yield self._waits(id_, "stale-git-lock", message)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.lstat(path), found):
-                    os.unlink(path)
+        places = dead_locks.everywhere(self.location)
+        ids = {path: id_ for id_, path in self._lock_files()}
+        candidates = [dead_locks.Candidate(path, places) for path in ids]
+        with dead_locks.looked_at(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+            for lock in found:
+                id_ = ids[lock.path]
+                if lock.reason is not None:
+                    if os.path.lexists(lock.path):
+                        message = f"'{lock.path}' exists: {lock.reason}"
+                        yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
+                    continue
+                message = f"'{lock.path}' was left by a git command that was killed"
+                if not self.mend:
+                    yield self._waits(id_, "stale-git-lock", message)
+                elif lock.remove(self.location):
                     yield Mended(id_, "stale-git-lock", message, True)
 
     def _places(self) -> list[str]:
@@ -291,12 +289,7 @@ class _Work:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            candidates = []
-            with contextlib.suppress(OSError):
-                candidates += [entry.path for entry in os.scandir(git_dir) if entry.name.endswith(".lock")]
-            for folder, _, names in os.walk(os.path.join(git_dir, "refs")):
-                candidates += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
-            for path in sorted(candidates):
+            for path in sorted(dead_locks.in_git_dir(git_dir)):
                 if path not in ours and self._concerns(id_, path):
                     yield id_, path
 
@@ -413,7 +406,7 @@ def _settle_creation(location: Location, found: Intent) -> str:
     alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
     if alive:
         raise WorktreeError(f"process {alive[0].pid} ({alive[0].name}) works in '{path}'", "end it, then repair again")
-    create.take_back(location, found)
+    abort.abort_creation(location, found)
     return "what had been made of it is gone"
 
 
