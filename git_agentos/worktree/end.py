@@ -44,6 +44,7 @@ from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
+from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
 from git_agentos.worktree.work import standing_in
@@ -555,7 +556,7 @@ def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: b
 
 def check_folder(managed: Managed, id_: str) -> None:
     """WorktreeError where the folder belongs to something else by now."""
-    what = belongs(managed.root, managed.git_dir)
+    what = taken_by(managed.root, managed.git_dir, managed.common_dir)
     if what is not None:
         raise WorktreeError(
             f"'{managed.root}' is no longer the worktree '{id_}': {what}",

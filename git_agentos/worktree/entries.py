@@ -21,6 +21,7 @@ from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
 from git_agentos.worktree import damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
@@ -203,13 +204,16 @@ class _Entry:
             yield self._moved(os.path.realpath(root))
             return
         if root is not None and not os.path.islink(root) and not end.is_lost(root):
-            taken = end.belongs(root, git_dir)
+            taken = taken_by(root, git_dir, here.common_dir)
             if taken is None:
                 yield from self._disconnected(root)
                 return
             found = self._search() or self._copied(root)
             message = f"'{root}' is no longer the worktree '{self.id}': {taken}"
-            hint = "move that away, and bring the worktree's folder back"
+            hint = (
+                f"move that away, then bring the worktree's folder back; if it is gone for good,"
+                f" 'git agentos worktree repair {self.id}' says then what is saved"
+            )
             yield self._moved(found) if found is not None else Fault(self.id, "folder-taken", message, hint=hint)
             return
         found = self._search()
