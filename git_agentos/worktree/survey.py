@@ -30,6 +30,7 @@ from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import merging, process, refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.guard.setup import effect
 from git_agentos.processes import Process
 from git_agentos.worktree import intent, place, pruned, record
 from git_agentos.worktree.record import Record
@@ -90,7 +91,7 @@ class Worktree:
     `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
     `integrated` is None or how. `process` is the first of those inside. What cannot be known is None.
     `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
-    left.
+    left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
     """
 
     id: str
@@ -111,6 +112,7 @@ class Worktree:
     process: Inside | None
     disk_bytes: int | None
     revived_from: LastCheckpoint | None = None
+    guard: str | None = None
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,7 @@ def _look(
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
+        guard=effect.state(location),
     )
 
 
