@@ -246,9 +246,29 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     if "must be run in a work tree" in lowered:
         return RepositoryError(f"'{path}' is inside a git directory, not a working tree")
     if "not a git repository" in lowered:
+        lost = _lost_entry(path)
+        if lost is not None:
+            return RepositoryError(
+                f"'{lost[0]}' is a worktree, and its repository does not know it: there is no '{lost[1]}'",
+                "where the repository was moved, or this entry was removed (git worktree prune):"
+                " run 'git agentos worktree repair' in its main worktree",
+            )
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
     whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
     return RepositoryError(f"git cannot open the repository at '{path}': {whole}")
+
+
+def _lost_entry(path: str) -> tuple[str, str] | None:
+    """The worktree that `path` is in and the git directory that its `.git` file names, where that is not there."""
+    folder = os.path.realpath(path)
+    while True:
+        target = gitfile.read_gitfile(folder)
+        if target is not None:
+            return None if os.path.lexists(target) else (folder, target)
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
 
 
 def _unsupported(feature: str) -> UnsupportedRepository:

@@ -6,6 +6,7 @@ Standard library only: it is imported before pygit2 on the hot path.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -63,6 +64,15 @@ FIXED_CONFIG = (
     "core.quotePath=false",
     "-c",
     "advice.graftFileDeprecated=false",
+)
+
+# What git dies of where the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
+_DAMAGED_INDEX = re.compile(
+    r"index file (open failed|smaller than expected|corrupt)|unable to map index file|bad index (version|file)"
+    r"|broken index, expect|unknown index entry format|malformed name field in the index"
+)
+REPAIR_INDEX = (
+    "'git agentos worktree repair' makes it again from the newest checkpoint or HEAD; no file of the worktree changes"
 )
 
 
@@ -192,4 +202,6 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
         reason = reason.removeprefix(prefix)
+    if _DAMAGED_INDEX.search(said):
+        return GitCommandError(f"git cannot read the index: {reason}", REPAIR_INDEX, status=status, stderr=said)
     return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)

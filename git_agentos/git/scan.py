@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from git_agentos.errors import GitCommandError
 from git_agentos.git import process
 from git_agentos.git.location import Location, locate
 
@@ -185,7 +186,17 @@ class Scan:
             child.discard()
 
     def read(self) -> Scanned:
-        """Wait for git and parse what it said."""
+        """Wait for git and parse what it said; GitCommandError where the index is damaged."""
+        try:
+            return self._read()
+        except (GitCommandError, ValueError) as error:
+            from git_agentos.git import index_damage  # nothing that works needs it
+
+            if index_damage.is_damaged(self.location):
+                raise index_damage.error(self.location) from error
+            raise
+
+    def _read(self) -> Scanned:
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)

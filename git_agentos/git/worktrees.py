@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import stat
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ from git_agentos.git.location import Location
 from git_agentos.util import files
 
 __all__ = [
-    "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_damaged_index", "is_head", "is_linked",
+    "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_head", "is_linked",
     "is_own_file", "known_root", "leads_to_common_dir", "living", "main_root", "not_readable", "read_gitfile", "relink",
     "root_of", "turn",
 ]  # fmt: skip
@@ -66,20 +64,6 @@ def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
     if not text or b"\0" in text:
         return False
     return os.path.realpath(os.path.join(git_dir, os.fsdecode(text))) == os.path.realpath(common_dir)
-
-
-def is_damaged_index(path: str) -> bool:
-    """Whether there is no index at `path` that git can read: by its header and its checksum (gitformat-index(5))."""
-    try:
-        data = files.read(path, limit=1 << 31)
-    except OSError:
-        return True
-    if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
-        return True
-    digest = data[-20:]
-    if not digest.strip(b"\0"):  # index.skipHash
-        return False
-    return hashlib.sha1(data[:-20], usedforsecurity=False).digest() != digest
 
 
 def is_head(path: str) -> bool:

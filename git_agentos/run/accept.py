@@ -13,7 +13,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import landing, lock
+from git_agentos.run import landing, located, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
@@ -48,7 +48,7 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
         if state.merge_commit is not None and not state.is_sealed:
             return _finish(context, kept)
         validated = _validated(kept.run())
-        run = folders.context_of(kept)
+        run = located.now(context, folders.context_of(kept))
         target = into if into is not None else _base_branch(context, run)
         here = inner(context, run)
         if not state.is_sealed:  # that failed when the run ended
@@ -109,7 +109,7 @@ def _finish(context: Context, kept: Evidence) -> tuple[Run, Merge]:
     """The run was accepted, and its evidence could not be sealed then."""
     run = kept.run()
     try:
-        here = inner(context, folders.context_of(kept))
+        here = inner(context, located.now(context, folders.context_of(kept)))
     except RunError:
         here = context  # its worktree is gone: what is known of it is sealed
     folders.seal(here, kept, run, again=True)

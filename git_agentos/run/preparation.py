@@ -24,6 +24,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
+from git_agentos.run import located
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record.events import SERVICE
@@ -96,6 +97,11 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
 def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
+    found = _recorded(context, run_id)
+    return None if found is None else located.now(context, found)
+
+
+def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     try:
         kept = folders.find(context.location, run_id)
     except (RunError, RepositoryError):
@@ -119,8 +125,9 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
             return None  # nothing was destroyed: it was never ready
     noted = folders.noted(context.location, run_id)
     if noted is not None:
-        return WorkspaceContext.from_fields(noted["context"], "a note")
-    return _in_timeline(context, run_id)
+        return located.now(context, WorkspaceContext.from_fields(noted["context"], "a note"))
+    found = _in_timeline(context, run_id)
+    return None if found is None else located.now(context, found)
 
 
 def check_file(context: Context, run_id: str) -> None:

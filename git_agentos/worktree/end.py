@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, dead_locks, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, index_damage, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -44,6 +44,7 @@ from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
+from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
 from git_agentos.worktree.work import standing_in
@@ -225,7 +226,7 @@ class _End:
             )
         head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
         wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
-        if wrong is None and os.path.lexists(index) and worktrees.is_damaged_index(index):
+        if wrong is None and os.path.lexists(index) and index_damage.is_damaged(self.managed.location):
             wrong = index
         if wrong is not None:
             raise WorktreeError(
@@ -555,7 +556,7 @@ def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: b
 
 def check_folder(managed: Managed, id_: str) -> None:
     """WorktreeError where the folder belongs to something else by now."""
-    what = belongs(managed.root, managed.git_dir)
+    what = taken_by(managed.root, managed.git_dir, managed.common_dir)
     if what is not None:
         raise WorktreeError(
             f"'{managed.root}' is no longer the worktree '{id_}': {what}",

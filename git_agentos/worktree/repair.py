@@ -24,13 +24,13 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import dead_locks, locks
+from git_agentos.git import dead_locks, locks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.guard.setup import enable
 from git_agentos.util import files
-from git_agentos.worktree import abort, complete, end, entries, intent, place, record, trash
+from git_agentos.worktree import abort, complete, end, entries, intent, place, pruned, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
@@ -98,8 +98,12 @@ class _Work:
         yield from self._our_locks()
         yield from self._git_locks()
         yield from self._guard()
+        for one in list(pruned.find(self.context)):
+            if one.id not in self.busy and self._wanted(one.id):
+                yield self._mended(entries.pruned_fault(self.context, one))
         for git_dir in record.entries(self.location.common_dir):
             yield from map(self._with_guard, self._entry(git_dir))
+        yield from self._other_indexes()
         yield from self._guarded_again()
         yield from self._trash()
         if not self.seen and timeline.tip(self.location, str(self.only)) is None:
@@ -331,6 +335,17 @@ class _Work:
         except (AgentosError, OSError) as error:
             why, hint = _told(error)
             yield Mended(id_, "damaged-entry", f"the worktree '{id_}' cannot be looked over: {why}", False, hint)
+
+    def _other_indexes(self) -> Iterator[Mended]:
+        """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
+        values = self.context.settings.values.get("core.worktree", [])
+        for location in worktrees.living(self.location, values[-1] if values else None):
+            is_meant = location.is_main or location.git_dir == self.location.git_dir
+            if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
+                continue
+            id_ = timeline.name_of(location)
+            if id_ not in self.busy and self._wanted(id_):
+                yield from map(self._mended, entries.index_faults(self.context, location, id_, wanted=False))
 
     # -- the guard -------------------------------------------------------------------------------------------------
 

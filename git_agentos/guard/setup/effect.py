@@ -13,14 +13,42 @@ import tempfile
 from collections.abc import Mapping
 
 from git_agentos import processes
+from git_agentos.errors import AgentosError
 from git_agentos.git import process
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import enable, place
+from git_agentos.guard.setup import configfile, enable, place
 from git_agentos.util import files
 
+ON, OFF, BROKEN = "on", "off", "broken"
 _PATIENCE = 30.0  # seconds
 _NAMED_NO_HOOK = 2  # what the program of the hooks answers where no hook is named
 _STARTS_PROGRAM = re.compile(r"\n\tif \[ -x (?P<python>.+) \]; then\n\t\t(?P<command>.+) \"\$@\"\n")
+
+
+def broken_scripts(common_dir: str) -> str | None:
+    """Why one of the placed scripts, or the Python that they start, cannot be run; None where all can. No process is
+    started."""
+    scripts = [place.fsmonitor(common_dir), *(os.path.join(place.hooks_dir(common_dir), name) for name in place.OURS)]
+    reason = next(filter(None, map(_cannot_start, scripts)), None)
+    if reason is not None:
+        return reason
+    found = _program(common_dir)
+    if found is None or os.access(found[0], os.X_OK):
+        return None
+    return f"the Python that its hooks are run with is gone: '{found[0]}'"
+
+
+def state(location: Location) -> str:
+    """How the guard of a worktree stands, as far as files tell: ON, OFF or BROKEN (set, and git starts nothing, or
+    something else)."""
+    path = os.path.join(location.git_dir, "config.worktree")
+    try:
+        if not enable.is_enabled(location) and not configfile.mentions(path, enable.COMMENT):
+            return OFF
+        leads_here = configfile.says(path, enable.values(location))
+        return ON if leads_here and broken_scripts(location.common_dir) is None else BROKEN
+    except (AgentosError, OSError):
+        return BROKEN
 
 
 def fsmonitor(location: Location, environment: Mapping[str, str]) -> str | None:
@@ -53,18 +81,11 @@ def hooks(location: Location, environment: Mapping[str, str]) -> str | None:
 def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
     """Why the placed scripts cannot start our program, which decides and saves; None where they can, or where they are
     not there."""
-    path = os.path.join(place.hooks_dir(common_dir), "guard.sh")
-    try:
-        text = files.read(path).decode("utf-8", "surrogateescape")
-        found = _STARTS_PROGRAM.search(text)
-        python = shlex.split(found["python"])[0] if found is not None else None
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, IndexError) as error:
-        return f"'{path}' cannot be read: {error}"
-    if found is None or python is None or place.changed(common_dir):
+    found = _program(common_dir)
+    if found is None or place.changed(common_dir):
         return None  # not what was placed: that is said of it, and it is not run
-    argv = ["sh", "-c", found["command"]]
+    python, command = found
+    argv = ["sh", "-c", command]
     if not os.access(python, os.X_OK):
         other = shutil.which("git-agentos", path=environment.get("PATH"))
         if other is None:
@@ -75,6 +96,16 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
         return None
     said = ended.output.decode("utf-8", "replace").strip().splitlines()
     return f"the program of its hooks fails ({python}): {said[-1] if said else f'exit code {ended.code}'}"
+
+
+def _program(common_dir: str) -> tuple[str, str] | None:
+    """The Python that the placed scripts start, and with which words for sh; None where they do not say."""
+    try:
+        text = files.read(os.path.join(place.hooks_dir(common_dir), "guard.sh")).decode("utf-8", "surrogateescape")
+        found = _STARTS_PROGRAM.search(text)
+        return None if found is None else (shlex.split(found["python"])[0], found["command"])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _cannot_start(path: str) -> str | None:

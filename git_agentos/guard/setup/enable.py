@@ -30,7 +30,7 @@ from git_agentos.guard.setup.manifest import Manifest
 
 _TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
-_COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
+COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 _SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
 # What git hands a command with, it starts by way of sh (run-command.c, prepare_shell_cmd).
 _FOR_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")
@@ -74,7 +74,7 @@ def enable_in_turn(location: Location) -> None:
         added = _updated(location, added)
     else:
         _strip(location, path)
-        added = configfile.plan(path, values(location), _COMMENT)
+        added = configfile.plan(path, values(location), COMMENT)
     known = known._replace(worktrees={**known.worktrees, key: added})
     manifest.write(location.common_dir, known._replace(common=location.common_dir))
     configfile.add(location, added)
@@ -124,7 +124,7 @@ def place_again_in_turn(location: Location) -> None:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
             _strip(location, path)
-            guarded[key] = configfile.plan(path, values(location), _COMMENT)
+            guarded[key] = configfile.plan(path, values(location), COMMENT)
     people = tuple(_updated(location, each) for each in known.people if _exists(each))
     known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
     manifest.write(location.common_dir, known)
@@ -175,7 +175,7 @@ def tampered(location: Location) -> list[str]:
     entry = _added(known, location)
     record = manifest.path_of(location.common_dir)
     if entry is None and not known.people and known.signed:
-        gone = not os.path.lexists(record) and configfile.mentions(_path(location), _COMMENT)
+        gone = not os.path.lexists(record) and configfile.mentions(_path(location), COMMENT)
         return [f"'{record}' is gone, and the guard is set in '{_path(location)}'"] if gone else []
     found = [f"'{path}' is not what git-agentos placed there" for path in place.changed(location.common_dir)]
     if not known.signed:
@@ -250,19 +250,19 @@ def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
     for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         with contextlib.suppress(OSError, GuardError):
-            if path not in recorded and configfile.mentions(path, _COMMENT):
+            if path not in recorded and configfile.mentions(path, COMMENT):
                 yield path
 
 
 def _strip(location: Location, path: str) -> None:
     """Take out a block of ours that the manifest does not know, wherever it leads."""
-    if not configfile.mentions(path, _COMMENT):
+    if not configfile.mentions(path, COMMENT):
         return
     said = configfile.values_of(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
     ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
-    configfile.strip(location, path, [*ours, Value("core", "fsmonitorHookVersion", "2")], _COMMENT)
+    configfile.strip(location, path, [*ours, Value("core", "fsmonitorHookVersion", "2")], COMMENT)
 
 
 def _added(known: Manifest, location: Location) -> Added | None:

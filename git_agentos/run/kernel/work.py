@@ -18,7 +18,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import branches, preparation, workspace
+from git_agentos.run import branches, located, preparation, workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
@@ -181,7 +181,7 @@ class Work:
         return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
-        return folders.context_of(self._evidence)
+        return located.now(self._context, folders.context_of(self._evidence))
 
     def _site(self) -> Site:
         begun = self._state.begun
@@ -250,7 +250,7 @@ def settle(context: Context, evidence: Evidence) -> None:
         children.sweep(mark)
     if at.prepared is None:
         return
-    run = folders.context_of(evidence)
+    run = located.now(context, folders.context_of(evidence))
     with contextlib.suppress(RunError):  # its worktree is wrecked
         mend.unlock(workspace.inner(context, run).location, run, killed=True)
     step = at.under_way
@@ -265,7 +265,7 @@ def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     wanted.forget(context.location, evidence.run_id)
     try:
-        here = workspace.inner(context, folders.context_of(evidence))
+        here = workspace.inner(context, located.now(context, folders.context_of(evidence)))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
     folders.seal(here, evidence, evidence.run(), again=again)
@@ -278,7 +278,7 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
         wanted.forget(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = folders.context_of(evidence)
+    run = located.now(context, folders.context_of(evidence))
     with contextlib.suppress(AgentosError, OSError):
         here = workspace.inner(context, run)
         details = {"reason": reason}

@@ -356,7 +356,8 @@ def fingerprint() -> Mapping[str, Any]:
 
 
 def context_of(evidence: Evidence) -> WorkspaceContext:
-    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged."""
+    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged. Paths are
+    those of when it was made: `located.now` has those of now."""
     known = evidence.state().context
     return known if known is not None else file_context(evidence)
 

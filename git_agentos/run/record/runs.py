@@ -17,7 +17,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import lock, preparation, workspace
+from git_agentos.run import located, lock, preparation, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
@@ -34,9 +34,14 @@ def told(context: Context, found: Evidence) -> Run:
         run = replace(run, started_at=_made_at(found.folder))
     if run.context is None and run.state == TAMPERED:
         run = replace(run, context=preparation.last_known(context, run.run_id))
+    run = _as_now(context, run)
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
     return replace(run, process=pid or None, problems=[problem] if problem is not None else [])
+
+
+def _as_now(context: Context, run: Run) -> Run:
+    return run if run.context is None else replace(run, context=located.now(context, run.context))
 
 
 def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -63,7 +68,8 @@ def show(context: Context, run_id: str) -> Run:
         events = evidence.carried_events(context, run_id)
         if events is None:
             raise
-        return fold(run_id, os.path.join(evidence.folder_of(context.location), run_id), events, alive=False)
+        folder = os.path.join(evidence.folder_of(context.location), run_id)
+        return _as_now(context, fold(run_id, folder, events, alive=False))
     return told(context, found)
 
 
