@@ -1,4 +1,4 @@
-"""Name and mail of the user go along into a run, however they are configured; the rest of that configuration does not."""
+"""Name and mail of the user go along into a run, however they are configured; nothing else of that does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from git_agentos import __version__, log
+from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
@@ -60,6 +60,7 @@ class Work:
             task=spec.task,
             max_attempts=spec.max_attempts,
             on_failure=spec.on_failure,
+            cleanup=config.run_cleanup(self._context.settings.values) if spec.cleanup is None else spec.cleanup,
             guard=spec.guard,
             protected=branches.patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
