@@ -235,9 +235,8 @@ def _run(site: Site, begun: _Begun) -> Finished:
     site.evidence.check()
     for name in names:
         site.evidence.wrote(name)
-    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
-        # What was killed may have been a git: nobody is to wait for it.
-        mend.unlock(begun.inner.location, place.HEADS + begun.run.branch_name)
+    # What was killed may have been a git: nobody is to wait for it.
+    mend.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
     if ended.interrupted:
         raise Stopped
     return ended

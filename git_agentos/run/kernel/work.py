@@ -32,7 +32,6 @@ from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECT
 from git_agentos.run.record.evidence import Evidence, Tampered
 from git_agentos.run.rollback import mend
 from git_agentos.run.rollback.rollback import PRE_RUN
-from git_agentos.worktree import place
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
@@ -250,12 +249,14 @@ def settle(context: Context, evidence: Evidence) -> None:
     mark = at.begun.get("mark")  # a run of another orchestrator has none
     if mark is not None:
         children.sweep(mark)
-    step = at.under_way
-    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
+    if at.prepared is None:
         return
     run = folders.context_of(evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(workspace.inner(context, run).location, place.HEADS + run.branch_name)
+        mend.unlock(workspace.inner(context, run).location, run, killed=True)
+    step = at.under_way
+    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
+        return
     touched = protected.violations(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)

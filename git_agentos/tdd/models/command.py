@@ -22,7 +22,6 @@ from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.models import kept
 from git_agentos.tdd.models.model import COMMAND, Request, Work
-from git_agentos.worktree import place
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -83,9 +82,8 @@ def run(
         stdin=stdin,
     )
     ended = children.run(child, said.out, said.err, show=request.show, stop=request.stop)
-    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
-        # What was killed may have been a git: nobody is to wait for it.
-        mend.unlock(request.here.location, place.HEADS + request.run.branch_name)
+    # What was killed may have been a git: nobody is to wait for it.
+    mend.unlock(request.here.location, request.run, killed=ended.is_killed)
     return ended
 
 
