@@ -17,12 +17,12 @@ from git_agentos.guard import authorize
 from git_agentos.run import cleanup as cleaning
 from git_agentos.run import landing, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.inside import inner
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.workspace import inner
 from git_agentos.worktree import place
 from git_agentos.worktree.merge import Merge
 
@@ -62,7 +62,7 @@ def accept(
             return _cleaned_up(context, *_finish(context, kept), cleanup)
         validated = _validated(kept.run())
         run = folders.context_of(kept)
-        target = into if into is not None else _base_branch(context, run)
+        target = into if into is not None else base_branch(context, run)
         here = inner(context, run)
         if not state.is_sealed:  # that failed when the run ended
             folders.seal(here, kept, kept.run(), again=True)
@@ -75,7 +75,7 @@ def accept(
                 validated.before,
                 validated.after,
                 into=target,
-                message=_message(kept.run()),
+                message=message(kept.run()),
                 squash=squash,
                 check=lambda: _require_intact(context, kept),
             )
@@ -86,7 +86,7 @@ def accept(
             raise taken_back from error
         if made.conflicts:
             return Acceptance(kept.run(), made)
-        with _merged(run_id, made):
+        with recording(run_id, made):
             kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
             folders.seal(here, kept, kept.run())
         return _cleaned_up(context, kept.run(), made, cleanup)
@@ -113,7 +113,7 @@ def _require_intact(context: Context, kept: Evidence) -> None:
 
 
 @contextlib.contextmanager
-def _merged(run_id: str, made: Merge) -> Iterator[None]:
+def recording(run_id: str, made: Merge) -> Iterator[None]:
     """What fails in here fails after the branch was moved, and says so."""
     try:
         yield
@@ -178,7 +178,8 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
     return _Validated(before, after)
 
 
-def _base_branch(context: Context, run: WorkspaceContext) -> str:
+def base_branch(context: Context, run: WorkspaceContext) -> str:
+    """The branch that a run began at; UsageError where that was none."""
     name = run.base_ref.removeprefix(place.HEADS)
     if refs.resolve(context.location, place.HEADS + name) is None:
         raise UsageError(f"run '{run.run_id}' did not begin at a branch", "say where to merge it: --into BRANCH")
@@ -195,7 +196,8 @@ def _taken_back(run: Run) -> RunError | None:
     )
 
 
-def _message(run: Run) -> bytes:
+def message(run: Run) -> bytes:
+    """The message of the commit that has what no commit of the run has."""
     subject = f"run {run.run_id}" + (f": {' '.join(run.task_id.split())}" if run.task_id else "")
     trailers = [("Agentos-Agent", worktree_id(run.run_id)), ("Agentos-Task", run.task_id)]
     return landing.message(subject, trailers)

@@ -19,7 +19,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
-from git_agentos.run import cleanup, lock, preparation, workspace
+from git_agentos.run import cleanup, inside, lock, preparation
 from git_agentos.run import context as contexts
 from git_agentos.run.kernel import doing, wanted
 from git_agentos.run.kernel.spec import RunSpec
@@ -193,7 +193,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
         with contextlib.suppress(NoKey):
             settle(context, found)
         done = doing.take_back(context, run, found, point)
-        inner = workspace.inner(context, run)
+        inner = inside.inner(context, run)
         log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):

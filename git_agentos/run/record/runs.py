@@ -17,7 +17,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import lock, preparation, workspace
+from git_agentos.run import inside, lock, preparation
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
@@ -152,7 +152,7 @@ def _tree(context: Context, run: Run) -> str | None:
     assert run.context is not None
     if run.rolled_back_to is None:
         try:
-            inner = workspace.inner(context, run.context)
+            inner = inside.inner(context, run.context)
         except RunError:
             if run.archive is not None:
                 with context.repository.writer() as writer:
