@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from shlex import quote
 
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
@@ -80,22 +81,23 @@ def cleanup(
     dry_run: bool = False,
 ) -> Cleanup:
     """Archive the worktrees of ended runs, and delete their branches: of those named, or with `all_` of all but the
-    ones that were tampered with. `older_than` (seconds, or text as `14d`) leaves out those that ended later.
+    ones that were tampered with. `older_than` (seconds, or text as `14d`) leaves out those that ended later. Runs that
+    have neither a worktree nor a branch any more are passed over.
 
     UsageError where neither or both are given; RunError where a run that is named does not exist: nothing was done.
     """
     if bool(run_ids) == all_:
         raise UsageError("name the runs, or give --all", "git agentos run list shows the runs")
     limit = _seconds(older_than)
+    found = list(runs.all_(context)) if all_ else [runs.show(context, each) for each in dict.fromkeys(run_ids)]
     if all_:
-        found = [each for each in runs.all_(context) if each.state != TAMPERED]
-    else:
-        found = [runs.show(context, run_id) for run_id in dict.fromkeys(run_ids)]
+        found = [each for each in found if each.state != TAMPERED and (limit is None or _age(each) >= limit)]
+    found = _with_something(context, found)
     cleaned: list[Cleaned] = []
     kept: list[Kept] = []
     for run in found:
         try:
-            if limit is not None and _age(run) < limit:
+            if limit is not None and _age(run) < limit and run.state in _ENDED:
                 raise _Keep("it ended later than that")
             done = _clean(context, run, dry_run=dry_run)
         except _Keep as why:
@@ -133,14 +135,16 @@ def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | No
     tip = refs.resolve(context.location, place.HEADS + branch)
     used = _users(context, branch, known.git_dir if known is not None else None)
     if known is None:
-        held = goes and not used and tip is not None and _holds(context, id_, tip)
-        if not held:
+        if tip is None or not goes:
             return None
-        assert tip is not None
+        if used:
+            raise RunError(f"its branch '{branch}' is {place.used(used[0])}")
+        if not _holds(context, id_, tip):
+            raise RunError(f"its branch '{branch}' has commits that were made after its worktree was archived")
         if not dry_run:
             refs.drop(context.location, place.HEADS + branch, tip)
             end.forget_branch(context.repository, branch)
-        return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch '{branch}' {tip}"])
+        return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch {quote(branch)} {tip}"])
     deletes = goes and not used and known.record.branch == branch
     if dry_run:
         end.check(context, id_, delete_branch=deletes)
@@ -176,6 +180,20 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
                 if not found.state().is_sealed:  # that failed when it ended
                     seal(context, found, again=True)
         return end_of(context, run, dry_run=dry_run)
+
+
+def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
+    """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
+    location = context.location
+    ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in intent.pending(location)}
+    heads = refs.names(location, place.HEADS, sound=True)
+    return [
+        each
+        for each in found
+        if worktree_id(each.run_id) in ids
+        or (each.context is not None and place.HEADS + each.context.branch_name in heads)
+        or each.state not in _ENDED
+    ]
 
 
 def _refuse_unended(run: Run) -> None:

@@ -59,8 +59,8 @@ def accept(
     context: Context, run_id: str, *, into: str | None, squash: bool, cleanup: bool, is_ours: Callable[[], bool]
 ) -> Acceptance:
     """Merge the worktree of an open run as it stands into `into` (its base's branch), and end the run as accepted; its
-    lock is held. With conflicts nothing has changed, and the run is open."""
-    kept = _open(context, run_id, is_ours)
+    lock is held. One that was ended as passed can be accepted, too. With conflicts nothing has changed."""
+    kept = _open(context, run_id, is_ours, passed=True)
     run = folders.context_of(kept)
     target = into if into is not None else accepting.base_branch(context, run)
     here = inside.inner(context, run)
@@ -72,20 +72,21 @@ def accept(
     if made.conflicts:
         return Acceptance(runs.told(context, kept, is_ours=True), made)
     with accepting.recording(run_id, made):
-        kept.event("ended", state=PASSED, reason=None)
+        if kept.state().ended is None:
+            kept.event("ended", state=PASSED, reason=None)
         kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
         seal(context, kept)
     return Acceptance(_told(context, kept, cleanup=cleanup), made)
 
 
-def _open(context: Context, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
-    """The evidence of an open run, its record in memory."""
+def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
+    """The evidence of an open run, its record in memory; with `passed` also that of one that only has to be merged."""
     kept = folders.find(context.location, run_id)
     kept.pin(is_ours)
     at = kept.state()
-    if at.ended is not None:
-        raise RunError(f"run '{run_id}' has ended: {at.ended}", f"git agentos run show {run_id} tells more")
     run = kept.run()
+    if at.ended is not None and not (passed and run.state == PASSED and run.is_driven):
+        raise RunError(f"run '{run_id}' has ended: {run.state}", f"git agentos run show {run_id} tells more")
     if not run.is_driven or run.tool == TDD:
         word = "tdd abort" if run.tool == TDD else "run cancel"
         raise RunError(f"run '{run_id}' is driven by '{run.tool}'", f"git agentos {word} {run_id} ends it")

@@ -127,13 +127,15 @@ def test_what_is_left_alone(repo: Repo) -> None:
     assert (planned.kept, [each.run_id for each in planned.cleaned]) == (done.kept, ["used"])
     assert "'workspace service' drives it" in reasons["open"]
     assert "is locked" in reasons["locked"] and "a process works in the worktree 'run-inside'" in reasons["inside"]
-    assert ([each.run_id for each in named.kept], named.cleaned) == (["open"], [])
+    assert ([each.run_id for each in named.kept], named.cleaned) == (["open", "used"], [])
+    assert f"is checked out at '{beside}'" in named.kept[1].reason
     assert os.path.exists(here) and branches(repo) == [
         "agentos/run-inside", "agentos/run-locked", "agentos/run-used", "feat/x",
     ]  # fmt: skip
     repo.git("worktree", "remove", "--force", str(beside))
     assert [each.branch_deleted for each in clean(repo, "used").cleaned] == [True]
     assert [each.run_id for each in clean(repo, "inside", older_than="1h").kept] == ["inside"]
+    assert [each.run_id for each in clean(repo, all_=True, older_than="1h").kept] == []
     assert [each.run_id for each in clean(repo, "inside", older_than=0).cleaned] == ["inside"]
 
 
@@ -145,8 +147,12 @@ def test_a_branch_that_has_more_than_is_saved_stays(repo: Repo) -> None:
     repo.write("later.txt", "later\n")
     repo.commit("later")
     repo.git("switch", "--quiet", "main")
-    assert clean(repo, "r") == cleanup.Cleanup([], [], False)
+    why = "its branch 'agentos/run-r' has commits that were made after its worktree was archived"
+    assert clean(repo, "r") == clean(repo, all_=True) == cleanup.Cleanup([], [cleanup.Kept("r", why)], False)
     assert branches(repo) == ["agentos/run-r"]
+    repo.git("branch", "--force", "agentos/run-r", "agentos/run-r~1")
+    assert [each.branch_deleted for each in clean(repo, all_=True, older_than=0.0).cleaned] == [True]
+    assert branches(repo) == []
 
 
 def test_what_is_asked_wrongly_changes_nothing(repo: Repo) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
 from git_agentos.errors import LockedError, RunError, UsageError
-from git_agentos.run import lock
+from git_agentos.run import accept, driven, landing, lock
 from git_agentos.run.kernel import kernel
 from git_agentos.run.record import evidence
 from git_agentos.run.record.events import Run
+from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.workspace import WorkspaceService
 from git_agentos.worktree import create
 from tests.run.field import context_of, start
@@ -45,7 +46,7 @@ def test_accepted(repo: Repo) -> None:
     assert (repo.read("new.txt"), repo.read("committed.txt")) == (b"new\n", b"committed\n")
     as_shown(repo, run)
     for again in (service.accept, service.cancel, service.abandon):
-        with pytest.raises(RunError, match="has ended: passed"):
+        with pytest.raises(RunError, match="has ended: accepted"):
             again()
     assert inside.path.is_dir()
 
@@ -75,6 +76,42 @@ def test_ended(repo: Repo, state: str, roll_back: bool) -> None:
     run = service.end(state, "because", roll_back=roll_back)
     assert (run.state, run.reason, run.rolled_back_to) == (state, "because", "pre_run" if roll_back else None)
     assert (inside.path / "new.txt").exists() is not roll_back
+    as_shown(repo, run)
+
+
+@pytest.mark.parametrize("done", ["nothing", "merged", "ended", "accepted"])
+def test_accepted_after_a_kill(repo: Repo, monkeypatch: pytest.MonkeyPatch, done: str) -> None:
+    """It is killed when some of it is done; the next call finishes that, and merges nothing twice."""
+    service, _ = drive(repo)
+    steps = {"nothing": (landing, "land"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
+    owner, name = steps.get(done, (driven, "seal"))
+    real, calls = getattr(owner, name), [done == "ended"]
+
+    def strike(*args: Any, **fields: Any) -> Any:
+        if calls.pop() if calls else False:
+            return real(*args, **fields)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(owner, name, strike)
+        service.accept()
+    head = repo.oid()
+    later = GitWorktreeWorkspaceService(repo.path, run_id="r")
+    if done == "accepted":
+        run = accept.accept(context_of(repo), "r").run  # as `run accept` seals it
+    else:
+        run, merge = later.accept()
+        assert merge.merged is (done == "nothing")
+        head = repo.oid() if done == "nothing" else head
+    assert (run.state, run.merge_commit, repo.oid()) == ("accepted", head, head)
+    as_shown(repo, run)
+
+
+def test_accepted_later(repo: Repo) -> None:
+    service, _ = drive(repo)
+    assert service.end("passed").state == "passed"
+    run = service.accept().run
+    assert (run.state, repo.read("new.txt")) == ("accepted", b"new\n")
     as_shown(repo, run)
 
 
