@@ -232,18 +232,27 @@ class GitWorktreeWorkspaceService:
                 self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
 
-    @authorize.entry("run", "cancel", also=_of_run)
     def end(
         self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
     ) -> Run:  # fmt: skip
         """End the run as `passed`, `failed` or `cancelled`; its worktree stays as it is. `roll_back` takes that back to
         where the run began before, `cleanup` archives it afterwards, and deletes the branch. RunError where the run has
         ended, or is not driven through the service."""
+        if cleanup:
+            return self._end_and_clean(state, reason, roll_back=roll_back)
+        return self._end(state, reason, roll_back=roll_back)
+
+    @authorize.entry("run", "cancel", named=("state", "reason"), also=_of_run)
+    def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
         run_id = self._known()
         with self._turn(run_id) as is_ours:
             return driven.end(
                 self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
+
+    @authorize.entry("run", "cleanup", named=("state", "reason"), also=_of_run)
+    def _end_and_clean(self, state: str, reason: str | None, *, roll_back: bool) -> Run:
+        return self._end(state, reason, roll_back=roll_back, cleanup=True)
 
     def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
         """End the run as cancelled."""
