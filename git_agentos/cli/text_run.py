@@ -323,6 +323,9 @@ def details(run: Run, style: Style) -> Text:
         hints = (f"'git agentos tdd show {run.run_id}' tells what it waits for",)
     elif run.state == "passed" and _is_validated(run):
         hints = (f"'git agentos run accept {run.run_id}' merges it",)
+        if run.archive is not None:
+            revive = f"'git agentos worktree create run-{run.run_id} --revive' brings its worktree back"
+            hints = (revive, f"after that, {hints[0]}")
     return Text(_lines(lines), f"{run.run_id}\n", warnings=_problems(run), hints=hints)
 
 

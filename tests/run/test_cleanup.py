@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService
-from git_agentos.cli import text_run_end
+from git_agentos.cli import text_run, text_run_end
 from git_agentos.cli.output import Style
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
@@ -68,7 +68,12 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
     assert one.archive is not None and one.get_back[0] == "git agentos worktree create run-r --revive"
     assert planned.cleaned[0].__dict__ == {**one.__dict__, "archive": None, "get_back": [], "not_saved": []}
     assert (os.path.exists(inside.path), branches(repo), seen(repo, "r")) == (False, [], told)
-    assert kernel.show(context_of(repo), "r").archive == one.archive
+    shown = kernel.show(context_of(repo), "r")
+    assert shown.archive == one.archive
+    assert text_run.details(shown, Style()).hints == (
+        "'git agentos worktree create run-r --revive' brings its worktree back",
+        "after that, 'git agentos run accept r' merges it",
+    )
     assert survey.show(context_of(repo), "run-r").state == "archived"
     assert clean(repo, "r") == clean(repo, all_=True) == cleanup.Cleanup([], [], False)
     repo.git("reflog", "expire", "--expire=now", "--all")
