@@ -91,6 +91,11 @@ def run_base(values: ConfigValues) -> str | None:
     return values.get("agentos.runbase", [""])[-1] or None
 
 
+def run_cleanup(values: ConfigValues) -> bool:
+    """agentos.runCleanup: whether worktree and branch of a run go once nobody waits for them."""
+    return boolean(values, "agentos.runcleanup", default=False)
+
+
 def tdd_agent(values: ConfigValues) -> str | None:
     """agentos.tdd.agent: who writes where `tdd run --agent` is not given, in its words; None where unset or empty."""
     return values.get("agentos.tdd.agent", [""])[-1] or None

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from git_agentos.cli import permission, text_run
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli import permission, text_run, text_run_end
+from git_agentos.cli.common import DryRun, Invocation, command
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from git_agentos.run.record.events import Run
 
 RunId = Annotated[str, typer.Argument(metavar="RUN")]
+CleanUp = Annotated[
+    bool | None,
+    typer.Option("--cleanup/--no-cleanup", help="Archive worktree and branch once it failed or is accepted."),
+]
 
 
 def register(group: typer.Typer) -> None:
@@ -22,6 +26,7 @@ def register(group: typer.Typer) -> None:
     group.command("resume")(resume)
     group.command("cancel")(cancel)
     group.command("accept")(accept)
+    group.command("cleanup")(cleanup)
 
 
 @command
@@ -89,6 +94,7 @@ def start(
         ),
     ] = None,
     guard: Annotated[bool | None, typer.Option("--guard/--no-guard", help="Guard it, which is the default.")] = None,
+    cleanup: CleanUp = None,
     run_id: Annotated[
         str | None, typer.Option("--id", metavar="RUN", help="What to call the run.", show_default=False)
     ] = None,
@@ -120,6 +126,7 @@ def start(
         timeout=timeout,
         protected=protected,
         guard=guard,
+        cleanup=cleanup,
         run_id=run_id,
     )
     if not spec.guard:
@@ -167,6 +174,12 @@ def accept(
         ),
     ] = None,
     squash: Annotated[bool, typer.Option("--squash", help="Make one commit of everything.")] = False,
+    cleanup: Annotated[
+        bool | None,
+        typer.Option(
+            "--cleanup/--no-cleanup", help="Archive worktree and branch afterwards; as the run says if unset."
+        ),
+    ] = None,
 ) -> None:
     """Merge the work of a run that passed into a branch.
 
@@ -178,11 +191,40 @@ def accept(
 
     context = run.workspace().context
     permission.require(run, context.location, "accepting a run")
-    done, merged = accepting.accept(context, run_id, into=into, squash=squash)
+    done, merged = accepting.accept(context, run_id, into=into, squash=squash, cleanup=cleanup)
     if merged.conflicts:
         run.output.show("merge", merged, lambda _: text_run.not_accepted(done, merged))
         raise typer.Exit(ConflictError.exit_code)
     run.output.show("run", done, lambda style: text_run.accepted(done, merged, style))
+
+
+@command
+def cleanup(
+    run: Invocation,
+    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", show_default=False)] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All runs that have ended.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="TIME", help="Only what ended that long ago: 12h, 14d.", show_default=False
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Archive the worktrees of ended runs, and delete their branches.
+
+    Everything in a worktree is saved before it goes, and every commit of its branch: 'git agentos worktree create
+    run-RUN --revive' brings both back. What is known of a run stays, and so do runs that have not ended, and branches
+    that an orchestrator has named and whose work was not accepted. The exit code is 1 where a named run was left.
+    """
+    from git_agentos.run import cleanup as cleaning
+
+    wanted = [*(run_ids or ()), *run.after_dashes]
+    context = run.workspace().context
+    done = cleaning.cleanup(context, wanted, all_=all_, older_than=older_than, dry_run=dry_run)
+    run.output.show("run-cleanup", done, lambda style: text_run_end.cleaned(done, style))
+    if wanted and done.kept:
+        raise typer.Exit(1)
 
 
 def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":

@@ -117,8 +117,9 @@ def ended(run: Run) -> Text:
             pass  # there is nothing to look at, and nothing to take back
         elif run.rolled_back_to is None and _has_changed(run):
             hints.append(f"'git agentos run diff {id_}' shows what it changed")
-            hints.append(f"'git agentos rollback {id_}' takes all of it back")
-        elif run.rolled_back_to is not None:
+            if run.archive is None:
+                hints.append(f"'git agentos rollback {id_}' takes all of it back")
+        elif run.rolled_back_to is not None and run.archive is None:
             hints.append(f"'{ours_in(run.context.worktree_path)} undo' brings what it did back")
     return Text(_lines(lines), f"{id_}\n", warnings=_problems(run), hints=tuple(hints))
 
@@ -138,10 +139,13 @@ def accepted(run: Run, done: Merge, style: Style) -> Text:
             lines.append(f"The state before is saved as {short(done.saved)}.")
         there = quote.line(shlex.quote(done.worktree_path))
         hints = [f"'git -C {there} reset --keep {short(done.before)}' takes it back"]
-    if run.context is not None:
+    if run.archive is not None:
+        lines.append(_archived(run))
+    elif run.context is not None:
         lines.append(f"The run's worktree stays: {quote.path(run.context.worktree_path)}")
-        hints.append(f"'git agentos worktree archive run-{run.run_id}' saves and removes the worktree")
-    return Text(_lines(lines), f"{short(done.merge_commit)}\n", warnings=_told(done), hints=tuple(hints))
+        hints.append(f"'git agentos run cleanup {run.run_id}' archives the worktree, and deletes the branch")
+    warnings = (*_told(done), *_problems(run))
+    return Text(_lines(lines), f"{short(done.merge_commit)}\n", warnings=warnings, hints=tuple(hints))
 
 
 def not_accepted(run: Run, done: Merge) -> Text:
@@ -183,6 +187,8 @@ def _place(run: Run) -> list[str]:
     where = run.context
     if where is None:
         return ["It has no worktree: nothing was changed."]
+    if run.archive is not None:
+        return [_archived(run)]
     path = quote.path(where.worktree_path)
     if run.rolled_back_to == "pre_run":
         back = f"Its worktree is as it was before the run, at {short(where.base_sha)}: {path}"
@@ -202,6 +208,11 @@ def _place(run: Run) -> list[str]:
         more = f" and {len(moved) - _MOST_BRANCHES} more" if len(moved) > _MOST_BRANCHES else ""
         lines.append(f"Meanwhile other branches were made, moved or deleted: {shown}{more}.")
     return lines
+
+
+def _archived(run: Run) -> str:
+    back = f"'git agentos worktree create run-{run.run_id} --revive' brings it back"
+    return f"Its worktree is archived in {short(run.archive)}: {back}."
 
 
 def _has_changed(run: Run) -> bool:
@@ -284,6 +295,7 @@ def details(run: Run, style: Style) -> Text:
         ("Base", f"{quote.line(where.base_ref)} at {short(where.base_sha)}" if where else None),
         ("Branch", quote.line(where.branch_name) if where else None),
         ("Worktree", quote.path(where.worktree_path) if where else None),
+        ("Archived", f"in {short(run.archive)}" if run.archive else None),
         ("Evidence", quote.path(run.evidence)),
         ("Started", f"{local(run.started_at)} ({age(run.started_at, style.now)})"),
         ("Ended", f"{local(run.ended_at)} ({age(run.ended_at, style.now)})" if run.ended_at else None),
@@ -311,6 +323,9 @@ def details(run: Run, style: Style) -> Text:
         hints = (f"'git agentos tdd show {run.run_id}' tells what it waits for",)
     elif run.state == "passed" and _is_validated(run):
         hints = (f"'git agentos run accept {run.run_id}' merges it",)
+        if run.archive is not None:
+            revive = f"'git agentos worktree create run-{run.run_id} --revive' brings its worktree back"
+            hints = (revive, f"after that, {hints[0]}")
     return Text(_lines(lines), f"{run.run_id}\n", warnings=_problems(run), hints=hints)
 
 

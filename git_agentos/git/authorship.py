@@ -58,7 +58,8 @@ def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_english(environment: Mapping[str, str]) -> dict[str, str]:
-    return {**environment, "LC_ALL": "C"}
+    """The environment, for messages that can be read, and without dates: those do not go along."""
+    return {key: value for key, value in environment.items() if not key.endswith("_DATE")} | {"LC_ALL": "C"}
 
 
 def _reason(error: GitCommandError) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import atexit
 import os
 import tempfile
+from dataclasses import replace
 
 from git_agentos import processes
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs, trees
+from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.inside import WorkspaceSnapshot, now
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import PRE_RUN
+from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
 from git_agentos.worktree import record
+from git_agentos.worktree.merge import Merge
 
 
 class NullWorkspaceService:
@@ -38,6 +41,7 @@ class NullWorkspaceService:
         self._agent_id = agent_id
         self._context: WorkspaceContext | None = None
         self._points: set[str] = {PRE_RUN}
+        self._ended: str | None = None
 
     def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
         """A context for the run, of commits that there are none of."""
@@ -91,6 +95,45 @@ class NullWorkspaceService:
         if point_name(point) not in self._points:
             raise RunError(f"run '{run.run_id}' has no point '{point_name(point)}'", "mark_step makes one")
         return run
+
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False  # noqa: ARG002
+    ) -> Run:  # fmt: skip
+        """The run, ended so; RunError where it has ended."""
+        if state not in (PASSED, FAILED, CANCELLED):
+            raise UsageError(f"a run cannot end as '{state}'", f"one of: {PASSED}, {FAILED}, {CANCELLED}")
+        return self._end(state, reason)
+
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:  # noqa: ARG002
+        """The run, cancelled."""
+        return self.end(CANCELLED, reason)
+
+    def abandon(self, reason: str | None = None) -> Run:
+        """The run, cancelled."""
+        return self.end(CANCELLED, reason)
+
+    def accept(
+        self, *, into: str | None = None, squash: bool = False, cleanup: bool = False  # noqa: ARG002
+    ) -> Acceptance:  # fmt: skip
+        """The run, accepted; there was nothing to merge."""
+        target = into or "HEAD"
+        run = replace(self._end(ACCEPTED, None), accepted_into=target, merge_commit=refs.ZERO)
+        merge = Merge(
+            merged=False, target=target, before=refs.ZERO, merge_commit=refs.ZERO, sources=[], conflicts=[], saved=None,
+            worktree_path=None, squashed=squash, dry_run=False,
+        )  # fmt: skip
+        return Acceptance(run, merge)
+
+    def _end(self, state: str, reason: str | None) -> Run:
+        context = self._prepared()
+        if self._ended is not None:
+            raise RunError(f"run '{context.run_id}' has ended: {self._ended}", "take another service for another run")
+        self._ended = state
+        return Run(
+            run_id=context.run_id, state=state, reason=reason, context=context, task_id=context.task_id, steps=[],
+            attempts=[], evidence=context.worktree_path, max_attempts=1, on_failure="keep", guarded=False, protected=[],
+            started_at=context.created_at, ended_at=now(),
+        )  # fmt: skip
 
     def _prepared(self) -> WorkspaceContext:
         if self._context is None:

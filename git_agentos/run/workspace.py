@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
@@ -24,13 +24,14 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import branches, lock, preparation
+from git_agentos.run import branches, driven, lock, preparation
+from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id
 from git_agentos.run.inside import WorkspaceSnapshot, inner, snapshot
 from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import SERVICE
+from git_agentos.run.record.events import CANCELLED, SERVICE, Run
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
@@ -66,6 +67,20 @@ class WorkspaceService(Protocol):
 
     def rollback_to(self, point: int | str) -> WorkspaceContext:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
+
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
+    ) -> Run:  # fmt: skip
+        """End the run as `passed`, `failed` or `cancelled`."""
+
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
+        """End the run as cancelled."""
+
+    def abandon(self, reason: str | None = None) -> Run:
+        """End the run as cancelled, its worktree and branch archived."""
+
+    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
+        """Merge the workspace as it stands into a branch, and end the run as accepted."""
 
 
 def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
@@ -205,10 +220,56 @@ class GitWorktreeWorkspaceService:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    @authorize.entry("run", "accept")
+    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
+        """Merge the worktree as it stands into `into` (its base's branch), as `worktree merge` does, and end the run as
+        accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
+        run_id = self._known()
+        with self._turn(run_id) as is_ours:
+            return driven.accept(
+                self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
+            )  # fmt: skip
+
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
+    ) -> Run:  # fmt: skip
+        """End the run as `passed`, `failed` or `cancelled`; its worktree stays as it is. `roll_back` takes that back to
+        where the run began before, `cleanup` archives it afterwards, and deletes the branch. RunError where the run has
+        ended, or is not driven through the service."""
+        if cleanup:
+            return self._end_and_clean(state, reason, roll_back=roll_back)
+        return self._end(state, reason, roll_back=roll_back)
+
+    @authorize.entry("run", "cancel", named=("state", "reason"), also=_of_run)
+    def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
+        run_id = self._known()
+        with self._turn(run_id) as is_ours:
+            return driven.end(
+                self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
+            )  # fmt: skip
+
+    @authorize.entry("run", "cleanup", named=("state", "reason"), also=_of_run)
+    def _end_and_clean(self, state: str, reason: str | None, *, roll_back: bool) -> Run:
+        return self._end(state, reason, roll_back=roll_back, cleanup=True)
+
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
+        """End the run as cancelled."""
+        return self.end(CANCELLED, reason, roll_back=roll_back)
+
+    def abandon(self, reason: str | None = None) -> Run:
+        """End the run as cancelled, archive its worktree and delete its branch: nothing is lost, and nothing stays."""
+        return self.end(CANCELLED, reason, cleanup=True)
+
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _turn(self, run_id: str) -> AbstractContextManager[object]:
-        return contextlib.nullcontext() if self._held else lock.hold(self._context.location, run_id)
+    def _turn(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
+        return driven.held() if self._held else lock.hold(self._context.location, run_id)
+
+    def _known(self) -> str:
+        """The id of the run, which has a workspace."""
+        return self._prepared().run_id
 
     def _prepared(self) -> WorkspaceContext:
         found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)

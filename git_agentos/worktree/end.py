@@ -121,6 +121,11 @@ def end(
         raise take.storage_error(error) from error
 
 
+def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
+    """WorktreeError or LockedError where something speaks against ending the worktree; nothing is changed."""
+    _End(context, Intent("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
+
+
 def find(context: Context, id_: str) -> Managed:
     """The managed worktree; WorktreeError tells what else there is of this name."""
     try:
@@ -191,6 +196,11 @@ class _End:
                 f"end what writes them, then try again; {_NOTHING}",
             )
         return done
+
+    def check(self) -> None:
+        """What speaks against it, as far as that is known before anything is saved."""
+        self.managed = find(self.context, self.id)
+        self._check()
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

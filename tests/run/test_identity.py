@@ -1,4 +1,4 @@
-"""Name and mail of the user go along into a run, however configured; the rest of that configuration does not."""
+"""Name and mail of the user go along into a run, however they are configured; nothing else of that does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_home_that_has_it_all_needs_nothing(repo: Repo, bare_home: Path) -> No
     assert "GIT_CONFIG" not in inside.read("seen").decode()
 
 
-def test_nobody_is_configured(repo: Repo, bare_home: Path) -> None:
+def test_nobody_is_configured(repo: Repo, bare_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare_home / ".gitconfig").write_text("[user]\n\tname = Home\n\tuseConfigOnly = true\n")
     before = sorted(os.listdir(repo.path)), repo.text("for-each-ref")
     with pytest.raises(ConfigurationError, match="git does not know who commits here: no email was given") as caught:
@@ -108,4 +108,5 @@ def test_nobody_is_configured(repo: Repo, bare_home: Path) -> None:
     assert (sorted(os.listdir(repo.path)), repo.text("for-each-ref")) == before
     assert evidence.ids(context_of(repo).location) == []
     repo.config("user.email", "here@example.com")
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "no date at all")
     assert start(repo, COMMIT, run_id="r").state == "passed"

@@ -104,8 +104,9 @@ def test_what_is_kept_of_a_run(repo: Repo) -> None:
 
 
 def test_what_a_command_is_given(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):  # as a hook or an alias has them
-        monkeypatch.setenv(name, str(repo.git_dir))
+    places = {"GIT_DIR": repo.git_dir, "GIT_INDEX_FILE": repo.git_dir / "index", "GIT_WORK_TREE": repo.path}
+    for name, path in places.items():  # as a hook or an alias has them
+        monkeypatch.setenv(name, str(path))
     run = start(
         repo, "pwd -P > where; env > environment; ps -o pgid= -p $$ > group; echo $$ > self", task="T-42", run_id="T-1"
     )

@@ -18,8 +18,9 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process, trees
 from git_agentos.redact import redact
-from git_agentos.run import workspace
+from git_agentos.run import inside
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.inside import WorkspaceSnapshot
 from git_agentos.run.kernel import children, feedback, protected
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
@@ -29,7 +30,6 @@ from git_agentos.run.record import runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
-from git_agentos.run.workspace import WorkspaceSnapshot
 from git_agentos.worktree import place
 
 
@@ -108,7 +108,7 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
     position, again = at.index, at.under_way is not None
     step = site.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
-    inner = workspace.inner(site.context, run)
+    inner = inside.inner(site.context, run)
     origin = inner.origin(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
@@ -283,12 +283,12 @@ def _left_behind(ended: Finished) -> str | None:
 def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return workspace.snapshot(workspace.inner(site.context, begun.run), begun.run), None
+        return inside.snapshot(inside.inner(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:
         try:
-            workspace.inner(site.context, begun.run)
+            inside.inner(site.context, begun.run)
         except RunError as error:
             return None, str(error)
         raise

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from git_agentos import log, processes
@@ -18,8 +19,8 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
+from git_agentos.run import cleanup, inside, lock, preparation
 from git_agentos.run import context as contexts
-from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.kernel import doing, wanted
 from git_agentos.run.kernel.spec import RunSpec
 from git_agentos.run.kernel.stopping import Stop
@@ -54,7 +55,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
             work = Work(context, made, spec, stop, watcher)
             work.begin()
             work.go_on()
-    return told(context, made)
+        return _cleaned_up(context, made)
 
 
 @authorize.entry("run", "resume")
@@ -77,7 +78,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
                 Work(context, found, spec, stop, watcher).resume()
         if has_ended:
             _finish(context, found)
-    return told(context, found)
+        return _cleaned_up(context, found)
 
 
 @authorize.entry("run", "cancel")
@@ -103,7 +104,18 @@ def cancel(context: Context, run_id: str) -> Run:
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
                 raise _has_ended(run_id, str(found.state().ended))
-    return told(context, found)
+        return _cleaned_up(context, found)
+
+
+def _cleaned_up(context: Context, found: Evidence) -> Run:
+    """The run as it is told, once worktree and branch are out of the way, where that is wanted of a run that has ended
+    like this. Its lock is held."""
+    run = told(context, found, is_ours=True)
+    if not run.cleanup:
+        return run
+    problems = cleanup.at_end(context, run)
+    run = told(context, found, is_ours=True)
+    return replace(run, problems=[*run.problems, *problems])
 
 
 def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
@@ -181,7 +193,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
         with contextlib.suppress(NoKey):
             settle(context, found)
         done = doing.take_back(context, run, found, point)
-        inner = workspace.inner(context, run)
+        inner = inside.inner(context, run)
         log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):

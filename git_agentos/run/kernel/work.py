@@ -13,12 +13,12 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from git_agentos import __version__, log
+from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import branches, located, preparation, workspace
+from git_agentos.run import branches, inside, located, preparation
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
@@ -59,6 +59,7 @@ class Work:
             task=spec.task,
             max_attempts=spec.max_attempts,
             on_failure=spec.on_failure,
+            cleanup=config.run_cleanup(self._context.settings.values) if spec.cleanup is None else spec.cleanup,
             guard=spec.guard,
             protected=branches.patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
@@ -201,7 +202,7 @@ class Work:
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
-        inner = workspace.inner(self._context, run)
+        inner = inside.inner(self._context, run)
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
@@ -252,7 +253,7 @@ def settle(context: Context, evidence: Evidence) -> None:
         return
     run = located.now(context, folders.context_of(evidence))
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(workspace.inner(context, run).location, run, killed=True)
+        mend.unlock(inside.inner(context, run).location, run, killed=True)
     step = at.under_way
     if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
@@ -265,7 +266,7 @@ def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     wanted.forget(context.location, evidence.run_id)
     try:
-        here = workspace.inner(context, located.now(context, folders.context_of(evidence)))
+        here = inside.inner(context, located.now(context, folders.context_of(evidence)))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
     folders.seal(here, evidence, evidence.run(), again=again)
@@ -280,7 +281,7 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
         return
     run = located.now(context, folders.context_of(evidence))
     with contextlib.suppress(AgentosError, OSError):
-        here = workspace.inner(context, run)
+        here = inside.inner(context, run)
         details = {"reason": reason}
         log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):

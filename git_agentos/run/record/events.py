@@ -3,8 +3,8 @@
 Every event has `event` and `at`; those that made files of the evidence have `files` (name -> SHA-256). Those that there
 are, with their fields:
 
-    begun          task, max_attempts, on_failure, guard, protected, steps, tool (who drives the run), spec (a code of
-                   what it is to do, by the user's key), mark (what its processes are known by)
+    begun          task, max_attempts, on_failure, cleanup, guard, protected, steps, tool (who drives the run), spec (a
+                   code of what it is to do, by the user's key), mark (what its processes are known by)
     prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
     attempt        number, point (`pre_run` where it began there anew)
     step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr, index (in the spec),
@@ -95,7 +95,9 @@ class Run:
 
     `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
     folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
-    it was not. `final_checkpoint` carries the evidence, `merge_commit` is what accepting it made.
+    it was not. `final_checkpoint` carries the evidence, `merge_commit` is what accepting it made. `cleanup`: worktree
+    and branch go once it has failed, was cancelled or is accepted. `archive` is the checkpoint that has everything that
+    was in the worktree, once that was archived; None while it is there.
     """
 
     run_id: str
@@ -119,6 +121,8 @@ class Run:
     process: int | None = None
     problems: list[str] = field(default_factory=list)
     tool: str | None = None
+    cleanup: bool = False
+    archive: str | None = None
 
     @property
     def is_driven(self) -> bool:
@@ -367,6 +371,7 @@ class RunState:
             merge_commit=self.merge_commit,
             accepted_into=self.accepted_into,
             tool=begun.get("tool"),
+            cleanup=bool(begun.get("cleanup", False)),
         )
 
     def _damaged(self) -> RunError:

@@ -17,17 +17,18 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import located, lock, preparation, workspace
+from git_agentos.run import inside, located, lock, preparation
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import record
+from git_agentos.worktree import last_state, record
 
 
-def told(context: Context, found: Evidence) -> Run:
-    """A run as its record tells it, and who is at work on it."""
-    pid = lock.holder(context.location, found.run_id)
+def told(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
+    """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
+    is about to let go of it."""
+    pid = None if is_ours else lock.holder(context.location, found.run_id)
     events, problem = found.record().events, found.record().problem
     run = found.state().run(found.folder, alive=pid is not None)
     if not events:
@@ -37,7 +38,19 @@ def told(context: Context, found: Evidence) -> Run:
     run = _as_now(context, run)
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
-    return replace(run, process=pid or None, problems=[problem] if problem is not None else [])
+    problems = [problem] if problem is not None else []
+    return replace(run, process=pid or None, problems=problems, archive=_archive(context, run))
+
+
+def _archive(context: Context, run: Run) -> str | None:
+    """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
+    if run.context is None or os.path.isdir(run.context.worktree_path):
+        return None
+    id_ = worktree_id(run.run_id)
+    with contextlib.suppress(AgentosError, OSError):
+        if not any(each.id == id_ for each in record.managed(context.location.common_dir)):
+            return last_state.ended(context, id_).source.id
+    return None
 
 
 def _as_now(context: Context, run: Run) -> Run:
@@ -145,9 +158,15 @@ def _tree(context: Context, run: Run) -> str | None:
     assert run.context is not None
     if run.rolled_back_to is None:
         try:
-            inner = workspace.inner(context, run.context)
+            inner = inside.inner(context, run.context)
         except RunError:
-            pass  # archived, or wrecked: it is told what was seen last
+            if run.archive is not None:
+                with context.repository.writer() as writer:
+                    state = format.read_state(context.repository, run.archive)
+                    state = format.with_visible_tree(context.repository, writer, state)
+                    writer.flush()
+                    return state.visible_tree
+            # It is wrecked: it is told what was seen last.
         else:
             with inner.repository.writer() as writer:
                 state = capture.capture(inner.repository, writer, inner.settings)
