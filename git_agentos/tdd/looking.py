@@ -139,7 +139,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
 
 
 def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
-    """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept on another machine."""
+    """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
