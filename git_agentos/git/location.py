@@ -14,12 +14,14 @@ from typing import NamedTuple
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.git import process
 
-# Extensions by which a repository says that it is one that libgit2 cannot serve.
-_LIBGIT2_CANNOT = {
-    "refstorage": "the reftable ref format (extensions.refStorage)",
+# Extensions by which a repository says that it is one that is not supported.
+_NOT_SUPPORTED = {
+    "refstorage": "the reftable format for refs (extensions.refStorage)",
     "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
     "objectformat": "another object format than sha1 (extensions.objectFormat)",
 }
+_EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
+_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
 
 # Variables by which git is told where it works.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
@@ -186,6 +188,8 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
     git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
+    if extensions(common_dir).get("refstorage", "files") != "files":
+        raise _unsupported(_NOT_SUPPORTED["refstorage"])
     return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
 
 
@@ -205,6 +209,19 @@ def find(folder: str) -> tuple[str, str] | None:
         path = parent
 
 
+def extensions(common_dir: str) -> dict[str, str]:
+    """The extensions of a repository, as its own configuration file names them: git reads them nowhere else."""
+    found: dict[str, str] = {}
+    inside = False
+    with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
+        for line in file:
+            if line.lstrip().startswith("["):
+                inside = _EXTENSIONS.match(line) is not None
+            elif inside and (value := _VALUE.match(line)) is not None:
+                found[value[1].lower()] = (value[2] or "true").lower()
+    return found
+
+
 def _followed(path: str) -> str | None:
     """The git directory that is at `path`, or that the file there leads to; None for anything else."""
     if os.path.isdir(path):
@@ -219,11 +236,11 @@ def _followed(path: str) -> str | None:
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    for extension, feature in _LIBGIT2_CANNOT.items():
+    for extension, feature in _NOT_SUPPORTED.items():
         # Not anywhere in the text: what git says names paths too.
         if re.search(
             rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
-        ):
+        ) and not (extension == "refstorage" and extensions(_git_dir_above(path) or "").get(extension) == "files"):
             return _unsupported(feature)
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
@@ -240,13 +257,38 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     if "must be run in a work tree" in lowered:
         return RepositoryError(f"'{path}' is inside a git directory, not a working tree")
     if "not a git repository" in lowered:
+        damaged = _git_dir_above(path)
+        if damaged is not None:
+            return RepositoryError(
+                f"'{damaged}' is not a git repository that git can open: HEAD, objects or refs is missing or damaged",
+                "'git status' there says the same; a new clone shows what should be there",
+            )
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
     whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
+    if lowered.startswith(("fatal: unknown repository extension", "fatal: expected git repo version")):
+        return UnsupportedRepository(
+            f"this git cannot open the repository at '{path}': {whole}", "a newer git may know it (git --version)"
+        )
+    if "bad config" in lowered or "bad boolean config" in lowered or "bad numeric config" in lowered:
+        return RepositoryError(f"git cannot read its configuration at '{path}': {whole}", "correct that file")
     return RepositoryError(f"git cannot open the repository at '{path}': {whole}")
+
+
+def _git_dir_above(path: str) -> str | None:
+    """The first folder `.git` above `path` that looks like a git directory, damaged or not; None where none does."""
+    folder = os.path.realpath(path)
+    while True:
+        git_dir = os.path.join(folder, ".git")
+        if any(os.path.lexists(os.path.join(git_dir, name)) for name in ("HEAD", "objects", "refs", "config")):
+            return git_dir
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
 
 
 def _unsupported(feature: str) -> UnsupportedRepository:
     return UnsupportedRepository(
-        f"this repository uses {feature}, which libgit2 cannot serve",
-        "git-agentos works on sha1 repositories whose refs are files",
+        f"this repository uses {feature}, which git-agentos does not support",
+        "git-agentos works with repositories whose object format is sha1 and whose refs are files",
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError
+from git_agentos.run import doctor
 from git_agentos.tdd import looking
 from git_agentos.tdd.state import STOPPED
 
@@ -16,15 +17,6 @@ def examine(context: Context, environment: Mapping[str, str]) -> list[Finding]:
     try:
         found = looking.list_(context, environment)
     except AgentosError as error:
-        return [Finding("workflow-unreadable", "warning", f"workflows cannot be read: {error}", error.hint, False)]
-    return [
-        Finding(
-            "workflow-interrupted",
-            "warning",
-            f"workflow '{each.id}' was interrupted" + (f" at {each.node}" if each.node is not None else ""),
-            f"git agentos tdd resume {each.id} goes on with it\ngit agentos tdd abort {each.id} gives it up",
-            False,
-        )
-        for each in found
-        if each.here and each.state == STOPPED
-    ]
+        return [doctor.unreadable_workflows(error)]
+    stopped = [each for each in found if each.here and each.state == STOPPED]
+    return [doctor.interrupted_workflow(each.id, each.node) for each in stopped]
