@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 
 # Extensions by which a repository says that it is one that is not supported.
 _NOT_SUPPORTED = {
@@ -187,10 +187,16 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
-    git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
+    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
     if extensions(common_dir).get("refstorage", "files") != "files":
         raise _unsupported(_NOT_SUPPORTED["refstorage"])
-    return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
+    if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
+        raise RepositoryError(
+            f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
+            "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
+            " else remove the copy's .git file",
+        )
+    return Location(root, git_dir, common_dir)
 
 
 def find(folder: str) -> tuple[str, str] | None:
