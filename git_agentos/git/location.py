@@ -31,6 +31,10 @@ _UNSET = (
 )
 
 
+class CopiedWorktree(RepositoryError):
+    """A folder is a copy of a worktree, whose git directory is the original's."""
+
+
 class Location(NamedTuple):
     """One worktree of one repository; all three paths are absolute.
 
@@ -109,7 +113,8 @@ def _given(path: str, env: Mapping[str, str]) -> Location:
         )
     if found is not None and not same:
         raise RepositoryError(f"GIT_DIR names the worktree '{own.root}', but '{here}' is in '{found.root}'", _UNSET)
-    if tree and given.root != own.root and (os.path.isabs(tree) or not same):
+    is_inside = given.root == own.root or given.root.startswith(os.path.join(own.root, ""))
+    if tree and not (is_inside or (same and not os.path.isabs(tree))):
         raise RepositoryError(
             f"GIT_WORK_TREE names '{given.root}', but the working tree of '{own.git_dir}' is '{own.root}'", _UNSET
         )
@@ -152,10 +157,9 @@ def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
         return asked
     if asked.is_main:
         return asked._replace(root=os.path.dirname(git_dir)) if os.path.basename(git_dir) == ".git" else None
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "gitdir"), "rb") as file:
-        entry = os.fsdecode(file.read(1 << 16).rstrip(b"\r\n"))
-        root = os.path.dirname(os.path.realpath(os.path.join(git_dir, entry)))
-        if find(root) == (root, git_dir):
+    with contextlib.suppress(OSError):
+        root = os.path.realpath(gitfile.root_of(git_dir))
+        if gitfile.is_linked(root, git_dir):
             return asked._replace(root=root)
     raise RepositoryError(
         f"GIT_DIR names '{git_dir}', the entry of a worktree whose folder is not where the entry says",
@@ -167,7 +171,7 @@ def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
     """`_ask`; None where git finds no working tree."""
     try:
         return _ask(path, env)
-    except UnsupportedRepository:
+    except (UnsupportedRepository, CopiedWorktree):
         raise
     except RepositoryError:
         return None
@@ -191,7 +195,7 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     if extensions(common_dir).get("refstorage", "files") != "files":
         raise _unsupported(_NOT_SUPPORTED["refstorage"])
     if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
-        raise RepositoryError(
+        raise CopiedWorktree(
             f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
             "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
             " else remove the copy's .git file",
