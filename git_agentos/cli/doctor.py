@@ -1,5 +1,6 @@
 """`git agentos doctor`: what is wrong with this repository's set-up."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -29,6 +30,10 @@ def doctor(
         from git_agentos.run import doctor as runs
 
         found = (*found, *runs.examine(workspace.context))
+        if runs.open_(workspace.context):
+            from git_agentos.tdd import doctor as workflows
+
+            found = (*found, *workflows.examine(workspace.context, os.environ))
     run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in found):
         raise typer.Exit(1)

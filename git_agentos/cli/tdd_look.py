@@ -64,7 +64,7 @@ def show(
     from git_agentos.cli import html as page
     from git_agentos.cli import html_tdd
 
-    written = html_tdd.workflow(found, _evidence(context, found.workflow))
+    written = html_tdd.workflow(service.without_secrets(context, found), _evidence(context, found.workflow))
     path = page.write(os.path.join(run.directory, html), written)
     run.output.show("tdd", found.workflow, lambda _: text_tdd.page_written(found.workflow, path))
 

@@ -14,12 +14,14 @@ from typing import NamedTuple
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.git import gitfile, process
 
-# Extensions by which a repository says that it is one that libgit2 cannot serve.
-_LIBGIT2_CANNOT = {
-    "refstorage": "the reftable ref format (extensions.refStorage)",
+# Extensions by which a repository says that it is one that is not supported.
+_NOT_SUPPORTED = {
+    "refstorage": "the reftable format for refs (extensions.refStorage)",
     "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
     "objectformat": "another object format than sha1 (extensions.objectFormat)",
 }
+_EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
+_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
 
 # Variables by which git is told where it works.
 LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
@@ -27,6 +29,10 @@ _UNSET = (
     "git sets such variables for hooks and aliases; without them the current folder decides:\n"
     "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_COMMON_DIR git agentos ..."
 )
+
+
+class CopiedWorktree(RepositoryError):
+    """A folder is a copy of a worktree, whose git directory is the original's."""
 
 
 class Location(NamedTuple):
@@ -107,7 +113,8 @@ def _given(path: str, env: Mapping[str, str]) -> Location:
         )
     if found is not None and not same:
         raise RepositoryError(f"GIT_DIR names the worktree '{own.root}', but '{here}' is in '{found.root}'", _UNSET)
-    if tree and given.root != own.root and (os.path.isabs(tree) or not same):
+    is_inside = given.root == own.root or given.root.startswith(os.path.join(own.root, ""))
+    if tree and not (is_inside or (same and not os.path.isabs(tree))):
         raise RepositoryError(
             f"GIT_WORK_TREE names '{given.root}', but the working tree of '{own.git_dir}' is '{own.root}'", _UNSET
         )
@@ -150,10 +157,9 @@ def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
         return asked
     if asked.is_main:
         return asked._replace(root=os.path.dirname(git_dir)) if os.path.basename(git_dir) == ".git" else None
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "gitdir"), "rb") as file:
-        entry = os.fsdecode(file.read(1 << 16).rstrip(b"\r\n"))
-        root = os.path.dirname(os.path.realpath(os.path.join(git_dir, entry)))
-        if find(root) == (root, git_dir):
+    with contextlib.suppress(OSError):
+        root = os.path.realpath(gitfile.root_of(git_dir))
+        if gitfile.is_linked(root, git_dir):
             return asked._replace(root=root)
     raise RepositoryError(
         f"GIT_DIR names '{git_dir}', the entry of a worktree whose folder is not where the entry says",
@@ -165,7 +171,7 @@ def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
     """`_ask`; None where git finds no working tree."""
     try:
         return _ask(path, env)
-    except UnsupportedRepository:
+    except (UnsupportedRepository, CopiedWorktree):
         raise
     except RepositoryError:
         return None
@@ -186,8 +192,10 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
     git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
+    if extensions(common_dir).get("refstorage", "files") != "files":
+        raise _unsupported(_NOT_SUPPORTED["refstorage"])
     if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
-        raise RepositoryError(
+        raise CopiedWorktree(
             f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
             "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
             " else remove the copy's .git file",
@@ -211,6 +219,19 @@ def find(folder: str) -> tuple[str, str] | None:
         path = parent
 
 
+def extensions(common_dir: str) -> dict[str, str]:
+    """The extensions of a repository, as its own configuration file names them: git reads them nowhere else."""
+    found: dict[str, str] = {}
+    inside = False
+    with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
+        for line in file:
+            if line.lstrip().startswith("["):
+                inside = _EXTENSIONS.match(line) is not None
+            elif inside and (value := _VALUE.match(line)) is not None:
+                found[value[1].lower()] = (value[2] or "true").lower()
+    return found
+
+
 def _followed(path: str) -> str | None:
     """The git directory that is at `path`, or that the file there leads to; None for anything else."""
     if os.path.isdir(path):
@@ -225,11 +246,11 @@ def _followed(path: str) -> str | None:
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    for extension, feature in _LIBGIT2_CANNOT.items():
+    for extension, feature in _NOT_SUPPORTED.items():
         # Not anywhere in the text: what git says names paths too.
         if re.search(
             rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
-        ):
+        ) and not (extension == "refstorage" and extensions(_git_dir_above(path) or "").get(extension) == "files"):
             return _unsupported(feature)
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
@@ -253,8 +274,20 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
                 "where the repository was moved, or this entry was removed (git worktree prune):"
                 " run 'git agentos worktree repair' in its main worktree",
             )
+        damaged = _git_dir_above(path)
+        if damaged is not None:
+            return RepositoryError(
+                f"'{damaged}' is not a git repository that git can open: HEAD, objects or refs is missing or damaged",
+                "'git status' there says the same; a new clone shows what should be there",
+            )
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
     whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
+    if lowered.startswith(("fatal: unknown repository extension", "fatal: expected git repo version")):
+        return UnsupportedRepository(
+            f"this git cannot open the repository at '{path}': {whole}", "a newer git may know it (git --version)"
+        )
+    if "bad config" in lowered or "bad boolean config" in lowered or "bad numeric config" in lowered:
+        return RepositoryError(f"git cannot read its configuration at '{path}': {whole}", "correct that file")
     return RepositoryError(f"git cannot open the repository at '{path}': {whole}")
 
 
@@ -271,8 +304,21 @@ def _lost_entry(path: str) -> tuple[str, str] | None:
         folder = parent
 
 
+def _git_dir_above(path: str) -> str | None:
+    """The first folder `.git` above `path` that looks like a git directory, damaged or not; None where none does."""
+    folder = os.path.realpath(path)
+    while True:
+        git_dir = os.path.join(folder, ".git")
+        if any(os.path.lexists(os.path.join(git_dir, name)) for name in ("HEAD", "objects", "refs", "config")):
+            return git_dir
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
 def _unsupported(feature: str) -> UnsupportedRepository:
     return UnsupportedRepository(
-        f"this repository uses {feature}, which libgit2 cannot serve",
-        "git-agentos works on sha1 repositories whose refs are files",
+        f"this repository uses {feature}, which git-agentos does not support",
+        "git-agentos works with repositories whose object format is sha1 and whose refs are files",
     )

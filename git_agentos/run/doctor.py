@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
+from git_agentos.errors import AgentosError
 from git_agentos.run.kernel import kernel
 from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run
 
@@ -35,6 +36,18 @@ def examine(context: Context) -> list[Finding]:
                 hint += f", git agentos run cancel {id_} puts on record that it has ended by that"
             found.append(Finding("run-damaged", "warning", "; ".join(each.problems), hint, False))
     return found
+
+
+def interrupted_workflow(id_: str, node: str | None) -> Finding:
+    """What is to be done about a workflow of `tdd` that was interrupted at a node."""
+    where = f" at {node}" if node is not None else ""
+    hint = f"git agentos tdd resume {id_} goes on with it\ngit agentos tdd abort {id_} gives it up"
+    return Finding("workflow-interrupted", "warning", f"workflow '{id_}' was interrupted{where}", hint, False)
+
+
+def unreadable_workflows(error: AgentosError) -> Finding:
+    """What is to be done where the state of workflows cannot be read."""
+    return Finding("workflow-unreadable", "warning", f"workflows cannot be read: {error}", error.hint, False)
 
 
 def _waits(run: Run) -> bool:

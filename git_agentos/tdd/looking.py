@@ -11,8 +11,10 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from git_agentos import redact_lines
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
@@ -20,7 +22,7 @@ from git_agentos.git import merging
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs, sealing
+from git_agentos.run.record import patches, runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
 from git_agentos.tdd import saver
@@ -137,7 +139,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
 
 
 def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
-    """What a node changed in the worktree; empty where that was nothing, or is kept on another machine."""
+    """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
@@ -148,7 +150,14 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        return runs.patch(repository, old, new, writer.environment)
+        found = runs.patch(repository, old, new, writer.environment)
+    return patches.without_secrets(repository, found, redact_lines.secrets_of(os.environ))
+
+
+def without_secrets(context: Context, review: Review) -> Review:
+    """What a person is to look at, for a page that others may get."""
+    values = redact_lines.secrets_of(os.environ)
+    return replace(review, patch=patches.without_secrets(context.repository, review.patch, values))
 
 
 def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:

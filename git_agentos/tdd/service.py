@@ -30,7 +30,7 @@ from git_agentos.tdd import site as sites
 from git_agentos.tdd.arbiter import ground
 from git_agentos.tdd.context import material, policy
 from git_agentos.tdd.graph import Graph, Position
-from git_agentos.tdd.looking import Found, list_, output, patch, review, show
+from git_agentos.tdd.looking import Found, list_, output, patch, review, show, without_secrets
 from git_agentos.tdd.models import model
 from git_agentos.tdd.names import branch_of, check_issue, new_id
 from git_agentos.tdd.nodes import ground_work
@@ -58,7 +58,20 @@ from git_agentos.tdd.state import (
 )
 from git_agentos.worktree import place
 
-__all__ = ["Nobody", "Order", "Watcher", "decide", "list_", "output", "patch", "resume", "review", "show", "start"]
+__all__ = [
+    "Nobody",
+    "Order",
+    "Watcher",
+    "decide",
+    "list_",
+    "output",
+    "patch",
+    "resume",
+    "review",
+    "show",
+    "start",
+    "without_secrets",
+]
 
 
 _GIVEN_UP = (N0, N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: nothing is merged

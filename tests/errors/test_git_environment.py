@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -198,6 +199,7 @@ def test_variables_that_lead_to_the_worktree_of_the_folder(site: Site, which: st
         {"GIT_DIR": where.git_dir, "GIT_WORK_TREE": where.path},
         {"GIT_DIR": os.path.relpath(where.git_dir, src)},
         {"GIT_DIR": os.path.relpath(where.git_dir, where.path)},
+        {"GIT_DIR": where.git_dir, "GIT_WORK_TREE": src},
         {"GIT_WORK_TREE": "."},
         {"GIT_WORK_TREE": where.path},
         {"GIT_COMMON_DIR": site.main.git_dir},
@@ -227,7 +229,6 @@ def test_what_contradicts_the_record_is_refused(site: Site, which: str) -> None:
     refused(other.path, "GIT_DIR names the worktree", GIT_DIR=where.git_dir)
     refused(rival.path, "GIT_DIR names the worktree", GIT_DIR=where.git_dir)
     refused(other.path, "GIT_DIR names the worktree", GIT_DIR=where.git_dir, GIT_WORK_TREE=where.path)
-    refused(where.path, "GIT_WORK_TREE names", GIT_DIR=where.git_dir, GIT_WORK_TREE=where.path / "src")
     refused(where.path, "GIT_WORK_TREE names", GIT_WORK_TREE=outside)
     refused(outside, "GIT_WORK_TREE names", GIT_DIR=where.git_dir, GIT_WORK_TREE=".")
     refused(where.path, "GIT_COMMON_DIR names", GIT_COMMON_DIR=other.git_dir)
@@ -241,7 +242,7 @@ def test_core_worktree_is_a_record(site: Site) -> None:
     site.main.config("core.worktree", str(elsewhere))
     assert located(elsewhere / "deep", GIT_DIR=site.main.git_dir).root == str(elsewhere)
     assert located(site.main.path.parent, GIT_DIR=site.main.git_dir).root == str(elsewhere)
-    refused(elsewhere, "GIT_WORK_TREE names", GIT_DIR=site.main.git_dir, GIT_WORK_TREE=elsewhere / "deep")
+    refused(elsewhere, "GIT_WORK_TREE names", GIT_DIR=site.main.git_dir, GIT_WORK_TREE=site.main.path)
 
 
 def test_a_git_directory_without_a_record(site: Site) -> None:
@@ -277,6 +278,14 @@ def test_a_worktree_of_a_bare_repository_and_one_that_was_moved(site: Site) -> N
     refused(site.main.path.parent, "is not where the entry says", GIT_DIR=entry)
     refused(bare, "is not where the entry says", GIT_DIR=entry)
     refused(bare, "bare", GIT_DIR=".")
+
+
+def test_a_copy_of_a_worktree_is_not_its_original(site: Site) -> None:
+    copy = site.main.scratch / "copy"
+    shutil.copytree(site.linked.path, copy, symlinks=True)
+    for folder in (copy, copy / "src"):
+        for given in ({}, {"GIT_DIR": site.linked.git_dir}, {"GIT_DIR": site.linked.git_dir, "GIT_WORK_TREE": "."}):
+            refused(folder, "is a copy of the worktree", **given)
 
 
 # -- hooks of a push ---------------------------------------------------------------------------------------------------

@@ -458,10 +458,15 @@ def test_a_run_whose_evidence_is_not_here(repo: Repo) -> None:
 
 def test_no_secret_is_kept(repo: Repo) -> None:
     secret = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
-    run = start(repo, f"TOKEN={secret}; echo > new; echo $TOKEN; test ${{#TOKEN}} = 40", run_id="T-1")
+    name = "sk-ant-api03-" + "a1B2" * 9
+    script = f"TOKEN={secret}; echo $TOKEN >> file.txt; echo $TOKEN > {name}; echo $TOKEN; test ${{#TOKEN}} = 40"
+    run = start(repo, script, run_id="T-1")
     assert run.state == "passed"
+    assert b"+[redacted]" in kept(run, "steps/001-agent/diff.patch")
+    assert evidence.verify(context_of(repo), "T-1").ok
     assert run.steps[0].command is not None
     assert "[redacted]" in run.steps[0].command
     for path in Path(run.evidence).rglob("*"):
         assert path.is_dir() or secret.encode() not in path.read_bytes(), path
+        assert path.is_dir() or name.encode() not in path.read_bytes(), path
     assert not list(Path(repo.git_dir, "agentos/runs").glob("*.json"))

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from git_agentos import redact_lines
 from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process, trees
-from git_agentos.redact import redact
+from git_agentos.redact import redact, redact_value
 from git_agentos.run import inside
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.inside import WorkspaceSnapshot
@@ -26,7 +27,7 @@ from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.record import runs
+from git_agentos.run.record import patches, runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
@@ -299,7 +300,9 @@ def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | No
 def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> int:
     """Put the state after the step, and what the step changed, into the evidence; how many paths those are."""
     repository = begun.inner.repository
-    body = json.dumps(asdict(snapshot), indent=1) + "\n"
+    body = json.dumps(redact_value(asdict(snapshot))[0], indent=1) + "\n"
     site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
-    site.evidence.put(f"{begun.folder}/diff.patch", runs.patch(repository, begun.tree, snapshot.tree))
+    changes = runs.patch(repository, begun.tree, snapshot.tree)
+    values = redact_lines.secrets_of(_environment(site, begun))
+    site.evidence.put(f"{begun.folder}/diff.patch", patches.without_secrets(repository, changes, values))
     return len(trees.diff(repository, begun.tree, snapshot.tree))
