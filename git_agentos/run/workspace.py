@@ -22,6 +22,7 @@ from typing import Protocol
 
 from git_agentos.checkpoint import capture, format, take
 from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
 from git_agentos.guard import authorize
@@ -296,7 +297,7 @@ class GitWorktreeWorkspaceService:
             done = rollback.rollback(self._context, run, _point(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = folders.find(self._context.location, run.run_id)
-                kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+                kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
@@ -343,6 +344,11 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
 
 def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
     """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
+    return look(here, run)[0]
+
+
+def look(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+    """`snapshot`, and the complete state."""
     origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
     taken = take.take(here.repository, here.settings, origin)
     state = taken.state
@@ -350,7 +356,7 @@ def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
     with here.repository.writer() as store:
         changed = trees.diff(store, base, state.visible_tree)
     commits = here.repository.git("rev-list", f"{run.base_sha}..{state.head.commit}") if state.head.commit else b""
-    return WorkspaceSnapshot(
+    seen = WorkspaceSnapshot(
         run_id=run.run_id,
         head_sha=state.head.commit,
         branch=state.head.branch,
@@ -360,10 +366,11 @@ def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
         staged=[os.fsdecode(path) for path in state.staged],
         unstaged=[os.fsdecode(path) for path in state.unstaged],
         untracked=[os.fsdecode(path) for path in state.untracked],
-        changed=[os.fsdecode(path) for path in sorted(changed)],
+        changed=[os.fsdecode(path) for path in sorted({*changed, *state.nested})],
         digest=format.digest(state),
         taken_at=_now(),
     )
+    return seen, state
 
 
 def _point(point: int | str) -> str:
