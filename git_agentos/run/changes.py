@@ -15,7 +15,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
-from git_agentos.run import workspace
+from git_agentos.run import inside
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import pristine
@@ -52,8 +52,8 @@ def began_with(context: Context, at: RunState) -> State:
 def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be looked at."""
     try:
-        here = workspace.inner(context, run)
-        seen, state = workspace.look(here, run)
+        here = inside.inner(context, run)
+        seen, state = inside.look(here, run)
         changed = between(here.repository, began_with(context, at), state)
         ignored = None if changed else has_others(here)
     except (AgentosError, OSError):

@@ -60,6 +60,7 @@ _MOST = 10
 _TICK_NS = 12_000_000
 
 pointed_at = worktrees.read_gitfile
+belongs = worktrees.belongs
 below = place.below
 
 
@@ -576,17 +577,6 @@ def is_lost(root: str) -> bool:
 def is_folder(path: str) -> bool:
     """Whether a folder is there, and not a link to one."""
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def belongs(root: str, git_dir: str) -> str | None:
-    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
-    path = os.path.join(root, ".git")
-    if os.path.isfile(os.path.join(path, "HEAD")):
-        return "a repository of its own lies there"
-    target = pointed_at(root)
-    if target is None or not os.path.isdir(target) or worktrees.is_linked(root, git_dir):
-        return None
-    return f"it belongs to '{target}'"
 
 
 def refuse_processes(root: str, id_: str) -> None:

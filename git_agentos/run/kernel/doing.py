@@ -17,9 +17,9 @@ from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
-from git_agentos.git import process
+from git_agentos.git import authorship, process
 from git_agentos.redact import redact
-from git_agentos.run import changes, workspace
+from git_agentos.run import changes, inside, workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, feedback, protected
 from git_agentos.run.kernel.children import Child, Finished
@@ -262,6 +262,7 @@ def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
+    env |= authorship.carry(begun.inner.location.root, base, env)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)
     if at.attempt > 1:
@@ -310,7 +311,7 @@ def _left_behind(ended: Finished) -> str | None:
 def _look(site: Site, begun: _Begun) -> tuple[_Seen | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return workspace.look(workspace.inner(site.context, begun.run), begun.run), None
+        return inside.look(workspace.inner(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
-from git_agentos.git import locks, process
+from git_agentos.git import authorship, locks, process
 from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
@@ -94,6 +94,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
     found = children.environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
+    found |= authorship.carry(request.here.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
 
 
