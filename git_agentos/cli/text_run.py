@@ -204,11 +204,31 @@ def _saved(run: Run, what: str) -> list[str]:
     lines = [f"{what} could not be saved completely:"]
     lines += [f"  {quote.path(each.path)}: {quote.line(each.reason)}" for each in run.not_saved]
     if run.last_saved is not None:
-        made = f" of {local(run.last_saved_at)}" if run.last_saved_at else ""
-        lines.append(
-            f"The last checkpoint from before that is {short(run.last_saved)}{made}; later changes to it are not saved."
-        )
+        lines.append(f"The last checkpoint from before that is {_last_saved(run)}; later changes to it are not saved.")
     return lines
+
+
+def _last_saved(run: Run) -> str | None:
+    """The last checkpoint from before something was lost."""
+    if run.last_saved is None:
+        return None
+    return short(run.last_saved) + (f" of {local(run.last_saved_at)}" if run.last_saved_at else "")
+
+
+def _left(run: Run) -> str | None:
+    """How the run left its worktree."""
+    left = run.left
+    if left is None:
+        return None
+    parts = [f"{count(left.changed, 'path')} changed", count(left.commits, "commit")]
+    if run.context is not None and left.branch != run.context.branch_name:
+        on = f"on branch '{quote.line(left.branch)}'" if left.branch is not None else "detached"
+        parts.append(f"HEAD {on}")
+    if left.head_sha is None:
+        parts.append("the branch is gone")
+    if left.ignored:
+        parts.append("other ignored files")
+    return ", ".join(parts)
 
 
 def _work(run: Run, where: WorkspaceContext, path: str) -> str:
@@ -337,6 +357,9 @@ def details(run: Run, style: Style) -> Text:
         ("Evidence", quote.path(run.evidence)),
         ("Started", f"{local(run.started_at)} ({age(run.started_at, style.now)})"),
         ("Ended", f"{local(run.ended_at)} ({age(run.ended_at, style.now)})" if run.ended_at else None),
+        ("Left", _left(run)),
+        ("Not saved", ", ".join(quote.path(each.path) for each in run.not_saved) or None),
+        ("Last saved", _last_saved(run)),
         ("Process", str(run.process) if run.process is not None else None),
         ("Guarded", "yes" if run.guarded else "no"),
         ("Protected", ", ".join(quote.line(each) for each in run.protected) or "none"),

@@ -19,6 +19,7 @@ from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.rollback import mend
 from git_agentos.run.workspace import inner
 from git_agentos.worktree import place
 from git_agentos.worktree.merge import Merge
@@ -51,6 +52,7 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
         run = folders.context_of(kept)
         target = into if into is not None else _base_branch(context, run)
         here = inner(context, run)
+        mend.unlock(here.location, run)
         if not state.is_sealed:  # that failed when the run ended
             folders.seal(here, kept, kept.run(), again=True)
         _require_intact(context, kept)

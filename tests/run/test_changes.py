@@ -10,6 +10,7 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format
 from git_agentos.cli import text_run
+from git_agentos.run.accept import accept
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record.events import Left, Run
 from tests.cli.conftest import cli  # noqa: F401 (a fixture)
@@ -171,3 +172,12 @@ def test_what_is_put_aside_is_saved(repo: Repo) -> None:
     assert "What the run did is saved, and can be brought back." in said(run)
     open_workspace(worktree(run).path).undo()
     assert worktree(run).exists("new")
+
+
+def test_a_repository_inside_is_not_said_to_be_merged(repo: Repo) -> None:
+    run = start(repo, "git init -q in; echo > in/new", validate=["test -e in/new"])
+    assert run.state == "passed"
+    done, merged = accept(context_of(repo), run.run_id)
+    assert done.state == "accepted"
+    assert merged.warnings == ["'in' is a repository of its own: it stays in the run's worktree, and is not merged"]
+    assert worktree(run).exists("in/new")

@@ -165,12 +165,12 @@ class Work:
         self._evidence.check_files()
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
             self._take_back(PRE_RUN)
-        if is_prepared:
-            kind = "action" if state == PASSED else "error"
-            self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
         left = None
         if is_prepared and self._evidence.run().rolled_back_to is None:
             left = changes.left(self._context, self._workspace(), self._state)
+        if is_prepared:
+            kind = "action" if state == PASSED else "error"
+            self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
         self._evidence.event("ended", state=state, reason=reason, left=left)
         if is_prepared:
             seal(self._context, self._evidence)
