@@ -346,9 +346,12 @@ def _makes_no_lock(pid: int) -> bool:
 
 
 def _works_in(pid: int, tops: Sequence[bytes]) -> bool:
-    cwd = _link(f"{_PROC}/{pid}/cwd")
-    if cwd is None:
-        return os.path.isdir(f"{_PROC}/{pid}")  # alive, and not to be looked into
+    try:
+        cwd = os.readlink(os.fsencode(f"{_PROC}/{pid}/cwd"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it is ending, or has ended: it touches no file any more
+    except OSError:
+        return True  # it is not to be looked into
     assigned = _command_line(pid)
     with contextlib.suppress(OSError), open(f"{_PROC}/{pid}/environ", "rb") as file:
         assigned += file.read().split(b"\0")

@@ -23,6 +23,7 @@ from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.rollback import mend
 from git_agentos.worktree import place
 from git_agentos.worktree.merge import Merge
 
@@ -64,6 +65,7 @@ def accept(
         run = located.now(context, folders.context_of(kept))
         target = into if into is not None else base_branch(context, run)
         here = inner(context, run)
+        mend.unlock(here.location, run)
         if not state.is_sealed:  # that failed when the run ended
             folders.seal(here, kept, kept.run(), again=True)
         _require_intact(context, kept)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from git_agentos.checkpoint import format, take
 from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -60,6 +61,11 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
 
 def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
     """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
+    return look(here, run)[0]
+
+
+def look(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+    """`snapshot`, and the complete state."""
     origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
     taken = take.take(here.repository, here.settings, origin)
     state = taken.state
@@ -67,7 +73,7 @@ def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
     with here.repository.writer() as store:
         changed = trees.diff(store, base, state.visible_tree)
     commits = here.repository.git("rev-list", f"{run.base_sha}..{state.head.commit}") if state.head.commit else b""
-    return WorkspaceSnapshot(
+    seen = WorkspaceSnapshot(
         run_id=run.run_id,
         head_sha=state.head.commit,
         branch=state.head.branch,
@@ -77,10 +83,11 @@ def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
         staged=[os.fsdecode(path) for path in state.staged],
         unstaged=[os.fsdecode(path) for path in state.unstaged],
         untracked=[os.fsdecode(path) for path in state.untracked],
-        changed=[os.fsdecode(path) for path in sorted(changed)],
+        changed=[os.fsdecode(path) for path in sorted({*changed, *state.nested})],
         digest=format.digest(state),
         taken_at=now(),
     )
+    return seen, state
 
 
 def now() -> str:

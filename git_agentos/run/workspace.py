@@ -215,7 +215,7 @@ class GitWorktreeWorkspaceService:
             done = rollback.rollback(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
                 kept = folders.find(self._context.location, run.run_id)
-                kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+                kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))

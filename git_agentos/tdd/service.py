@@ -339,6 +339,8 @@ class _Work:
         """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
         self._watcher.began(self._told(at))
         children.sweep(at.state["mark"])
+        with contextlib.suppress(AgentosError):
+            sites.unlock(self._site, self._site.run())
         said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())
         self._graph.say(self._found.id, {"human_decision": ABORT, "error_message": None, "history": [said]})
         self._run(lambda: self._graph.go_on(self._found.id))

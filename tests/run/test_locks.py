@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -259,3 +260,20 @@ def test_locks_from_before_the_run_and_those_of_the_main_worktree_stay(ground: G
     run = replace(ground.run, created_at="2999-01-01T00:00:00.000Z")
     assert mend.unlock(context_of(ground.there).location, run, killed=True) == {}
     assert (old.exists(), main.exists()) == (True, True)
+
+
+def test_gits_elsewhere_that_begin_and_end_all_the_time_are_no_reason(ground: Ground) -> None:
+    """Nothing can be read of a process that is just ending: where it works is not known then."""
+    elsewhere = Repo.init(ground.repo.scratch / "elsewhere").path
+    lock = ground.entry / "index.lock"
+    looping = ["sh", "-c", "while :; do git rev-parse HEAD >/dev/null 2>&1; done"]
+    children = [subprocess.Popen(looping, cwd=elsewhere, start_new_session=True) for _ in range(2)]
+    try:
+        for _ in range(15):
+            lock.touch()
+            assert unlock(ground) == {}
+            assert not lock.exists()
+    finally:
+        for child in children:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

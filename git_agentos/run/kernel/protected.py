@@ -59,6 +59,13 @@ def heads(location: Location) -> Mapping[str, str]:
         return {name: oid for oid, _, name in pairs}
 
 
+def others(location: Location) -> Mapping[str, str]:
+    """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
+    them."""
+    found = refs.names(location, "refs/", sound=True)
+    return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
+
+
 def violations(
     context: Context, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:

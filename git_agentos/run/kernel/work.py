@@ -18,7 +18,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import branches, inside, located, preparation
+from git_agentos.run import branches, changes, inside, located, preparation
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
@@ -166,10 +166,13 @@ class Work:
         self._evidence.check_files()
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
             self._take_back(PRE_RUN)
+        left = None
+        if is_prepared and self._evidence.run().rolled_back_to is None:
+            left = changes.left(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
-        self._evidence.event("ended", state=state, reason=reason)
+        self._evidence.event("ended", state=state, reason=reason, left=left)
         if is_prepared:
             seal(self._context, self._evidence)
         else:
