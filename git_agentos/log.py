@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import carry, timeline
-from git_agentos.checkpoint.carry import MOST_FILES
+from git_agentos.checkpoint.carry import MOST_FILES, Problems
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, DatabaseError, UsageError
+from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, UsageError
 from git_agentos.git import locks, moment, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
@@ -31,8 +31,8 @@ from git_agentos.store.database import Connection
 from git_agentos.store.entries import TYPES, Entry, Scope, Wanted
 
 __all__ = [
-    "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open", "last", "note",
-    "rebuild", "revive",
+    "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
+    "last", "note", "read", "rebuild", "revive",
 ]  # fmt: skip
 
 _DATABASE = b"issue_workflow.db"
@@ -52,6 +52,22 @@ class Rebuilt:
     uncarried: int
     checkpoints: int
     moved_aside: str | None
+
+
+class Reading(NamedTuple):
+    """Entries, and why they are not all that there are; no reason where they are."""
+
+    entries: list[Entry]
+    problems: Problems
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all entries."""
+        return not self.problems
+
+    def tell(self, *, empty: bool) -> None:
+        """Warn of what is wrong; raise it where the answer would be `empty`."""
+        carry.tell(self.problems, empty=empty)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -207,11 +223,38 @@ def entries(
     newest_first: bool = True,
     text: str | None = None,
 ) -> list[Entry]:
+    """The entries that `read` finds. What keeps them from being all there are is a warning; where no entry is left, it
+    is raised."""
+    found = read(
+        context,
+        agent=agent,
+        every=every,
+        kinds=kinds,
+        since=since,
+        limit=limit,
+        newest_first=newest_first,
+        text=text,
+    )
+    found.tell(empty=not found.entries and limit != 0)
+    return found.entries
+
+
+def read(
+    context: Context,
+    *,
+    agent: str | None = None,
+    every: bool = False,
+    kinds: Sequence[str] | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    newest_first: bool = True,
+    text: str | None = None,
+) -> Reading:
     """Entries by time: this worktree's; with `agent` those that it made or whose worktree is its; or all.
 
     `kinds` are some of TYPES; `text` has to occur in an entry (case does not matter); `limit` takes from the side that
-    comes first. Worktrees that are gone are read from their timelines. CheckpointNotFound where nothing here knows
-    `agent`.
+    comes first. Worktrees that are gone, and databases that cannot be read, are read from their timelines.
+    CheckpointNotFound where nothing here knows `agent`.
     """
     for kind in kinds or ():
         if kind not in TYPES:
@@ -226,22 +269,24 @@ def entries(
         limit=limit,
         newest_first=newest_first,
     )
-    found = _own(context, wanted)
+    problems: Problems = []
+    found = _own(context, wanted, problems)
     if agent is not None or every:
         others = _others(context)
         for name, where in others.items():
-            found += _of_other(context, name, where, wanted)
+            found += _of_other(context, name, where, wanted, problems)
         if agent is not None and not found and agent not in (context.timeline, *others):
             _refuse_unknown(context, agent, wanted)
     unique = {entry.id: entry for entry in found}
     merged = sorted(unique.values(), key=rows.order, reverse=newest_first)
-    return merged if limit is None else merged[:limit]
+    return Reading(merged if limit is None else merged[:limit], problems)
 
 
-def last(where: Location, settings: Settings | None = None) -> Entry | None:
+def last(where: Location, settings: Settings | None = None, repository: Repository | None = None) -> Entry | None:
     """The last entry of a worktree's log that is in its database; None where there is none. Never an error.
 
-    Without `settings` it is the worktree's own file that is looked into.
+    Without `settings` it is the worktree's own file that is looked into. Where that is missing, or cannot be read, the
+    newest checkpoint is asked, if `repository` is given.
     """
     path = place.file_of(where, settings.workflow_db if settings is not None else "")
     name = timeline.name_of(where)
@@ -250,6 +295,9 @@ def last(where: Location, settings: Settings | None = None) -> Entry | None:
         with database.opened_to_read(path) as opened:
             found = rows.find(opened.connection, place.repository_id(where, make=False), Wanted(worktree=name, limit=1))
             return found[0] if found else None
+    with contextlib.suppress(AgentosError, OSError):
+        part = None if repository is None else next(carry.parts_of(repository, name, problems=[]), None)
+        return None if part is None else max((*part.log, part.own), key=rows.order)
     return None
 
 
@@ -275,8 +323,10 @@ def follow(
     while True:
         began = time.monotonic()
         # An entry may be written a while after its time: writers wait for each other.
-        found = entries(context, agent=agent, every=every, kinds=kinds, since=begin, limit=limit if first else None)
-        for entry in reversed(found):
+        found = read(context, agent=agent, every=every, kinds=kinds, since=begin, limit=limit if first else None)
+        if first:
+            found.tell(empty=not found.entries and limit != 0)
+        for entry in reversed(found.entries):
             if entry.id not in seen:
                 seen.add(entry.id)
                 yield entry
@@ -288,15 +338,19 @@ def follow(
         begin = max(start, datetime.fromtimestamp(time.time() - 2 * database.BUSY_SECONDS, UTC))
 
 
-def _own(context: Context, wanted: Wanted) -> list[Entry]:
-    def read(connection: Connection, scope: Scope) -> list[Entry]:
+def _own(context: Context, wanted: Wanted, problems: Problems) -> list[Entry]:
+    def find(connection: Connection, scope: Scope) -> list[Entry]:
         return rows.find(connection, scope.repository, wanted._replace(worktree=scope.worktree))
 
+    own: Problems = []
     try:
-        return list(_using(context, read))
+        where = (context.repository, context.settings, context.timeline)
+        found = list(carry.using(*where, find, make=True, problems=own) or ())
     except (AgentosError, OSError) as error:
-        carry.warn(f"the log is read from the checkpoints alone: {error}")
-        return _of_timeline(context.repository, context.timeline, wanted)
+        problems.append(carry.Unread("the log is read from the checkpoints alone", error))
+        return _of_timeline(context.repository, context.timeline, wanted, problems)
+    problems += own
+    return found
 
 
 def _others(context: Context) -> dict[str, Location | None]:
@@ -309,30 +363,33 @@ def _others(context: Context) -> dict[str, Location | None]:
     return found
 
 
-def _of_other(context: Context, name: str, where: Location | None, wanted: Wanted) -> list[Entry]:
+def _of_other(context: Context, name: str, where: Location | None, wanted: Wanted, problems: Problems) -> list[Entry]:
     repository = context.repository
     if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
-        return _of_timeline(repository, name, wanted)
+        return _of_timeline(repository, name, wanted, problems)
     try:
         path = place.check_place(where, context.settings.workflow_db)
         scope = Scope(place.repository_id(where), name)
         with database.opened_to_read(path) as opened:
             known, reached = carry.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, scope.repository, wanted._replace(worktree=name))
+    except database.NotSetUp:
+        return _of_timeline(repository, name, wanted, problems)
     except (AgentosError, OSError) as error:
-        if isinstance(error, DamagedDatabase) or not isinstance(error, DatabaseError):
-            carry.warn(f"the log of '{name}' is read from its checkpoints alone: {error}")
-        return _of_timeline(repository, name, wanted)
-    return found + _of_timeline(repository, name, wanted, reached if known else None)
+        problems.append(carry.Unread(f"the log of '{name}' is read from its checkpoints alone", error))
+        return _of_timeline(repository, name, wanted, problems)
+    return found + _of_timeline(repository, name, wanted, problems, reached if known else None)
 
 
-def _of_timeline(repository: Repository, name: str, wanted: Wanted, until: str | None = None) -> list[Entry]:
+def _of_timeline(
+    repository: Repository, name: str, wanted: Wanted, problems: Problems, until: str | None = None
+) -> list[Entry]:
     """What the checkpoints of a worktree carry, after the timeline commit `until`."""
     if until is not None and timeline.tip(repository.location, name) == until:
         return []
     return [
         entry
-        for part in carry.parts_of(repository, name, until)
+        for part in carry.parts_of(repository, name, until, problems)
         for entry in (*part.log, part.own)
         if (wanted.agent is None or wanted.agent in (entry.agent_id, name))
         and (wanted.kinds is None or entry.type in wanted.kinds)
@@ -346,7 +403,7 @@ def _refuse_unknown(context: Context, agent: str, wanted: Wanted) -> None:
         raise CheckpointNotFound(
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows everybody's"
         )
-    entries(context, agent=agent, limit=1)
+    read(context, agent=agent, limit=1)
 
 
 # -- outliving the worktree -------------------------------------------------------------------------------------------

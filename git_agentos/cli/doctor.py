@@ -27,8 +27,9 @@ def doctor(
     found = workspace.doctor(fix=fix)
     if has_runs(workspace):
         from git_agentos.run import doctor as runs
+        from git_agentos.tdd import doctor as workflows
 
-        found = (*found, *runs.examine(workspace.context))
+        found = (*found, *runs.examine(workspace.context, fix=fix), *workflows.examine(workspace.context, fix=fix))
     run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in found):
         raise typer.Exit(1)

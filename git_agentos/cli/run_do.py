@@ -10,6 +10,7 @@ from git_agentos.cli.common import Invocation, command
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
     from git_agentos.run.kernel.spec import RunSpec
     from git_agentos.run.record.events import Run
 
@@ -138,7 +139,7 @@ def resume(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.resume(context, run_id, watcher)
     _end(run, ended)
@@ -152,7 +153,7 @@ def cancel(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    done = kernel.cancel(run.workspace().context, run_id)
+    done = kernel.cancel(records(run), run_id)
     run.output.show("run", done, lambda _: text_run.ended(done))
 
 
@@ -176,13 +177,25 @@ def accept(
     """
     from git_agentos.run import accept as accepting
 
-    context = run.workspace().context
+    context = records(run)
     permission.require(run, context.location, "accepting a run")
     done, merged = accepting.accept(context, run_id, into=into, squash=squash)
     if merged.conflicts:
         run.output.show("merge", merged, lambda _: text_run.not_accepted(done, merged))
         raise typer.Exit(ConflictError.exit_code)
     run.output.show("run", done, lambda style: text_run.accepted(done, merged, style))
+
+
+def records(run: Invocation) -> "Context":
+    """Where the command works. Evidence that `git clean -fdx` has taken is made again first."""
+    from git_agentos.run.record import evidence
+
+    context = run.workspace().context
+    done = evidence.bring_back(context.location)
+    if done:
+        folder = evidence.folder_of(context.location)
+        evidence.tell(f"'{folder}' was gone: the evidence of {len(done)} runs was made again from git")
+    return context
 
 
 def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":

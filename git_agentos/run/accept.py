@@ -41,7 +41,7 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
     What could not be sealed is sealed now, before or after the merge. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = folders.find(context.location, run_id)
+    kept = folders.have(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import NamedTuple
 
 from git_agentos import config, log
@@ -87,7 +86,7 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
-            shutil.rmtree(kept.folder, ignore_errors=True)
+            folders.remove(context.location, plan.run_id)
         raise
     _tell(kept, made, state)
     return made
@@ -97,7 +96,7 @@ def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
     try:
-        kept = folders.find(context.location, run_id)
+        kept = folders.look(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
     known = kept.state().context
@@ -115,7 +114,7 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
-        if folders.find(context.location, run_id).record().problem is None:
+        if folders.look(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
     noted = folders.noted(context.location, run_id)
     if noted is not None:

@@ -285,7 +285,7 @@ class GitWorktreeWorkspaceService:
                 meta={"point": point},
             )
             taken = take.take(here.repository, here.settings, origin)
-            folders.find(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            folders.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -295,7 +295,7 @@ class GitWorktreeWorkspaceService:
         with self._turn(run.run_id):
             done = rollback.rollback(self._context, run, _point(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = folders.find(self._context.location, run.run_id)
+                kept = folders.have(self._context.location, run.run_id)
                 kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))

@@ -36,6 +36,10 @@ class InUse(DatabaseError):
     """Another process has the file open, and it has to be had alone."""
 
 
+class NotSetUp(DatabaseError):
+    """There is no database yet, or none that has our tables."""
+
+
 class Database(NamedTuple):
     """An open database; `gate` is the descriptor of the lock that keeps the file where it is."""
 
@@ -69,7 +73,7 @@ def opened_to_read(path: str) -> Iterator[Database]:
             gate = _lock(path, alone=False, make=False)
         try:
             if _inode(path) is None:
-                raise DatabaseError(f"there is no workflow database '{path}'")
+                raise NotSetUp(f"there is no workflow database '{path}'")
             database = Database(_connect(path), path, gate)
         except BaseException:
             _unlock(gate)
@@ -78,9 +82,7 @@ def opened_to_read(path: str) -> Iterator[Database]:
         with guarded(path):
             database.connection.execute("PRAGMA query_only = ON")
             if _version(database.connection, path) < LATEST:
-                raise DatabaseError(
-                    f"the workflow database '{path}' has not been set up", "use the log in its worktree"
-                )
+                raise NotSetUp(f"the workflow database '{path}' has not been set up", "use the log in its worktree")
             yield database
     finally:
         _close(database)

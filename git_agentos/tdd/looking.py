@@ -23,7 +23,7 @@ from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
-from git_agentos.tdd import saver
+from git_agentos.tdd import copies, saver
 from git_agentos.tdd import site as sites
 from git_agentos.tdd.graph import Graph, Position, threads
 from git_agentos.tdd.names import branch_of
@@ -130,7 +130,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        found = folders.find(context.location, workflow.run_id).read(name)
+        found = folders.look(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
@@ -349,6 +349,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = places.repository_id(context.location, make=False)
     seen: set[str] = set()
+    copies.bring_back(context)
     recorded = _recorded(context)
     failed: AgentosError | None = None
     for place in _places(context, environment, recorded):
@@ -364,7 +365,8 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             if at is not None and id_ not in seen:
                 seen.add(id_)
                 yield Found(context, id_, place), at
-    missing = [id_ for id_ in recorded if id_ not in seen and _has_worktree(context, id_)]
+    known = dict.fromkeys((*recorded, *copies.ids(context.location)))
+    missing = [id_ for id_ in known if id_ not in seen and _has_worktree(context, id_)]
     if failed is not None and not seen and not missing:
         raise failed
     for id_ in missing:

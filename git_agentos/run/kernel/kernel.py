@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from git_agentos import log, processes
+from git_agentos import log
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
@@ -61,7 +61,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = evidence.find(context.location, run_id)
+    found = evidence.have(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -84,7 +84,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = evidence.find(context.location, run_id)
+    found = evidence.have(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -167,7 +167,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
             raise RunError(
                 f"'{context.location.root}' is not the worktree of a run", "name the run: git agentos run list"
             )
-    _require_known(context, run_id)
+    _require_known(context, run_id, dry_run=dry_run)
     with lock.hold(context.location, run_id) as is_ours:
         run = preparation.last_known(context, run_id)
         if run is None:
@@ -186,10 +186,10 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
     return done
 
 
-def _require_known(context: Context, run_id: str) -> None:
-    """RunError where there is no such run, and never was."""
+def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
+    """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        evidence.find(context.location, run_id)
+        (evidence.look if dry_run else evidence.have)(context.location, run_id)
     except (RunError, RepositoryError):
         if preparation.last_known(context, run_id) is None:
             raise
@@ -244,7 +244,7 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
         told_as = take.storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded(context, found.run_id) is None:
             wanted.forget(context.location, found.run_id)
-            processes.remove_folder(found.folder)
+            evidence.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
             ended = found.state().ended

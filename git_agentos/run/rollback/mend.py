@@ -443,5 +443,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return evidence.find(context.location, run.run_id).state().begun or {}
+        return evidence.look(context.location, run.run_id).state().begun or {}
     return {}

@@ -113,7 +113,7 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
 def _state(context: Context, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return evidence.find(context.location, run.run_id).state()
+        return evidence.look(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
