@@ -188,13 +188,13 @@ def accept(
 
 def records(run: Invocation) -> "Context":
     """Where the command works. Evidence that `git clean -fdx` has taken is made again first."""
-    from git_agentos.run.record import evidence
+    from git_agentos.run.record import evidence, recovery
 
     context = run.workspace().context
-    done = evidence.bring_back(context.location)
+    done = recovery.bring_back(context.location)
     if done:
         folder = evidence.folder_of(context.location)
-        evidence.tell(f"'{folder}' was gone: the evidence of {len(done)} runs was made again from git")
+        recovery.tell(f"'{folder}' was gone: the evidence of {len(done)} runs was made again from git")
     return context
 
 

@@ -93,11 +93,11 @@ def verify(run: Invocation, run_id: RunId) -> None:
     The codes of its events are checked, every file against them and the manifest, the manifest against the run's last
     checkpoint, and the commits that are named have to exist. The exit code is 1 where something is wrong.
     """
-    from git_agentos.run.record import evidence
+    from git_agentos.run.record import evidence, recovery
 
     context = records(run)
     with contextlib.suppress(AgentosError):  # `verify` says what is wrong
-        evidence.have(context.location, run_id)
+        recovery.have(context.location, run_id)
     found = evidence.verify(context, run_id)
     run.output.show("run-verify", found, lambda style: text_run.verified(found, style))
     if not found.ok:

@@ -208,11 +208,11 @@ def _code(ended: "Workflow", wanted: str | None) -> int:
 def records(run: Invocation) -> "Context":
     """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
     from git_agentos.cli import run_do
-    from git_agentos.run.record import evidence
+    from git_agentos.run.record import recovery
     from git_agentos.tdd import copies
 
     context = run_do.records(run)
     done = copies.bring_back(context, every=True)
     if done:
-        evidence.tell(f"the state of {len(done)} workflows was gone: it was made again from git")
+        recovery.tell(f"the state of {len(done)} workflows was gone: it was made again from git")
     return context

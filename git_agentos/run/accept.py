@@ -17,6 +17,7 @@ from git_agentos.run import landing, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.workspace import inner
@@ -41,7 +42,7 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
     What could not be sealed is sealed now, before or after the merge. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = folders.have(context.location, run_id)
+    kept = recovery.have(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()

@@ -11,7 +11,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError
 from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence, saved
+from git_agentos.run.record import evidence, recovery, saved
 from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run
 
 
@@ -28,7 +28,7 @@ def open_(context: Context, tool: str = TDD) -> list[str]:
 def examine(context: Context, *, fix: bool = False) -> list[Finding]:
     """What is to be done about runs; which of it, is for people to decide. With `fix`, evidence that only git has is
     made again."""
-    found = [_lost(context, run_id, fix=fix) for run_id in evidence.lost(context.location)]
+    found = [_lost(context, run_id, fix=fix) for run_id in recovery.lost(context.location)]
     for each in kernel.all_(context):
         id_ = each.run_id
         if _waits(each):

@@ -25,6 +25,7 @@ from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
@@ -96,7 +97,7 @@ def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
     try:
-        kept = folders.look(context.location, run_id)
+        kept = recovery.look(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
     known = kept.state().context
@@ -114,7 +115,7 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
-        if folders.look(context.location, run_id).record().problem is None:
+        if recovery.look(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
     noted = folders.noted(context.location, run_id)
     if noted is not None:

@@ -29,6 +29,7 @@ from git_agentos.run import lock, preparation
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
@@ -285,7 +286,7 @@ class GitWorktreeWorkspaceService:
                 meta={"point": point},
             )
             taken = take.take(here.repository, here.settings, origin)
-            folders.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            recovery.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -295,7 +296,7 @@ class GitWorktreeWorkspaceService:
         with self._turn(run.run_id):
             done = rollback.rollback(self._context, run, _point(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = folders.have(self._context.location, run.run_id)
+                kept = recovery.have(self._context.location, run.run_id)
                 kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))

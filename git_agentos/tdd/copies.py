@@ -22,7 +22,7 @@ from git_agentos.git import treerefs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import is_id
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, recovery
 from git_agentos.store import location as places
 from git_agentos.store import threads
 from git_agentos.store.database import Connection
@@ -88,7 +88,7 @@ def lost(context: Context) -> list[str]:
 def _evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            evidence.have(location, id_)
+            recovery.have(location, id_)
 
 
 class _Missing(NamedTuple):

@@ -20,7 +20,7 @@ from git_agentos.git import merging
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs, sealing
+from git_agentos.run.record import recovery, runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
 from git_agentos.tdd import copies, saver
@@ -130,7 +130,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        found = folders.look(context.location, workflow.run_id).read(name)
+        found = recovery.look(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""

@@ -16,7 +16,7 @@ from git_agentos.errors import RunError
 from git_agentos.run import accept, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence, saved
+from git_agentos.run.record import evidence, recovery, saved
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.run.field import context_of, start
 from tests.support.repo import Repo
@@ -131,7 +131,7 @@ def test_a_copy_is_not_believed_by_itself(repo: Repo) -> None:
         clean(repo)
         repo.git("update-ref", name, oid)
         assert kernel.show(context, "T-1").state == "tampered", what
-        assert evidence.have(context.location, "T-1").record().problem is not None, what
+        assert recovery.have(context.location, "T-1").record().problem is not None, what
 
 
 def written(repo: Repo, kind: str, data: bytes) -> str:
@@ -209,7 +209,7 @@ def test_a_file_that_was_changed_is_not_copied(repo: Repo) -> None:
     (step / "exit_code").unlink()
     kernel.roll_back(context_of(repo), "T-1", "pre_run")
     clean(repo)
-    evidence.bring_back(context_of(repo).location)
+    recovery.bring_back(context_of(repo).location)
     assert (step / "stdout").read_text() == "said\n"
     assert (step / "exit_code").read_text() == "0\n"
 
@@ -235,8 +235,8 @@ def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "others"))
     context = context_of(repo)
     assert kernel.show(context, "T-1").state == "passed"
-    assert evidence.bring_back(context.location) == []
+    assert recovery.bring_back(context.location) == []
     with pytest.raises(RunError, match="not written with your key"):
         accept.accept(context, "T-1")
     monkeypatch.undo()
-    assert evidence.bring_back(context_of(repo).location) == ["T-1"]
+    assert recovery.bring_back(context_of(repo).location) == ["T-1"]

@@ -24,7 +24,7 @@ from git_agentos.run.kernel.spec import RunSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
 from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, settle
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, recovery
 from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.record.runs import all_, diff, logs, show, told
@@ -61,7 +61,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = evidence.have(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -84,7 +84,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = evidence.have(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -189,7 +189,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
 def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
     """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        (evidence.look if dry_run else evidence.have)(context.location, run_id)
+        (recovery.look if dry_run else recovery.have)(context.location, run_id)
     except (RunError, RepositoryError):
         if preparation.last_known(context, run_id) is None:
             raise

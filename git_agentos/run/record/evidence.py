@@ -19,24 +19,23 @@ import errno
 import hashlib
 import json
 import os
-import platform
 import stat
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from git_agentos import __version__, processes
+from git_agentos import processes
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
-from git_agentos.git import moment, process
+from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, saved, sealing
 from git_agentos.run.record.events import EVENTS, TAMPERED, Event, Run, RunState, state_of
+from git_agentos.run.record.fingerprint import fingerprint
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
@@ -45,9 +44,9 @@ from git_agentos.util import files
 from git_agentos.worktree import place as worktrees
 
 __all__ = [
-    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "bring_back",
-    "carried_events", "context_of", "copied_events", "file_context", "find", "fingerprint", "folder_of", "have", "ids",
-    "look", "lost", "make", "remove", "seal", "verify",
+    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",
+    "carried_events", "context_of", "file_context", "find", "fingerprint", "folder_of", "ids", "make", "remove", "seal",
+    "verify",
 ]  # fmt: skip
 
 _NEW = ".new"
@@ -153,7 +152,8 @@ class Evidence:
         try:
             self._copy.save(self._files, named, sealing.MANIFEST)
         except (AgentosError, OSError) as error:
-            tell(f"the evidence of run '{self.run_id}' was not copied to git: {error}")
+            text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
+            warnings.warn(AgentosWarning(text), stacklevel=2)
 
     def check_files(self) -> None:
         """Tampered where a file that the record names is another by now, or something that is no file lies here."""
@@ -359,75 +359,6 @@ def find(location: Location, run_id: str) -> Evidence:
     return Evidence(path, run_id, location)
 
 
-def have(location: Location, run_id: str) -> Evidence:
-    """That of a run with which something is to be done: a folder that is missing is made again from the copy in git.
-    RunError where there is neither."""
-    check_id(run_id)
-    path = os.path.join(folder_of(location), run_id)
-    if not _bring_back(location, run_id) and not os.path.lexists(path) and saved.look(location, run_id, path):
-        raise RunError(
-            f"the record of run '{run_id}' was not written with your key, or not in this repository",
-            "git agentos run show tells what it says; it is gone on with where it was begun",
-        )
-    return find(location, run_id)
-
-
-def bring_back(location: Location) -> list[str]:
-    """Make the folder of all runs again from git, where it is gone as a whole, as `git clean -fdx` leaves it; the ids
-    of the runs. Where it cannot be made, commands go on with what is in git."""
-    if os.path.lexists(folder_of(location)):
-        return []
-    with contextlib.suppress(AgentosError, OSError):
-        return [run_id for run_id in saved.ids(location) if _bring_back(location, run_id)]
-    return []
-
-
-def _bring_back(location: Location, run_id: str) -> bool:
-    """One that was copied in another repository, or by another user, stays where it is: nothing vouches for it here."""
-    path = os.path.join(folder_of(location), run_id)
-    if os.path.lexists(path):
-        return False
-    copy = saved.look(location, run_id, path)
-    if copy is None or Evidence(path, run_id, files=copy).is_anothers():
-        return False
-    return saved.bring_back(location, run_id)
-
-
-def tell(text: str) -> None:
-    """Warn of what was found and done."""
-    warnings.warn(AgentosWarning(text), stacklevel=3)
-
-
-def lost(location: Location) -> list[str]:
-    """The ids of the runs whose evidence, or a file of it, is missing, while git has a copy that was made here."""
-    found = []
-    for run_id in saved.ids(location):
-        path = os.path.join(folder_of(location), run_id)
-        with contextlib.suppress(AgentosError, OSError):
-            copy = saved.look(location, run_id, path)
-            is_missing = copy is not None and saved.missing(copy, path)
-            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_anothers():
-                found.append(run_id)
-    return found
-
-
-def copied_events(found: Evidence) -> list[dict[str, Any]]:
-    """The events of a copy that was made in another repository, or by another user: nothing vouches for them here."""
-    return journal.parse(found.read(EVENTS) or b"", found.run_id)
-
-
-def look(location: Location, run_id: str) -> Evidence:
-    """That of a run, or, where its folder is missing, the copy in git, to be read; RunError where there is neither."""
-    try:
-        return find(location, run_id)
-    except RunError:
-        path = os.path.join(folder_of(location), run_id)
-        copy = saved.look(location, run_id, path)
-        if copy is None:
-            raise
-        return Evidence(path, run_id, files=copy)
-
-
 def ids(location: Location) -> list[str]:
     """The ids of all runs that have a folder, oldest first."""
     runs = folder_of(location)
@@ -436,22 +367,6 @@ def ids(location: Location) -> list[str]:
     folders = [each for each in os.scandir(runs) if each.is_dir(follow_symlinks=False) and is_id(each.name)]
     found = [(begun_at(each.path), each.name) for each in folders]
     return [name for _, name in sorted(found)]
-
-
-def fingerprint() -> Mapping[str, Any]:
-    """What a run depends on beside its commit: the system, versions of git, Python and this tool, and which variables
-    are set."""
-    return {
-        "system": platform.system(),
-        "release": platform.release(),
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "python": platform.python_version(),
-        "encoding": sys.getfilesystemencoding(),
-        "git": process.run(["--version"]).decode("utf-8", "replace").strip().removeprefix("git version "),
-        "tool": f"git-agentos {__version__}",
-        "variables": sorted(os.environ),
-    }
 
 
 def context_of(evidence: Evidence) -> WorkspaceContext:

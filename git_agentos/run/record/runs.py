@@ -19,7 +19,7 @@ from git_agentos.git import moment
 from git_agentos.git.repository import Repository
 from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.context import worktree_id
-from git_agentos.run.record import evidence, saved, sealing
+from git_agentos.run.record import evidence, recovery, saved, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.worktree import record
@@ -58,7 +58,7 @@ def _visible(context: Context, checkpoint: str) -> tuple[str | None, ...]:
 def show(context: Context, run_id: str) -> Run:
     """A run as its record tells it; of an archived one, as its final checkpoint does."""
     try:
-        found = evidence.look(context.location, run_id)
+        found = recovery.look(context.location, run_id)
     except RunError:
         events = evidence.carried_events(context, run_id)
         if events is not None:
@@ -67,7 +67,7 @@ def show(context: Context, run_id: str) -> Run:
             raise
         return _damaged(context, run_id, "its evidence is gone, and git has no copy: its checkpoints are all there is")
     if found.is_copy and found.is_anothers():
-        return fold(run_id, found.folder, evidence.copied_events(found), alive=False)
+        return fold(run_id, found.folder, recovery.copied_events(found), alive=False)
     return told(context, found)
 
 
@@ -158,7 +158,7 @@ def _said(context: Context, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
     with contextlib.suppress(RunError):
-        data = evidence.look(context.location, run.run_id).read(name)
+        data = recovery.look(context.location, run.run_id).read(name)
         if data is not None:
             return data
     return sealing.carried(context.repository, run.run_id, name) or b""
