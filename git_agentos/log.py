@@ -346,9 +346,8 @@ def _own(context: Context, wanted: Wanted, problems: Problems) -> list[Entry]:
     try:
         where = (context.repository, context.settings, context.timeline)
         found = list(carry.using(*where, find, make=True, problems=own) or ())
-    except (AgentosError, OSError) as error:
-        problems.append(carry.Unread("the log is read from the checkpoints alone", error))
-        return _of_timeline(context.repository, context.timeline, wanted, problems)
+    except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+        return _of_other(context, context.timeline, context.location, wanted, problems)
     problems += own
     return found
 

@@ -176,9 +176,8 @@ def _own(context: Context, problems: Problems) -> list[Item]:
     try:
         where = (context.repository, context.settings, context.timeline)
         found = list(carry.using(*where, find, make=True, problems=own) or ())
-    except (AgentosError, OSError) as error:
-        problems.append(carry.Unread("the memory is read from the checkpoints alone", error))
-        return _of_timeline(context, context.timeline, problems)
+    except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+        return _of_other(context, context.timeline, context.location, problems)
     problems += own
     return found
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merging
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
@@ -322,12 +322,18 @@ def _position(found: Found) -> Stand:
         with saver.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
     except AgentosError as error:
-        if places.is_url(found.place):
+        if places.is_url(found.place) or _says_nothing(error):
             raise
         return Tampered(found.id, error.message)
     if at is None:
         raise unknown(found.id)
     return at
+
+
+def _says_nothing(error: AgentosError) -> bool:
+    """Whether a database could not be read for a reason that says nothing of what is in it: it is locked, a newer
+    version has used it, it cannot be opened."""
+    return isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
 
 
 def _stand(context: Context, opened: saver.Opened, id_: str) -> Stand | None:
@@ -357,7 +363,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             with saver.opened(place) as opened:
                 stands = [(id_, _stand(context, opened, id_)) for id_ in threads(opened, None if everywhere else own)]
         except AgentosError as error:
-            if places.is_url(place):
+            if places.is_url(place) or _says_nothing(error):
                 raise
             failed = error
             stands = [(id_, Tampered(id_, error.message)) for id_, where in recorded.items() if where == place]

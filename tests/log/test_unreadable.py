@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -119,6 +120,21 @@ def test_doctor_says_so(say: Say, repo: Repo, dev: Repo, spoil: Callable[[Path],
         done = say(repo, *words, "--json")
         (found,) = [each for each in json.loads(done.out)["findings"] if each["code"] == "database"]
         assert (done.code, found["severity"], str(database(dev)) in found["message"]) == (1, "error", True)
+
+
+def test_on_a_file_system_that_is_read_only(say: Say, small_disk: Path) -> None:
+    """What is in the database is read there as well."""
+    subprocess.run(["git", "init", "-q", str(small_disk / "repo")], check=True)
+    repo = Repo(small_disk / "repo")
+    workspace = open_workspace(repo.path)
+    for n in range(2):
+        log.add(workspace.context, "decision", f"entry {n}")
+        memory.artifact(workspace.context, type="code", path=f"{n}.txt", description="x")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for words, key in ((("log", "list"), "entries"), (("memory", "list"), "items")):
+        body = json.loads(say(repo, *words, "--json").out)
+        assert (len(body[key]), body["complete"]) == (2, True), (words, body)
+    assert say(repo, "log", "add", "action", "x").code == 1
 
 
 def test_complete_where_it_is(say: Say, repo: Repo, dev: Repo) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +107,22 @@ def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> Non
         assert not list(code.scratch.parent.rglob("elsewhere.db"))
     shutil.rmtree(code.path / ".agentos")
     code.git("update-ref", name, oid)
+    assert service.list_(context_of(code), environment()) == [waiting]
+
+
+def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    """It is refused: nobody has tampered with anything, and nothing is put on record."""
+    code = project(repo)
+    waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
+    path = code.path / ".agentos/issue_workflow.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 9001")
+    for words in (("list",), ("status",), ("show", "87"), ("resume", "87"), ("abort", "87")):
+        done = cli("-C", str(code.path), "tdd", *words)
+        assert (done.code, b"version 9001" in done.err) == (1, True), words
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (9001,)
+        connection.execute("PRAGMA user_version = 1")
     assert service.list_(context_of(code), environment()) == [waiting]
 
 
