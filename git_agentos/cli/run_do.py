@@ -187,14 +187,17 @@ def accept(
 
 
 def records(run: Invocation) -> "Context":
-    """Where the command works. Evidence that `git clean -fdx` has taken is made again first."""
+    """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
+    git gets one."""
     from git_agentos.run.record import evidence, recovery
 
     context = run.workspace().context
     done = recovery.bring_back(context.location)
     if done:
         folder = evidence.folder_of(context.location)
-        recovery.tell(f"'{folder}' was gone: the evidence of {len(done)} runs was made again from git")
+        what = "one run" if len(done) == 1 else f"{len(done)} runs"
+        recovery.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
+    recovery.copy_missing(context.location)
     return context
 
 

@@ -214,5 +214,7 @@ def records(run: Invocation) -> "Context":
     context = run_do.records(run)
     done = copies.bring_back(context, every=True)
     if done:
-        recovery.tell(f"the state of {len(done)} workflows was gone: it was made again from git")
+        what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
+        recovery.tell(f"the state of {what} was gone: it was made again from git")
+    copies.copy_missing(context.location)
     return context

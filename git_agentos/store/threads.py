@@ -46,6 +46,13 @@ _TABLES = (  # as LangGraph makes them
 MISSING, FRESH, WITHOUT, THERE = "missing", "fresh", "without", "there"
 
 
+def names(connection: Connection) -> list[str]:
+    """The ids of all threads; none where no workflow was ever in the database."""
+    if not _has_table(connection):
+        return []
+    return [str(row[0]) for row in connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")]
+
+
 def take(connection: Connection, thread: str) -> bytes | None:
     """The rows of a thread as a document; None where there are none. Nothing else may write to it meanwhile."""
     columns = ", ".join(_CHECKPOINTS)
@@ -97,12 +104,16 @@ def state(path: str, thread: str) -> str:
         return MISSING
     try:
         with database.opened_to_read(path) as opened:
-            if not opened.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone():
+            if not _has_table(opened.connection):
                 return FRESH
             row = opened.connection.execute("SELECT 1 FROM checkpoints WHERE thread_id = ?", (thread,)).fetchone()
             return WITHOUT if row is None else THERE
     except DatabaseError:
         return THERE
+
+
+def _has_table(connection: Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone())
 
 
 def _packed(value: Any) -> Any:

@@ -23,8 +23,8 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import is_id
 from git_agentos.run.record import evidence, recovery
+from git_agentos.store import database, threads
 from git_agentos.store import location as places
-from git_agentos.store import threads
 from git_agentos.store.database import Connection
 from git_agentos.worktree import place as tops
 
@@ -32,7 +32,7 @@ PREFIX = "refs/agentos/workflows/"
 _ROWS, _PLACE = b"rows.json", b"place.json"
 
 
-def save(location: Location, connection: Connection, id_: str, database: str) -> None:
+def save(location: Location, connection: Connection, id_: str, path: str) -> None:
     """Copy the rows of a workflow. Where that fails it is a warning: the next row is copied with them."""
     if not is_id(id_):
         return
@@ -40,7 +40,7 @@ def save(location: Location, connection: Connection, id_: str, database: str) ->
         data = threads.take(connection, id_)
         if data is None:
             return
-        where = {"repository": places.repository_id(location), "database": database}
+        where = {"repository": places.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
         def make(writer: Writer) -> treerefs.Files:
@@ -50,6 +50,21 @@ def save(location: Location, connection: Connection, id_: str, database: str) ->
     except (AgentosError, OSError) as error:
         text = f"the state of workflow '{id_}' was not copied to git: {error}"
         warnings.warn(AgentosWarning(text), stacklevel=2)
+
+
+def copy_missing(location: Location) -> None:
+    """Copy the state of the workflows in a worktree's own database that have no copy, as those of a version that made
+    none."""
+    path = places.file_of(location, "")
+    if not os.path.lexists(path):
+        return
+    with contextlib.suppress(AgentosError, OSError):
+        places.check_place(location, "")
+        copied = set(ids(location))
+        with database.opened_to_read(path) as opened:
+            for id_ in threads.names(opened.connection):
+                if id_ not in copied:
+                    save(location, opened.connection, id_, path)
 
 
 def drop(location: Location, id_: str) -> None:

@@ -240,3 +240,12 @@ def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPa
         accept.accept(context, "T-1")
     monkeypatch.undo()
     assert recovery.bring_back(context_of(repo).location) == ["T-1"]
+
+
+def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
+    """It gets one from the next command of `run`."""
+    start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
+    repo.git("update-ref", "-d", f"{saved.PREFIX}T-1")
+    assert say("run", "list").code == 0
+    clean(repo)
+    assert say("run", "accept", "T-1").code == 0

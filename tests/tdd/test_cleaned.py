@@ -110,6 +110,17 @@ def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> Non
     assert service.list_(context_of(code), environment()) == [waiting]
 
 
+def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    """It gets one from the next command of `tdd`."""
+    code = project(repo)
+    waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
+    for name in (copies.PREFIX, saved.PREFIX):
+        code.git("update-ref", "-d", name + waiting.id)
+    assert cli("-C", str(code.path), "tdd", "list").code == 0
+    cleaned(code)
+    assert service.list_(context_of(code), environment()) == [waiting]
+
+
 def test_a_database_that_a_newer_version_has_used(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     """It is refused: nobody has tampered with anything, and nothing is put on record."""
     code = project(repo)

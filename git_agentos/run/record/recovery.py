@@ -14,9 +14,10 @@ from git_agentos.errors import AgentosError, AgentosWarning, RunError
 from git_agentos.git.location import Location
 from git_agentos.run import lock
 from git_agentos.run.context import check_id
-from git_agentos.run.record import evidence, journal, saved
+from git_agentos.run.record import evidence, journal, saved, sealing
 from git_agentos.run.record.events import EVENTS
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.record.folder import Folder
 
 
 def have(location: Location, run_id: str) -> Evidence:
@@ -45,6 +46,20 @@ def bring_back(location: Location) -> list[str]:
             if _bring_back(location, run_id):
                 done.append(run_id)
     return done
+
+
+def copy_missing(location: Location) -> None:
+    """Copy the evidence of runs that have none, as those of a version that made no copies. What cannot be believed, or
+    is being written by another process, is left."""
+    copied = set(saved.ids(location))
+    for run_id in evidence.ids(location):
+        if run_id in copied:
+            continue
+        with contextlib.suppress(AgentosError, OSError):
+            found = evidence.find(location, run_id)
+            if lock.holder(location, run_id) is None and found.vouched() is None and found.events():
+                named = found.state().files
+                saved.Copy(location, run_id).save(Folder(found.folder), named, sealing.MANIFEST)
 
 
 def _bring_back(location: Location, run_id: str) -> bool:
