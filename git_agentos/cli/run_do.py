@@ -125,7 +125,7 @@ def start(
     )
     if not spec.guard:
         permission.ask(run, "run", "start", option="--no-guard")
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.start(context, spec, watcher)
     _end(run, ended)

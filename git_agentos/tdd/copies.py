@@ -87,10 +87,10 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     again where all of `.agentos` is gone, or with `every`.
     """
     location = context.location
+    if not os.path.lexists(os.path.join(tops.top_of(location), places.FOLDER)):
+        recovery.bring_back(location)
     known = ids(location)
-    if not known:
-        return []
-    if every or not os.path.lexists(os.path.join(tops.top_of(location), places.FOLDER)):
+    if every:
         _evidence(location, known)
     return [id_ for id_ in known if _bring_back(context, id_)]
 
@@ -135,7 +135,8 @@ def _missing(context: Context, id_: str) -> _Missing | None:
             return None
         target = _target(context, str(where["database"]))
         at = threads.state(target, id_)
-        if at == threads.THERE or (at == threads.WITHOUT and _has_evidence(location, id_)):
+        is_robbed = at == threads.WITHOUT and target == where["database"] and _has_evidence(location, id_)
+        if at == threads.THERE or is_robbed:
             return None
         return _Missing(target, repository.blob(found[_ROWS][1]))
     return None

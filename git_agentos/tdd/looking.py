@@ -43,6 +43,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
+from git_agentos.worktree import place as tops
 from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
@@ -399,10 +400,12 @@ def _recorded(context: Context) -> Mapping[str, str]:
 
 
 def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
-    """The databases in which there may be one: that of here, and those in which one was begun elsewhere. None is made
-    for looking."""
+    """The databases in which there may be one: that of here, those in which one was begun elsewhere, and that of the
+    main worktree, where the state is put whose own worktree is gone. None is made for looking."""
     found: dict[str, None] = {}
     with contextlib.suppress(WorkflowConfigurationError):
         found[saver.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
+    if copies.ids(context.location):
+        found[os.path.join(tops.top_of(context.location), places.FOLDER, places.NAME)] = None
     return [place for place in found if saver.exists(place)]

@@ -103,8 +103,7 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
     for n in (1, 2):
         clean(repo)
         Path(made.worktree_path, f"step-{n}").write_text("x")
-        with pytest.warns(Warning, match="made again from git"):
-            service.mark_step(n)
+        service.mark_step(n)
         assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made
     clean(repo)
     assert [(each.run_id, each.state) for each in kernel.all_(context)] == [("r", "open")]

@@ -110,6 +110,28 @@ def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> Non
     assert service.list_(context_of(code), environment()) == [waiting]
 
 
+def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> None:
+    """Its database is there, the evidence in the main one: either may be cleaned, and the linked one may be gone."""
+    code = project(repo)
+    code.git("stash", "-q", "--include-untracked")
+    code.git("worktree", "add", "-q", "-b", "mine", str(tmp_path / "linked"))
+    linked = Repo(tmp_path / "linked")
+    other = start(code, script(tmp_path, [{"unusable": "no"}]))
+    decide(code, other.id, "abort")
+    waiting = start(linked, script(tmp_path, [{"unusable": "no"}]))
+    for lost in ([linked], [code], [linked, code]):
+        for each in lost:
+            each.git("clean", "-fdxq")
+        for at in (code, linked):
+            assert waiting in service.list_(context_of(at), environment()), lost
+    code.git("worktree", "remove", "--force", str(linked.path))
+    code.git("worktree", "add", "-q", "-b", "third", str(tmp_path / "third"))
+    for at in (code, Repo(tmp_path / "third")):
+        assert waiting in service.list_(context_of(at), environment())
+    assert decide(code, waiting.id, "abort").state == "aborted"
+    assert {each.state for each in service.list_(context_of(code), environment())} == {"aborted"}
+
+
 def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     """It gets one from the next command of `tdd`."""
     code = project(repo)
