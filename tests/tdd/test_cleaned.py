@@ -132,6 +132,20 @@ def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> 
     assert {each.state for each in service.list_(context_of(code), environment())} == {"aborted"}
 
 
+def test_while_it_is_at_work(repo: Repo, tmp_path: Path) -> None:
+    """As an agent does that wants to get rid of its record: it ends, and says why; what it did is saved."""
+    code = project(repo)
+    with pytest.raises(TddError, match="was tampered with: the folder"):
+        start(code, script(tmp_path, [{"write": {"work.py": "work = 1\n"}, "run": f"rm -rf '{code.path}/.agentos'"}]))
+    (found,) = service.list_(context_of(code), environment())
+    assert (found.state, found.words) == ("tampered", ["abort"])
+    assert found.worktree_path is not None
+    assert Path(found.worktree_path, "work.py").exists()
+    cleaned(code)
+    assert service.list_(context_of(code), environment())[0].state == "tampered"
+    assert decide(code, found.id, "abort").state == "aborted"
+
+
 def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     """It gets one from the next command of `tdd`."""
     code = project(repo)
