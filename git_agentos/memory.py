@@ -75,17 +75,19 @@ def merge(context: Context, target: str, sources: Sequence[str], commit: str) ->
     if not sources:
         raise UsageError("a merge has at least one source")
     repository = context.repository
-    known = timeline.all_names(context.location)
+    names = timeline.all_names(context.location)
     for source in sources:
-        if source not in known:
+        if source not in names:
             raise CheckpointNotFound(
                 f"there is no worktree '{source}' with checkpoints",
                 "git agentos checkpoint list --all shows everybody's",
             )
     oid = _commit(context, commit)
+    known = read(context, every=True)
+    carry.tell(known.problems, empty=False)
     before = {
         (each.worktree, checkpoint)
-        for item in items(context, every=True)
+        for item in known.items
         if item.kind == "merge" and item.target == target
         for each in item.contributions
         for checkpoint in each.checkpoints

@@ -42,6 +42,15 @@ def examine(context: Context, *, fix: bool = False) -> list[Finding]:
     return found
 
 
+def state_missing(id_: str, *, fixed: bool) -> Finding:
+    """The finding for a workflow whose state only git still has; they are looked for by `tdd`."""
+    message = f"the state of workflow '{id_}' is not in the workflow database"
+    hint: str | None = "git agentos doctor --fix makes it again from git, and so does any git agentos tdd command"
+    if fixed:
+        message, hint = f"{message}: it was made again from git", None
+    return Finding("workflow-state-missing", "warning", message, hint, fixed)
+
+
 def _lost(context: Context, run_id: str, *, fix: bool) -> Finding:
     folder = os.path.join(evidence.folder_of(context.location), run_id)
     message = f"evidence of run '{run_id}' is missing in '{folder}'"
