@@ -97,11 +97,16 @@ def stage(
             os.chmod(place, file.permissions)
         else:
             _write_blob(repository, file.raw or file.entry[1], place, file.permissions)
-        if file.recheck and filecmp.cmp(
-            place, os.path.join(os.fsencode(repository.location.root), path), shallow=False
-        ):
+        if file.recheck and _is_same_file(place, os.path.join(os.fsencode(repository.location.root), path)):
             del staged.files[path]
             os.unlink(place)
+
+
+def _is_same_file(one: bytes, other: bytes) -> bool:
+    """Whether `other` is there, as a file with the bytes of `one`."""
+    with contextlib.suppress(OSError):
+        return stat.S_ISREG(os.lstat(other).st_mode) and filecmp.cmp(one, other, shallow=False)
+    return False
 
 
 def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> os.stat_result:

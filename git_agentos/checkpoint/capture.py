@@ -37,7 +37,8 @@ UNREADABLE = "cannot be read: "
 class Request(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
-    `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
+    `ignored` names ignored files to save, `revealed` those of which large ones may be left out, `repositories` ignored
+    repositories; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
@@ -48,6 +49,8 @@ class Request(NamedTuple):
     """
 
     ignored: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    repositories: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
@@ -60,7 +63,10 @@ class Request(NamedTuple):
 
     def for_inner(self) -> Request:
         """What is asked for of a repository inside."""
-        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={}, within=True)
+        none: frozenset[bytes] = frozenset()
+        return self._replace(
+            ignored=none, revealed=none, repositories=none, touched=frozenset(), walked=None, bits={}, within=True
+        )
 
 
 def capture(
@@ -176,6 +182,7 @@ class _Capture:
         pins, operation_trees = operation.pins(self.repository, files)
         self.contents.cache.save()
         walked = self._walk() if self.request.exact else None
+        apart = {*scanned.gitlinks, *self.request.repositories}
         return State(
             head=head,
             index_tree=index_tree,
@@ -207,9 +214,7 @@ class _Capture:
                 | repositories.differing
             ),
             git_version=scanned.git_version,
-            untracked=sorted(
-                {*others, *(path + b"/" for path in repositories.records.keys() - scanned.gitlinks.keys())}
-            ),
+            untracked=sorted({*others, *(path + b"/" for path in repositories.records.keys() - apart)}),
             complete=walked is not None,
             folders=self._folders(walked) if walked is not None else {},
         )
@@ -292,7 +297,7 @@ class _Capture:
 
     def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
         """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set()
+        paths: set[bytes] = set(self._readable(self.request.revealed))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -310,6 +315,7 @@ class _Capture:
         paths -= set(self.scanned.untracked)
         # What an operation is about to overwrite has to be saved whatever its size.
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+        repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
@@ -361,9 +367,11 @@ class _Capture:
         return self.walked
 
     def _empty(self, walked: Walked | None) -> list[bytes]:
-        if walked is None:
-            return sorted(path for path in self.scanned.empty_directories if is_allowed(path))
-        found = {*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys()
+        found = set(self.scanned.empty_directories)
+        if walked is None and self.request.everything_ignored:
+            walked = self._walk()
+        if walked is not None:
+            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
     def _folders(self, walked: Walked) -> dict[bytes, int]:

@@ -38,8 +38,10 @@ class Folders:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `created` are
-    paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way;
+    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `revealed` are
+    ignored files that come to light, `hidden` ignored repositories that do, or change, or give way; `created` are
+    paths of `write`, and directories, where there is nothing now, `emptied` empty directories that git does not see and
+    that give way or get something in them;
     `aside` nested repositories that leave; `nested` those that come or change (path -> description blob). An exact plan
     has `folders`: how permission bits of directories shall be; and `special`, what goes and holds nothing."""
 
@@ -51,6 +53,8 @@ class Plan:
     keep_directories: frozenset[bytes] = frozenset()
     in_the_way: frozenset[bytes] = frozenset()
     unsaved: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    hidden: frozenset[bytes] = frozenset()
     created: Sequence[bytes] = ()
     emptied: Sequence[bytes] = ()
     aside: Sequence[bytes] = ()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import index_plan, obstacles
+from git_agentos.checkpoint import index_plan, obstacles, visibility
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.paths import check, covers, may_touch
@@ -19,7 +19,7 @@ from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import RestoreError
-from git_agentos.git import ignore, trees
+from git_agentos.git import ignore, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 
@@ -37,43 +37,42 @@ class Exact(NamedTuple):
     touched: frozenset[bytes]
 
 
+class Scope(NamedTuple):
+    """How far a plan goes: `paths` (files or directories) narrow it, `keep_new` leaves what is new. An `exact` one also
+    removes what is ignored, or unknown to git, and sets the permission bits of directories. `hidden` are repositories
+    in the state now that git ignores."""
+
+    paths: Sequence[bytes] | None = None
+    keep_new: bool = False
+    exact: Exact | None = None
+    hidden: frozenset[bytes] = frozenset()
+
+
 def make(
-    repository: Repository,
-    store: Writer,
-    now: State,
-    target: State,
-    *,
-    paths: Sequence[bytes] | None = None,
-    keep_new: bool = False,
-    exact: Exact | None = None,
+    repository: Repository, store: Writer, now: State, target: State, scope: Scope, config: Mapping[str, list[str]]
 ) -> Plan:
-    """The plan from `now` to `target`; `paths` (files or directories) narrows it, `keep_new` leaves what is new. An
-    `exact` one also removes what is ignored, or unknown to git, and sets the permission bits of directories.
+    """The plan from `now` to `target`; `config` is git's.
 
     Raises RestoreError where something that cannot be saved is in the way, CheckpointFormatError for a target that
     names paths which no worktree may have.
     """
-    return _Planner(repository, store, now, target, paths, keep_new, exact).plan()
+    return _Planner(repository, store, now, target, scope, ignore.outside(repository.location, config)).plan()
 
 
 class _Planner:
     def __init__(
-        self,
-        repository: Repository,
-        store: Writer,
-        now: State,
-        target: State,
-        paths: Sequence[bytes] | None,
-        keep_new: bool,
-        exact: Exact | None,
+        self, repository: Repository, store: Writer, now: State, target: State, scope: Scope, outside: ignore.Outside
     ) -> None:
         self.repository = repository
         self.store = store
         self.now = now
         self.target = target
-        self.paths = None if paths is None else frozenset(paths)
-        self.keep_new = keep_new
-        self.exact = exact
+        self.paths = None if scope.paths is None else frozenset(scope.paths)
+        self.keep_new = scope.keep_new
+        self.exact = scope.exact
+        self.hidden = scope.hidden
+        self.outside = outside
+        self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
         self.differing: Collection[bytes] = ()
@@ -92,6 +91,7 @@ class _Planner:
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
         self.differing = delta.keys()
+        self.rules_differ = any(map(self.outside.is_rules, [*delta, *self.target.ignored]))
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -125,9 +125,13 @@ class _Planner:
             check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
+        self._spare_identical(write)
         remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
+        hidden = self._known_absent()
+        remove += hidden
         remove = [path for path in remove if path not in self.left_out]
-        remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
+        remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
+        remove = self._keep_ignored(remove)
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
@@ -146,6 +150,10 @@ class _Planner:
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
             del write[path]
+        for path in found.alike:
+            write[path] = replace(write[path], recheck=True)
+        made, filled = self._folders_that_change([*write, *(path + b"/." for path in directories)])
+        shown = self._revealed(write, [*remove, *found.in_the_way], [*self.aside, *found.aside])
         chmod = {**mode_only, **self._permission_changes(write, mode_only)}
         gone = self._keep_ignored(
             [
@@ -170,9 +178,11 @@ class _Planner:
             remove_directories=[*gone, *blocking, *self._left_links(delta)],
             keep_directories=self.empty_then,
             in_the_way=found.in_the_way,
-            unsaved=found.unsaved,
-            emptied=[path for path in found.emptied if path not in self.empty_now],
-            created=[path for path in write if leaving.has(path) or self.disk.mode(path) is None],
+            unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
+            revealed=shown.files - self.now.ignored.keys(),
+            hidden=self._hidden_repositories([*found.aside, *nested, *shown.repositories]),
+            emptied=[path for path in (*found.emptied, *filled, *shown.empty) if path not in self.empty_now],
+            created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
@@ -208,6 +218,75 @@ class _Planner:
             self.aside[path] = None
             self.skipped.append(Skipped(os.fsdecode(path) + "/", CLOSED))
         return list(self.exact.walked.special)
+
+    # -- what git does not see now --------------------------------------------------------------------------
+
+    def _known_absent(self) -> list[bytes]:
+        """Files that git does not see, of which the target is known not to have had any: it tracks them as deleted, or
+        was saved before a restore that made them."""
+        if self.exact is not None:
+            return []
+        tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
+        absent = {path for path, (_, after) in tracked.items() if after is None}
+        absent |= {*self.target.stages, *self.target.intent_to_add, *self.gone_for_sure}
+        return [
+            path
+            for path in sorted(absent)
+            if self.wanted(path)
+            and path not in self.target.ignored
+            and stat.S_IFMT(self.disk.mode(path) or 0) in (stat.S_IFREG, stat.S_IFLNK)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and trees.find(self.store, self.target.visible_tree, path) is None
+            and path not in self.unsaved
+        ]
+
+    def _revealed(
+        self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
+    ) -> visibility.Revealed:
+        """What is ignored now and comes to light, since the rules that hide it leave or change."""
+        if self.exact is not None:
+            return visibility.Revealed()
+        leaving = {*gone, *aside}
+        changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
+        rules = visibility.rules_after(self.repository, write, leaving, self.outside)
+        return visibility.revealed(
+            self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
+        )
+
+    def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
+        """Those of `paths` where a repository is that the state now does not hold, for git ignores it."""
+        known = {*self.now.nested, *self.unsaved}
+        return frozenset(
+            path
+            for path in paths
+            if path not in known and stat.S_ISDIR(self.disk.mode(path) or 0) and scan.is_repository(self.disk.at(path))
+        )
+
+    def _spare_identical(self, write: dict[bytes, FileWrite]) -> None:
+        """Of the ignored files that the target has, leave those alone that are there as they were."""
+        for path in self.target.ignored.keys() & write.keys():
+            found, file = self.disk.mode(path), write[path]
+            if found is None:
+                continue
+            if stat.S_ISLNK(found) and self.disk.links_to(path, file, self.store):
+                del write[path]
+            elif obstacles.is_like(found, file):
+                write[path] = replace(file, recheck=True)
+
+    def _folders_that_change(self, coming: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Of the folders above what comes: those that will be made, and those that are there with nothing in them."""
+        made, filled = [], []
+        for folder in trees.folders_above(coming) - {b""}:
+            found = self.disk.mode(folder)
+            if found is None:
+                made.append(folder)
+            elif (
+                stat.S_ISDIR(found)
+                and trees.find(self.store, self.now.visible_tree, folder) is None
+                and not os.listdir(self.disk.at(folder))
+            ):
+                filled.append(folder)
+        return made, filled
 
     # -- the worktree ---------------------------------------------------------------------------------------
 
@@ -313,27 +392,19 @@ class _Planner:
         """
         if self.exact is not None:
             return remove  # everything was captured there: what it does not have was not there
-        if not remove:
-            return remove
-        users = ignore.excludes_file(self.repository)
-        # Rules that ignore themselves are in no tree; those that were in the way were saved all the same.
-        own = {path: entry for path, entry in self.target.ignored.items() if _is_rules(path, users)}
-        rules_differ = bool(own) or any(_is_rules(path, users) for path in self.differing)
         candidates = [
             path
             for path in remove
-            if (rules_differ or path not in self.untracked_now)
+            if (self.rules_differ or path not in self.untracked_now)
             # What the target tracks and does not have was deleted there.
-            and path not in self.gone_for_sure
+            and not covers(self.gone_for_sure, path)
             and not index_plan.holds(self.store, self.target, path)
+            and path not in self.target.intent_to_add
         ]
         if not candidates:
             return remove
-        now, then = self.now.visible_tree, trees.edit(self.store, self.target.visible_tree, own)
-        found = ignore.excluded(self.repository, self.store, now, then, candidates, users)
-        # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
-        head = self.repository.commit_tree(self.target.head.commit)
-        ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
+        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside)
+        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
@@ -360,7 +431,7 @@ class _Planner:
     def _nested(self) -> dict[bytes, str]:
         """Repositories that come or change; those that the target does not have are put aside."""
         for path in self.now.nested:
-            if path in self.target.nested or not self.wanted(path):
+            if path in self.target.nested or path in self.hidden or not self.wanted(path):
                 continue
             if path in self.left_out or path + b"/" in self.left_out:
                 continue
@@ -373,7 +444,3 @@ class _Planner:
             for path, oid in self.target.nested.items()
             if self.wanted(path) and self.now.nested.get(path) != oid
         }
-
-
-def _is_rules(path: bytes, users: bytes | None) -> bool:
-    return path == users or path.rpartition(b"/")[2] == b".gitignore"

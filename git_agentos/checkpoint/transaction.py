@@ -122,15 +122,16 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The state now and the plan; asked twice where ignored files are in the way and have to be saved."""
+        """The state now and the plan; asked twice where ignored files have to be saved: they are in the way, or come to
+        light."""
         request = self._request()
         now = capture.capture(self.repository, writer, self.settings, self.scan, request)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
-        if found.unsaved:
-            request = request._replace(ignored=found.unsaved)
+        if found.unsaved or found.revealed or found.hidden:
+            request = request._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
             now = capture.capture(self.repository, writer, self.settings, None, request)
-            found = self._make_plan(writer, now, target)
+            found = self._make_plan(writer, now, target, found.hidden)
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
                 raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
@@ -150,7 +151,7 @@ class _Transaction:
         created = set(found.created)
         if self.goal.fresh:
             now, missing = _checked_out(writer, now)
-            created -= missing
+            created = set(found.write) - missing
         return now._replace(
             raw={**now.raw, **raw},
             permissions={**now.permissions, **bits},
@@ -172,17 +173,10 @@ class _Transaction:
             take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
         )
 
-    def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
+    def _make_plan(self, writer: Writer, now: State, target: State, hidden: frozenset[bytes] = frozenset()) -> Plan:
         exact = planning.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
-        return planning.make(
-            self.repository,
-            writer,
-            now,
-            target,
-            paths=self.options.paths,
-            keep_new=self.options.keep_new,
-            exact=exact,
-        )
+        scope = planning.Scope(self.options.paths, self.options.keep_new, exact, hidden)
+        return planning.make(self.repository, writer, now, target, scope, self.settings.values)
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, steps = self._plan(writer)

@@ -85,7 +85,7 @@ def start(
         typer.Option(
             "--protected",
             metavar="PATTERNS",
-            help="Branches that it must not touch: 'main,release/*'.",
+            help="Protect these branches too: 'main,release/*'.",
             show_default=False,
         ),
     ] = None,

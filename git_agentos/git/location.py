@@ -5,13 +5,14 @@ Standard library only: it runs before pygit2 is imported.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 
 # Extensions by which a repository says that it is one that libgit2 cannot serve.
 _LIBGIT2_CANNOT = {
@@ -19,6 +20,13 @@ _LIBGIT2_CANNOT = {
     "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
     "objectformat": "another object format than sha1 (extensions.objectFormat)",
 }
+
+# Variables by which git is told where it works.
+LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
+_UNSET = (
+    "git sets such variables for hooks and aliases; without them the current folder decides:\n"
+    "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_COMMON_DIR git agentos ..."
+)
 
 
 class Location(NamedTuple):
@@ -61,14 +69,113 @@ class Location(NamedTuple):
 def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | None = None) -> Location:
     """The worktree that `path` is in.
 
-    GIT_DIR and GIT_WORK_TREE are honoured here, as by any git command, and nowhere after; with `inherit=False` not
-    even here. `environment` is another one than this process's.
+    GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` says, and nowhere after; with
+    `inherit=False` not even here. `environment` is another one than this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
-    env = {**(environment or os.environ), "LC_ALL": "C"} if inherit else process.environment()
+    env = dict(environment or os.environ) if inherit else process.environment()
+    return _given(path, env) if any(name in env for name in LEADING) else _ask(path, env)
+
+
+def _given(path: str, env: Mapping[str, str]) -> Location:
+    """The worktree that the environment names.
+
+    git sets GIT_DIR for the programs that it starts (hooks, aliases, `difftool`), often without GIT_WORK_TREE or
+    relative to the folder that it starts them in. After a `cd` this means something else than git meant: with GIT_DIR
+    alone, any folder counts as the root. Therefore the worktree's own record of its root decides: the `.git` that leads
+    to the git directory, core.worktree, or the entry of a linked worktree. What contradicts it is an error.
+    """
+    plain = {name: value for name, value in env.items() if name not in process.LOCATION_VARIABLES}
+    found = _ask_or_none(path, plain)  # as git answers in a shell
+    tree, here = env.get("GIT_WORK_TREE"), os.path.abspath(path)
+    try:
+        given = _ask(path, env)
+    except UnsupportedRepository:
+        raise
+    except RepositoryError as error:
+        if found is not None and not os.path.isabs(tree or "") and _leads_to(env.get("GIT_DIR"), path, found.git_dir):
+            return found
+        raise _not_there(path, env, error) from None
+    same = found is not None and found.git_dir == given.git_dir
+    own = found if same else _recorded(given.git_dir, plain)
+    if own is None:
+        if tree:
+            return given
+        raise RepositoryError(
+            f"GIT_DIR names '{given.git_dir}', but '{here}' is not known to be its working tree",
+            "name the working tree: git --git-dir=PATH --work-tree=PATH agentos ...",
+        )
+    if found is not None and not same:
+        raise RepositoryError(f"GIT_DIR names the worktree '{own.root}', but '{here}' is in '{found.root}'", _UNSET)
+    if tree and given.root != own.root and (os.path.isabs(tree) or not same):
+        raise RepositoryError(
+            f"GIT_WORK_TREE names '{given.root}', but the working tree of '{own.git_dir}' is '{own.root}'", _UNSET
+        )
+    if given.common_dir != own.common_dir:
+        raise RepositoryError(
+            f"GIT_COMMON_DIR names '{given.common_dir}', but '{own.root}' belongs to '{own.common_dir}'", _UNSET
+        )
+    return own
+
+
+def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
+    """Whether GIT_DIR leads to a git directory from `path` or from a folder above it, where git may have set it."""
+    if given is None:
+        return True
+    folder = os.path.realpath(path)
+    while _followed(os.path.join(folder, given)) != git_dir:
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
+
+
+def _not_there(path: str, env: Mapping[str, str], error: RepositoryError) -> RepositoryError:
+    """The error for variables that lead to no worktree from here."""
+    given, here = env.get("GIT_DIR"), os.path.abspath(path)
+    if given is None or os.path.isfile(os.path.join(path, given, "HEAD")):
+        return error
+    return RepositoryError(f"GIT_DIR names '{given}', which is no git directory as seen from '{here}'", _UNSET)
+
+
+def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
+    """The worktree of a git directory, by what is recorded there; None where nothing is. RepositoryError where the
+    folder of a linked worktree does not lead back to it."""
+    # From the file system's root git names the root that core.worktree gives, or the folder that it was started in.
+    asked = _ask_or_none(os.sep, {**plain, "GIT_DIR": git_dir})
+    if asked is None:
+        return None  # bare
+    if asked.root != os.sep:
+        return asked
+    if asked.is_main:
+        return asked._replace(root=os.path.dirname(git_dir)) if os.path.basename(git_dir) == ".git" else None
+    with contextlib.suppress(OSError), open(os.path.join(git_dir, "gitdir"), "rb") as file:
+        entry = os.fsdecode(file.read(1 << 16).rstrip(b"\r\n"))
+        root = os.path.dirname(os.path.realpath(os.path.join(git_dir, entry)))
+        if find(root) == (root, git_dir):
+            return asked._replace(root=root)
+    raise RepositoryError(
+        f"GIT_DIR names '{git_dir}', the entry of a worktree whose folder is not where the entry says",
+        "go to that folder, or to the main worktree: git agentos worktree repair",
+    )
+
+
+def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
+    """`_ask`; None where git finds no working tree."""
+    try:
+        return _ask(path, env)
+    except UnsupportedRepository:
+        raise
+    except RepositoryError:
+        return None
+
+
+def _ask(path: str, env: Mapping[str, str]) -> Location:
+    """The worktree that git finds from `path` in an environment."""
     args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
     args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    child = process.spawn(args, cwd=path, env=env, fixed=False)
+    child = process.spawn(args, cwd=path, env={**env, "LC_ALL": "C"}, fixed=False)
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 6:
@@ -78,8 +185,14 @@ def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | 
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
-    git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
-    return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
+    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
+    if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
+        raise RepositoryError(
+            f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
+            "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
+            " else remove the copy's .git file",
+        )
+    return Location(root, git_dir, common_dir)
 
 
 def find(folder: str) -> tuple[str, str] | None:
@@ -87,23 +200,26 @@ def find(folder: str) -> tuple[str, str] | None:
     outside of one. Symbolic links are resolved."""
     path = os.path.realpath(folder)
     while True:
-        entry = os.path.join(path, ".git")
-        if os.path.isdir(entry):
-            return path, os.path.realpath(entry)
-        try:
-            with open(entry, "rb") as file:
-                text = file.read(4096)
-            if text.startswith(b"gitdir:"):
-                target = os.fsdecode(text[7:].strip())
-                return path, os.path.realpath(os.path.join(path, target))
-        except OSError:
-            pass
+        git_dir = _followed(os.path.join(path, ".git"))
+        if git_dir is not None:
+            return path, git_dir
         if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
             return path, path  # bare, or inside of a git directory
         parent = os.path.dirname(path)
         if parent == path:
             return None
         path = parent
+
+
+def _followed(path: str) -> str | None:
+    """The git directory that is at `path`, or that the file there leads to; None for anything else."""
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        text = file.read(4096)
+        if text.startswith(b"gitdir:"):
+            return os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(text[7:].strip())))
+    return None
 
 
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:

@@ -43,6 +43,7 @@ LOCATION_VARIABLES = frozenset(
         "GIT_ICASE_PATHSPECS",
         "GIT_EXTERNAL_DIFF",
         "GIT_DEFAULT_HASH",
+        "GIT_ATTR_SOURCE",
     }
 )
 
@@ -78,6 +79,15 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     if extra:
         env.update(extra)
     return env
+
+
+def require_no_quarantine() -> None:
+    """RepositoryError in a `pre-receive` hook, where git allows no change of refs: what is pushed is in quarantine."""
+    if os.environ.get("GIT_QUARANTINE_PATH"):
+        raise RepositoryError(
+            "git allows no change of refs in a pre-receive hook (the objects that are pushed are in quarantine)",
+            "use a post-receive hook",
+        )
 
 
 def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:

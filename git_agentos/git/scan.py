@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -41,7 +42,6 @@ _CONFIG = ("config", "--null", "--list")
 # Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _MAX_PATHSPECS = 200
-
 
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -381,16 +381,37 @@ def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
 
 
 def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
-    """Directories that lost their last tracked file; to git they are still places of tracked files."""
-    root = os.fsencode(location.root)
-    parents = {path.rpartition(b"/")[0] for path in vanished} - known - {b""}
+    """Directories that lost their last tracked file, or the directory of it; to git they are still places of tracked
+    files."""
+    root = os.path.join(os.fsencode(location.root), b"")
+    nearest: dict[bytes, bytes] = {b"": b""}
+
+    def existing(path: bytes) -> bytes:
+        """The directory `path`, or the nearest one above it that is there; no symlink is followed."""
+        missing = []
+        while path not in nearest:
+            missing.append(path)
+            path = path.rpartition(b"/")[0]
+        here = nearest[path]
+        for path in reversed(missing):
+            if here == path.rpartition(b"/")[0] and _is_directory(root + path):
+                here = path
+            nearest[path] = here
+        return here
+
     found = []
-    for parent in parents:
-        full = os.path.join(root, parent)
+    for parent in sorted({existing(path.rpartition(b"/")[0]) for path in vanished} - known - {b""}):
         with contextlib.suppress(OSError):
-            if not os.path.islink(full) and not os.listdir(full):
+            if not os.listdir(root + parent):
                 found.append(parent)
     return found
+
+
+def _is_directory(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
@@ -444,7 +465,7 @@ def _unreadable(complaints: bytes) -> list[bytes]:
 
 def _gitlinks(location: Location) -> dict[bytes, str]:
     """Path -> commit of every gitlink in the index."""
-    if not _may_have_gitlinks(location.git_dir):
+    if not may_have_gitlinks(location.git_dir):
         return {}
     links = {}
     env = location.environment()
@@ -456,7 +477,7 @@ def _gitlinks(location: Location) -> dict[bytes, str]:
     return links
 
 
-def _may_have_gitlinks(git_dir: str) -> bool:
+def may_have_gitlinks(git_dir: str) -> bool:
     """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
     files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for path in [*files, os.path.join(git_dir, "index")]:

@@ -29,9 +29,9 @@ from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
-from git_agentos.worktree import create, intent, place, record, repair
-from git_agentos.worktree.create import Wanted
-from git_agentos.worktree.record import Managed, Record
+from git_agentos.worktree import base, create, intent, place, record, repair
+from git_agentos.worktree.creation import Made, Wanted
+from git_agentos.worktree.record import Managed
 
 
 class Plan(NamedTuple):
@@ -66,7 +66,7 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
         place.check_branch(context, plan.branch)
-    base_ref, base_sha = create.base_of(context, plan.base_ref or config.run_base(context.settings.values))
+    base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
     wanted = Wanted(
         id_,
@@ -79,8 +79,8 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         own_branch=plan.branch,
     )
 
-    def fill(inner: Context, made: Record) -> tuple[WorkspaceContext, _State]:
-        return _fill(context, inner, made, plan, kept)
+    def fill(new: Made) -> tuple[WorkspaceContext, _State]:
+        return _fill(context, new, plan, kept)
 
     try:
         made, state = create.make(context, wanted, fill)
@@ -163,10 +163,9 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     return kept, fresh
 
 
-def _fill(
-    context: Context, inner: Context, made: Record, plan: Plan, kept: Evidence
-) -> tuple[WorkspaceContext, _State]:
+def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[WorkspaceContext, _State]:
     """What is in the new worktree, and kept of it, before it counts as made."""
+    inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
         repo_root=place.top_of(context.location),
@@ -188,7 +187,7 @@ def _fill(
     with inner.repository.writer() as writer:
         cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
         writer.flush()
-        taken = take.take(inner.repository, inner.settings, origin, request=request, cargo=cargo)
+        taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
         writer.assure()
     pristine.record(inner)
     kept.write_once(CONTEXT, text)

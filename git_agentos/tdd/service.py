@@ -17,10 +17,10 @@ from typing import Protocol
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
-from git_agentos.git import refs
+from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
-from git_agentos.run import lock
-from git_agentos.run.kernel import children, protected
+from git_agentos.run import branches, lock
+from git_agentos.run.kernel import children
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
@@ -133,6 +133,7 @@ def start(
     ContextError for what must not be sent, TddError where the issue has an unfinished workflow; nothing was made then.
     """
     issue = check_issue(order.issue_id)
+    authorship.require(context.location.root, process.for_others({}))
     chosen = model.choose(order.agent, context.settings, environment, context.location.root)
     into = _into(context, order.into)
     read = material.load(context.location.root, order.lld, order.context)
@@ -147,7 +148,7 @@ def start(
         repository=places.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=protected.patterns(context, None),
+        protected=branches.patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),

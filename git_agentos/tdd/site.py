@@ -31,7 +31,6 @@ from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
-from git_agentos.worktree import place
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -211,10 +210,10 @@ def _touched(
     return protected.violations(site.context, run, branches, state["protected"])
 
 
-def unlock(site: Site, run: WorkspaceContext) -> None:
-    """Remove the locks that a killed git has left in the worktree."""
+def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
+    """Remove the locks that a killed git has left in the worktree; see `mend.unlock`."""
     with contextlib.suppress(RunError):  # it is wrecked
-        mend.unlock(workspace.inner(site.context, run).location, place.HEADS + run.branch_name)
+        mend.unlock(workspace.inner(site.context, run).location, run, killed=killed)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:

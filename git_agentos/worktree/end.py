@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -52,6 +52,7 @@ REMOVE = "remove"
 ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 _BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
@@ -59,6 +60,7 @@ _MOST = 10
 _TICK_NS = 12_000_000
 
 pointed_at = worktrees.read_gitfile
+belongs = worktrees.belongs
 below = place.below
 
 
@@ -258,14 +260,20 @@ class _End:
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
         refuse_processes(root, self.id)
+        self._remove_dead_locks(root)
+
+    def _remove_dead_locks(self, root: str) -> None:
+        """Remove what killed gits have locked here; LockedError where one is at work on the index."""
+        there = Location(root, self.managed.git_dir, self.managed.common_dir)
+        candidates = [*dead_locks.of_worktree(there), *dead_locks.of_ref(there, self.ref)]
+        found = dead_locks.remove(self.location, candidates, patience=_PATIENCE)
         lock = os.path.join(self.managed.git_dir, "index.lock")
-        if os.path.lexists(lock):
-            reason = processes.why_not_stale(lock, [root, self.managed.git_dir])
-            if reason is not None:
-                raise LockedError(
-                    f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
-                    f"try again when it has finished; {_NOTHING}",
-                )
+        reason = found.get(lock)
+        if reason is not None and os.path.lexists(lock):
+            raise LockedError(
+                f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
+                f"try again when it has finished; {_NOTHING}",
+            )
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -569,17 +577,6 @@ def is_lost(root: str) -> bool:
 def is_folder(path: str) -> bool:
     """Whether a folder is there, and not a link to one."""
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def belongs(root: str, git_dir: str) -> str | None:
-    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
-    path = os.path.join(root, ".git")
-    if os.path.isfile(os.path.join(path, "HEAD")):
-        return "a repository of its own lies there"
-    target = pointed_at(root)
-    if target is None or not os.path.isdir(target) or worktrees.is_linked(root, git_dir):
-        return None
-    return f"it belongs to '{target}'"
 
 
 def refuse_processes(root: str, id_: str) -> None:

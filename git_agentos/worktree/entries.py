@@ -20,7 +20,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
-from git_agentos.worktree import create, damaged, end, last_state, place, record, trash
+from git_agentos.worktree import damaged, end, last_state, place, record, trash
 from git_agentos.worktree.record import Record
 
 _INITIALIZING = "initializing"
@@ -171,7 +171,7 @@ class _Entry:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
-            known = Record(self.id, branch, "", commit, commit, create.now(), self.context.agent)
+            known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
         return replace(known, id=self.id, path=record.known_root(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class _Entry:
             if taken is None:
                 yield from self._disconnected(root)
                 return
-            found = self._search()
+            found = self._search() or self._copied(root)
             message = f"'{root}' is no longer the worktree '{self.id}': {taken}"
             hint = "move that away, and bring the worktree's folder back"
             yield self._moved(found) if found is not None else Fault(self.id, "folder-taken", message, hint=hint)
@@ -248,6 +248,20 @@ class _Entry:
                     if entry.is_dir(follow_symlinks=False) and _claims(entry.path, self.git_dir):
                         found.add(os.path.realpath(entry.path))
         return found.pop() if len(found) == 1 else None
+
+    def _copied(self, root: str) -> str | None:
+        """Where the folder is if repository and worktrees were copied: the entry still leads to the original's, and the
+        copy lies in the same place beside this repository, where no entry of the original leads."""
+        theirs = worktrees.read_gitfile(root)
+        if theirs is None or os.path.basename(theirs) != os.path.basename(self.git_dir):
+            return None
+        original = os.path.dirname(os.path.dirname(theirs))
+        folder = os.path.join(self.context.location.common_dir, os.path.relpath(root, os.path.realpath(original)))
+        folder = os.path.realpath(folder)
+        if not os.path.isdir(folder) or os.path.samefile(folder, root) or not worktrees.is_linked(folder, theirs):
+            return None
+        owner = worktrees.known_root(theirs)
+        return folder if owner is not None and os.path.realpath(owner) == os.path.realpath(root) else None
 
     # -- the index, and a restore ----------------------------------------------------------------------------------
 

@@ -44,14 +44,19 @@ def test_a_run_that_passes(repo: Repo) -> None:
     before = complete_state(repo.path, strict=True)
     heard = Listener()
     wanted = spec.from_options(
-        ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("main",)
+        ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("release",)
     )
     run = kernel.start(context_of(repo), wanted, heard)
 
     assert (run.state, run.reason, run.problems, run.process) == ("passed", None, [], None)
     assert outcomes(run) == OK
     assert [(each.number, each.outcome, each.reason, each.steps) for each in run.attempts] == [(1, "ok", None, [1, 2])]
-    assert (run.task_id, run.guarded, run.protected, run.on_failure) == ("T-42", True, ["main"], "keep")
+    assert (run.task_id, run.guarded, run.protected, run.on_failure) == (
+        "T-42",
+        True,
+        ["main", "master", "release"],
+        "keep",
+    )
     assert [(each.exit_code, each.changed) for each in run.steps] == [(0, 1), (0, 0)]
     assert run.context is not None
     assert (run.context.base_ref, run.context.base_sha) == ("main", repo.oid())

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
-from git_agentos.git import process, trees
+from git_agentos.git import authorship, process, trees
 from git_agentos.redact import redact
 from git_agentos.run import workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -235,9 +235,8 @@ def _run(site: Site, begun: _Begun) -> Finished:
     site.evidence.check()
     for name in names:
         site.evidence.wrote(name)
-    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
-        # What was killed may have been a git: nobody is to wait for it.
-        mend.unlock(begun.inner.location, place.HEADS + begun.run.branch_name)
+    # What was killed may have been a git: nobody is to wait for it.
+    mend.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
     if ended.interrupted:
         raise Stopped
     return ended
@@ -247,6 +246,7 @@ def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
+    env |= authorship.carry(begun.inner.location.root, base, env)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)
     if at.attempt > 1:

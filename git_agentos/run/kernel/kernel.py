@@ -16,6 +16,7 @@ from git_agentos import log
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
+from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
 from git_agentos.run import context as contexts
 from git_agentos.run import lock, preparation, workspace
@@ -39,11 +40,13 @@ _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may t
 
 @authorize.entry("run", "start")
 def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Run:
-    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken.
+    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
+    ConfigurationError where git cannot tell who commits.
 
     SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
     """
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
+    authorship.require(context.location.root, process.for_others({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         made = _make(context, run_id)
         with _failing(context, made):

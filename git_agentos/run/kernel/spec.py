@@ -66,7 +66,8 @@ class StepSpec:
 @dataclass(frozen=True)
 class RunSpec:
     """A run: `base_ref` None is `agentos.runBase`, else HEAD of the repository; `timeout` seconds for each command;
-    `on_failure` `keep` or `rollback`; `retry_from` `here` or `pre_run`; `protected` None is the default."""
+    `on_failure` `keep` or `rollback`; `retry_from` `here` or `pre_run`; `protected` are patterns of
+    branches that are protected beside those that always are (`run.branches`)."""
 
     steps: tuple[StepSpec, ...]
     run_id: str | None = None

@@ -18,7 +18,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import preparation, workspace
+from git_agentos.run import branches, preparation, workspace
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
@@ -32,7 +32,6 @@ from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECT
 from git_agentos.run.record.evidence import Evidence, Tampered
 from git_agentos.run.rollback import mend
 from git_agentos.run.rollback.rollback import PRE_RUN
-from git_agentos.worktree import place
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
@@ -52,7 +51,6 @@ class Work:
     def begin(self) -> None:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
-        branches = protected.patterns(self._context, spec.protected)
         text = specs.to_json(spec)
         wanted.forget(self._context.location, id_)
         wanted.put(self._context.location, id_, text)
@@ -62,7 +60,7 @@ class Work:
             max_attempts=spec.max_attempts,
             on_failure=spec.on_failure,
             guard=spec.guard,
-            protected=branches,
+            protected=branches.patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
             spec=wanted.code(id_, text),
@@ -132,8 +130,8 @@ class Work:
         if evidence.read(_ENVIRONMENT) is None:
             evidence.write_once(_ENVIRONMENT, json.dumps(folders.fingerprint(), indent=2) + "\n")
         assert self._state.begun is not None
-        branches = tuple(self._state.begun["protected"])
-        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, branches)
+        closed = tuple(self._state.begun["protected"])
+        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
         try:
             with self._stop.at_once():
                 made = preparation.prepare(self._context, plan, evidence)
@@ -250,12 +248,14 @@ def settle(context: Context, evidence: Evidence) -> None:
     mark = at.begun.get("mark")  # a run of another orchestrator has none
     if mark is not None:
         children.sweep(mark)
-    step = at.under_way
-    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
+    if at.prepared is None:
         return
     run = folders.context_of(evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(workspace.inner(context, run).location, place.HEADS + run.branch_name)
+        mend.unlock(workspace.inner(context, run).location, run, killed=True)
+    step = at.under_way
+    if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
+        return
     touched = protected.violations(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)

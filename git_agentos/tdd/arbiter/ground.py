@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from git_agentos import config
 from git_agentos.checkpoint.context import Context
-from git_agentos.git import worktrees
+from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run.kernel.children import MARK
 from git_agentos.tdd.arbiter import environment as environments
@@ -57,6 +57,7 @@ def of(
     main_root = _main_of(here.location)
     configured = config.tdd_python(values) or ""
     clean = environments.clean(environment, config.tdd_pass_environment(values))
+    clean |= authorship.carry(here.location.root, environment, clean)
     found = interpreters.look(interpreters.choose(here.location.root, main_root, configured, environment), clean)
     if sandbox:
         sandboxes.program(clean)
