@@ -140,7 +140,7 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
-        kept = known or folders.find(context.location, plan.run_id)
+        kept = known or recovery.have(context.location, plan.run_id)
     except RunError:
         kept, fresh = folders.make(context.location, plan.run_id), True
     else:
@@ -196,7 +196,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
 
 def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
-    kept = known or folders.find(context.location, run_id)
+    kept = known or recovery.have(context.location, run_id)
     state = _pre_run(context, run_id)
     if state is None or kept.state().prepared is not None:
         raise folders.taken(run_id)

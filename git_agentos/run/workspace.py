@@ -154,7 +154,7 @@ class GitWorktreeWorkspaceService:
             return None
         run = preparation.recorded(self._context, self._run_id)
         if run is None:
-            folders.find(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
+            recovery.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
             return None
         preparation.check_file(self._context, self._run_id)
         return replace(run, head_sha=self._head(run))
@@ -215,7 +215,7 @@ class GitWorktreeWorkspaceService:
         found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)
         if found is None:
             if self._run_id is not None:
-                folders.find(self._context.location, self._run_id)
+                recovery.look(self._context.location, self._run_id)
             raise not_prepared()
         return found
 

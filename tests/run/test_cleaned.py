@@ -248,3 +248,14 @@ def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
     assert say("run", "list").code == 0
     clean(repo)
     assert say("run", "accept", "T-1").code == 0
+
+
+def test_one_that_was_killed_before_it_had_a_worktree(repo: Repo) -> None:
+    context = context_of(repo)
+    evidence.make(context.location, "r").event("begun", tool="tests")
+    clean(repo)
+    assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() is None
+    made = workspace.GitWorktreeWorkspaceService(context).prepare_pre_run(run_id="r")
+    assert [each["event"] for each in evidence.find(context.location, "r").events()] == ["begun", "prepared"]
+    clean(repo)
+    assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made
