@@ -163,7 +163,12 @@ def number(text: str | None, option: str = "-n") -> int | None:
 
 def has_runs(workspace: "Workspace") -> bool:
     """Whether there was ever a run in the repository; where there was none, nothing of runs is loaded."""
-    return os.path.isdir(os.path.join(workspace.context.location.shared_state_dir, "runs"))
+    location = workspace.context.location
+    if os.path.isdir(os.path.join(location.shared_state_dir, "runs")):
+        return True
+    from git_agentos.git import refs
+
+    return bool(refs.names(location, "refs/agentos/runs/", sound=True))
 
 
 # Options that several commands share.

@@ -10,6 +10,7 @@ from git_agentos.cli.common import DryRun, Invocation, command
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
     from git_agentos.run.kernel.spec import RunSpec
     from git_agentos.run.record.events import Run
 
@@ -131,7 +132,7 @@ def start(
     )
     if not spec.guard:
         permission.ask(run, "run", "start", option="--no-guard")
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.start(context, spec, watcher)
     _end(run, ended)
@@ -145,7 +146,7 @@ def resume(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.resume(context, run_id, watcher)
     _end(run, ended)
@@ -159,7 +160,7 @@ def cancel(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    done = kernel.cancel(run.workspace().context, run_id)
+    done = kernel.cancel(records(run), run_id)
     run.output.show("run", done, lambda _: text_run.ended(done))
 
 
@@ -189,7 +190,7 @@ def accept(
     """
     from git_agentos.run import accept as accepting
 
-    context = run.workspace().context
+    context = records(run)
     permission.require(run, context.location, "accepting a run")
     done, merged = accepting.accept(context, run_id, into=into, squash=squash, cleanup=cleanup)
     if merged.conflicts:
@@ -220,11 +221,26 @@ def cleanup(
     from git_agentos.run import cleanup as cleaning
 
     wanted = [*(run_ids or ()), *run.after_dashes]
-    context = run.workspace().context
+    context = records(run)
     done = cleaning.cleanup(context, wanted, all_=all_, older_than=older_than, dry_run=dry_run)
     run.output.show("run-cleanup", done, lambda style: text_run_end.cleaned(done, style))
     if wanted and done.kept:
         raise typer.Exit(1)
+
+
+def records(run: Invocation) -> "Context":
+    """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
+    git gets one."""
+    from git_agentos.run.record import evidence, recovery
+
+    context = run.workspace().context
+    done = recovery.bring_back(context.location)
+    if done:
+        folder = evidence.folder_of(context.location)
+        what = "one run" if len(done) == 1 else f"{len(done)} runs"
+        recovery.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
+    recovery.copy_missing(context.location)
+    return context
 
 
 def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":

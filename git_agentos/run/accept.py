@@ -20,7 +20,7 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.inside import inner
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
+from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
@@ -55,7 +55,7 @@ def accept(
     is what the run says. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = folders.find(context.location, run_id)
+    kept = recovery.have(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()

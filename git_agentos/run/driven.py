@@ -19,7 +19,7 @@ from git_agentos.run.accept import Acceptance
 from git_agentos.run.kernel import doing
 from git_agentos.run.kernel.work import seal
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
+from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import CANCELLED, FAILED, PASSED, PRE_RUN, TDD, Run
 from git_agentos.run.record.evidence import Evidence
 
@@ -81,7 +81,7 @@ def accept(
 
 def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
     """The evidence of an open run, its record in memory; with `passed` also that of one that only has to be merged."""
-    kept = folders.find(context.location, run_id)
+    kept = recovery.have(context.location, run_id)
     kept.pin(is_ours)
     at = kept.state()
     run = kept.run()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import NamedTuple
 
 from git_agentos import config, log
@@ -27,6 +26,7 @@ from git_agentos.git import trees
 from git_agentos.run import located
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
@@ -88,7 +88,7 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
-            shutil.rmtree(kept.folder, ignore_errors=True)
+            folders.remove(context.location, plan.run_id)
         raise
     _tell(kept, made, state)
     return made
@@ -103,7 +103,7 @@ def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
 
 def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     try:
-        kept = folders.find(context.location, run_id)
+        kept = recovery.look(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
     known = kept.state().context
@@ -121,7 +121,7 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
-        if folders.find(context.location, run_id).record().problem is None:
+        if recovery.look(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
     noted = folders.noted(context.location, run_id)
     if noted is not None:
@@ -147,7 +147,7 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
-        kept = known or folders.find(context.location, plan.run_id)
+        kept = known or recovery.have(context.location, plan.run_id)
     except RunError:
         kept, fresh = folders.make(context.location, plan.run_id), True
     else:
@@ -203,7 +203,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
 
 def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
-    kept = known or folders.find(context.location, run_id)
+    kept = known or recovery.have(context.location, run_id)
     state = _pre_run(context, run_id)
     if state is None or kept.state().prepared is not None:
         raise folders.taken(run_id)

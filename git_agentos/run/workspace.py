@@ -31,6 +31,7 @@ from git_agentos.run.inside import WorkspaceSnapshot, inner, snapshot
 from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import CANCELLED, SERVICE, Run
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
@@ -168,7 +169,7 @@ class GitWorktreeWorkspaceService:
             return None
         run = preparation.recorded(self._context, self._run_id)
         if run is None:
-            folders.find(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
+            recovery.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
             return None
         preparation.check_file(self._context, self._run_id)
         return replace(run, head_sha=self._head(run))
@@ -204,7 +205,7 @@ class GitWorktreeWorkspaceService:
                 meta={"point": point},
             )
             taken = take.take(here.repository, here.settings, origin)
-            folders.find(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            recovery.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -214,7 +215,7 @@ class GitWorktreeWorkspaceService:
         with self._turn(run.run_id):
             done = rollback.rollback(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = folders.find(self._context.location, run.run_id)
+                kept = recovery.have(self._context.location, run.run_id)
                 kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))
@@ -275,7 +276,7 @@ class GitWorktreeWorkspaceService:
         found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)
         if found is None:
             if self._run_id is not None:
-                folders.find(self._context.location, self._run_id)
+                recovery.look(self._context.location, self._run_id)
             raise not_prepared()
         return found
 

@@ -404,7 +404,7 @@ def _at_work(
         stack.push(turn.__exit__)
         stop = stack.enter_context(Stop(context.location, id_))
         where = where or saver.place(context.location, environment)
-        opened = stack.enter_context(saver.opened(where))
+        opened = stack.enter_context(saver.opened(where, context.location))
         site = Site(context, id_, where, environment, stop, _Listener(found, watcher), is_ours)
         work = _Work(found, Graph(site, opened), site, watcher)
         try:

@@ -254,9 +254,10 @@ class _Request(NamedTuple):
         return "## Checkpoints\n\n" + "\n".join(rows)
 
     def _entries(self, kind: str, heading: str) -> list[str]:
-        found = log.entries(self.context, kinds=[kind], newest_first=False)
+        found = log.read(self.context, kinds=[kind], newest_first=False)
+        found.tell(empty=False)
         rows = []
-        for each in found:
+        for each in found.entries:
             if log.is_by_guard(each):
                 continue
             rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")

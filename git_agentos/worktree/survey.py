@@ -341,7 +341,7 @@ def _saved(found: Checkpoint) -> Dirty:
 def _last_entry(context: Context, location: Location) -> LastEntry | None:
     from git_agentos import log  # loads the database's driver
 
-    found = log.last(location, context.settings)
+    found = log.last(location, context.settings, context.repository)
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 

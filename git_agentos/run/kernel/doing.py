@@ -292,7 +292,7 @@ def _but(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> str | None:
         did.append("HEAD is detached" if snapshot.branch is None else f"HEAD is on the branch '{snapshot.branch}'")
     if _moved(site, begun) or _moved_refs(site, begun):
         did.append("other refs have moved")
-    if changes.has_others(workspace.inner(site.context, begun.run)):
+    if changes.has_others(inside.inner(site.context, begun.run)):
         did.append("ignored files have changed")
     return "; ".join(did) or None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from git_agentos import log, processes
+from git_agentos import log
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
@@ -26,7 +26,7 @@ from git_agentos.run.kernel.spec import RunSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
 from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, settle
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, recovery
 from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.record.runs import all_, diff, logs, show, told
@@ -65,7 +65,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = evidence.find(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -88,7 +88,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = evidence.find(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -182,7 +182,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
             raise RunError(
                 f"'{context.location.root}' is not the worktree of a run", "name the run: git agentos run list"
             )
-    _require_known(context, run_id)
+    _require_known(context, run_id, dry_run=dry_run)
     with lock.hold(context.location, run_id) as is_ours:
         run = preparation.last_known(context, run_id)
         if run is None:
@@ -201,10 +201,10 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
     return done
 
 
-def _require_known(context: Context, run_id: str) -> None:
-    """RunError where there is no such run, and never was."""
+def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
+    """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        evidence.find(context.location, run_id)
+        (recovery.look if dry_run else recovery.have)(context.location, run_id)
     except (RunError, RepositoryError):
         if preparation.last_known(context, run_id) is None:
             raise
@@ -259,7 +259,7 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
         told_as = take.storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded(context, found.run_id) is None:
             wanted.forget(context.location, found.run_id)
-            processes.remove_folder(found.folder)
+            evidence.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
             ended = found.state().ended

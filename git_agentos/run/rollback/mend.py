@@ -32,7 +32,7 @@ from git_agentos.git import dead_locks, locks, moment, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence
+from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
@@ -440,5 +440,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return evidence.find(context.location, run.run_id).state().begun or {}
+        return recovery.look(context.location, run.run_id).state().begun or {}
     return {}

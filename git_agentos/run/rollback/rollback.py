@@ -26,7 +26,7 @@ from git_agentos.git import refs
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import events, evidence
+from git_agentos.run.record import events, evidence, recovery
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
@@ -141,7 +141,7 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
 def _state(context: Context, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return evidence.find(context.location, run.run_id).state()
+        return recovery.look(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
