@@ -132,7 +132,6 @@ class _Planner:
             check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
-        self._spare_identical(write)
         remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
         hidden = self._known_absent()
         remove += hidden
@@ -156,6 +155,7 @@ class _Planner:
             remove = [path for path in remove if path not in kept]
         leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
+        self._spare_identical(write, leaving)
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
             del write[path]
@@ -304,11 +304,11 @@ class _Planner:
             if path not in known and stat.S_ISDIR(self.disk.mode(path) or 0) and scan.is_repository(self.disk.at(path))
         )
 
-    def _spare_identical(self, write: dict[bytes, FileWrite]) -> None:
-        """Of the ignored files that the target has, leave those alone that are there as they were."""
+    def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Leaving) -> None:
+        """Of the ignored files that the target has, leave those alone that are there as they were, and stay."""
         for path in self.target.ignored.keys() & write.keys():
             found, file = self.disk.mode(path), write[path]
-            if found is None:
+            if found is None or leaving.has(path):
                 continue
             if stat.S_ISLNK(found) and self.disk.links_to(path, file, self.store):
                 del write[path]
