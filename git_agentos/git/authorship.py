@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from git_agentos.errors import ConfigurationError, GitCommandError
+from git_agentos.errors import ConfigurationError, GitCommandError, RepositoryError
 from git_agentos.git import process
 
 _VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
@@ -51,7 +51,7 @@ def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
     base = process.environment(base=environment)
     try:
         out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), fixed=False)
-    except GitCommandError:
+    except (GitCommandError, RepositoryError):  # or there is no git on its PATH
         return {}  # whoever needs it says what is wrong with it
     pairs = (each.partition("\n") for each in out.decode("utf-8", "surrogateescape").split("\0") if each)
     return {key: value if newline else "true" for key, newline, value in pairs}

@@ -76,4 +76,6 @@ def has_others(here: Context) -> bool | None:
         return None
     found = pristine.look(here.location, known)
     tracked = set(here.repository.git("ls-files", "-z").split(b"\0"))
-    return bool(found.touched) or {*found.walked.names} - tracked != {*known.known.others} - tracked
+    # Of a file that was made right before it was recorded, nothing is known that could differ.
+    touched = {path for path in found.touched or () if known.young.get(path, ()) is not None}
+    return bool(touched) or {*found.walked.names} - tracked != {*known.known.others} - tracked

@@ -260,10 +260,15 @@ def _run(site: Site, begun: _Begun) -> Finished:
 
 
 def _environment(site: Site, begun: _Begun) -> dict[str, str]:
+    """What a command is given: the variables, and who the user is to git."""
+    env = _variables(site, begun)
+    return env | authorship.carry(begun.inner.location.root, process.for_others({}), env)
+
+
+def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
-    env |= authorship.carry(begun.inner.location.root, base, env)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)
     if at.attempt > 1:
@@ -331,5 +336,5 @@ def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> None:
     body = json.dumps(redact_value(asdict(snapshot))[0], indent=1) + "\n"
     site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
     patch = runs.patch(repository, begun.before.visible_tree, snapshot.tree)
-    values = redact_lines.secrets_of(_environment(site, begun))
+    values = redact_lines.secrets_of(_variables(site, begun))
     site.evidence.put(f"{begun.folder}/diff.patch", patches.without_secrets(repository, patch, values))
