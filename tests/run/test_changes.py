@@ -113,7 +113,8 @@ def test_a_worktree_that_the_agent_moves(repo: Repo) -> None:
     assert run.context is not None
     assert run.left is not None
     assert (run.state, run.left.changed) == ("passed", 2)
-    assert run.left.worktree_path == run.context.worktree_path + "-moved"
+    assert run.left.worktree_path == run.context.worktree_path
+    assert run.left.worktree_path.endswith("-moved")
     assert f"in {run.left.worktree_path}; no other branch has moved." in said(run)
 
 
