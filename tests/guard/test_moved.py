@@ -254,8 +254,11 @@ def test_status_says_what_does_not_act(repo: Repo, tmp_path: Path) -> None:
     assert [(each["name"], each["acts"]) for each in said["layers"]][:2] == [("fsmonitor", False), ("hook", False)]
     assert str(repo.path) in said["layers"][0]["reason"]
     assert "guard-moved" in [each["code"] for each in said["findings"]]
+    assert run_ok(agent.path, "worktree", "show", "dev-1")["guard"] == "broken"
+    assert b"the guard does not act" in run(moved.path, "worktree", "list").err
     assert run(moved.path, "doctor").code == 1
     assert run(moved.path, "doctor", "--fix").code == 0
+    assert run_ok(moved.path, "worktree", "show", "dev-1")["guard"] == "on"
     assert_guarded(agent)
 
 
