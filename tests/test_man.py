@@ -151,10 +151,12 @@ def test_subcommands_are_described() -> None:
 
 def test_findings_are_described() -> None:
     """Every code that `doctor` can report is in its page."""
-    modules = [ast.parse(inspect.getsource(module)) for module in (doctor, guard, runs)]
-    calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
-    codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
-    reported = {code.value for code in codes if isinstance(code, ast.Constant)}
+    reported: set[str] = set()
+    for module in (doctor, guard, runs):
+        calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
+        codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
+        reported |= {str(code.value) for code in codes if isinstance(code, ast.Constant)}
+        reported |= {str(getattr(module, code.id)) for code in codes if isinstance(code, ast.Name)}
     modules = [ast.parse(inspect.getsource(module)) for module in (repair, entries)]
     for call in [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]:
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
