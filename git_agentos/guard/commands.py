@@ -10,6 +10,7 @@ it deletes or overwrites files, the judgement has a `save`.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -92,18 +93,13 @@ def merged(found: Sequence[Step]) -> Judgement:
     rest = [step.judgement for step in found if step.judgement is not worst]
     names = list(dict.fromkeys((*worst.decision.operations, *(n for each in rest for n in each.decision.operations))))
     saves = [each.save for each in (worst, *rest) if each.save is not None and each.root == worst.root]
-    save = None
-    if saves:
-        save = Save(
-            frozenset().union(*(each.ignored for each in saves)),
-            any(each.everything_ignored for each in saves),
-            tuple(dict.fromkeys(commit for each in saves for commit in each.commits)),
-        )
+    save = functools.reduce(Save.joined, saves) if saves else None
     savable = all(each.savable for each in (worst, *rest) if each.decision.decision != ALLOW)
     decision = Decision(
         worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
     )
-    return Judgement(decision, save, savable, worst.root)
+    relies = any(each.relies_on_save for each in (worst, *rest))
+    return Judgement(decision, save, savable, worst.root, relies)
 
 
 class _Judging:

@@ -9,9 +9,11 @@ Of a person nothing is stopped, and where `agentos.guard.everyone` is set, what 
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
@@ -19,13 +21,14 @@ from git_agentos.git import process
 from git_agentos.guard import ancestry
 from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
+from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
 from git_agentos.guard.identity import Who
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy import config_keys, families, git_line, operations, variables
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.families_refs import OURS
 from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.own import Move
 from git_agentos.guard.policy.reading import Reading
 from git_agentos.guard.settings import GuardSettings
 
@@ -118,6 +121,7 @@ class _Judge:
         self.line = git_line.parse(call.argv, call.environment)
         self.found: list[Operation] = []
         self.inner: list[Judgement] = []
+        self.moves: list[Move] = []
         self.reading: Reading | None = None
         self._settings: GuardSettings | None = None
         self._facts: Facts | None = None
@@ -173,6 +177,7 @@ class _Judge:
     def updates(self, updates: Sequence[RefUpdate]) -> Judgement:
         git = _is_git(self.call.argv)
         if git:
+            self.moves = [*self._moves(updates)]
             self._read_command()
         command = self.line.command if git else None
         names = {each.name for each in self.found}
@@ -182,6 +187,13 @@ class _Judge:
         for update in updates:
             self._update(update, explained=explained, command=names)
         return self._conclude()
+
+    def _moves(self, updates: Sequence[RefUpdate]) -> Iterator[Move]:
+        """The branches that move from one commit to another."""
+        for update in updates:
+            old = self.facts.ref(update.name) if update.name.startswith("refs/heads/") else None
+            if old is not None and update.new.strip("0") and not update.new.startswith("ref:") and old != update.new:
+                yield Move(update.name, old, update.new)
 
     def push(self, lines: Sequence[str], remote: str) -> Judgement:
         if _is_git(self.call.argv):
@@ -245,7 +257,7 @@ class _Judge:
                 if not families.is_known(command):
                     return
         caller = Caller(self.who, self.call.environment, self.call.cwd, os.getpid())
-        reading = Reading(command, self.line.args, self.facts, caller)
+        reading = Reading(command, self.line.args, self.facts, caller, self.moves)
         self.reading = reading
         families.read(reading)
         self.found += reading.operations
@@ -325,6 +337,7 @@ class _Judge:
         argv = ("git", *self.line.where, *own, *expanded, *self.line.args)
         environment = {**self.call.environment, _DEPTH: str(self.depth + 1)}
         inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given, self.trusted)
+        inner.moves = self.moves
         inner._read_command()
         self.found += inner.found
         self.inner += inner.inner
@@ -402,47 +415,68 @@ class _Judge:
 
     def _conclude(self) -> Judgement:
         """Decide about what was found."""
-        inner = [
-            Operation(name) for each in self.inner for name in each.decision.operations if name in operations.TABLE
-        ]
-        names = [*self.found, *inner] or [_LOOK]
-        real = [each for each in names if each != _LOOK] or [_LOOK]
+        real = [each for each in self.found if each != _LOOK]
+        inner = [name for each in self.inner for name in each.decision.operations if name != _LOOK.name]
         saves = self.reading is not None and self.reading.saving
-        if all(each == _LOOK for each in real) and not saves and "look" not in self._policy():
+        if not (real or inner or saves) and "look" not in self._policy():
             return Judgement(Decision(ALLOW, [_LOOK.name]))
         agent = self.who.agent is not None
         if not agent and not self.settings.everyone:
-            return Judgement(Decision(ALLOW, list(dict.fromkeys(each.name for each in real))))
-        decision = operations.decision(real, self.settings)
-        save, savable = self._save(real)
+            return Judgement(Decision(ALLOW, list(dict.fromkeys([*(each.name for each in real), *inner]))))
+        eased = frozenset(each for each in real if self._is_eased(each))
+        real = real or ([] if inner else [_LOOK])
+        decision = _joined(
+            [operations.decision(real, self.settings, eased=eased), *(each.decision for each in self.inner)]
+        )
+        all_eased = all(each in eased or operations.TABLE[each.name].default == ALLOW for each in real)
+        save, savable = self._save([*real, *(Operation(name) for name in inner)], all_eased=all_eased)
+        relies = decision.decision == ALLOW and (bool(eased) or any(each.relies_on_save for each in self.inner))
         if not agent:
-            decision = Decision(ALLOW, decision.operations)
-        return Judgement(decision, save, savable, self.facts.root if decision.decision != ALLOW or save else None)
+            decision, relies = Decision(ALLOW, decision.operations), False
+        root = self.facts.root if decision.decision != ALLOW or save else None
+        return Judgement(decision, save, savable, root, relies)
+
+    def _is_eased(self, operation: Operation) -> bool:
+        """Whether it is allowed since a checkpoint brings back all that it takes away from the agent's own worktree."""
+        reading = self.reading
+        return (
+            reading is not None
+            and not reading.unsaved
+            and operations.is_eased(operation, self.settings)
+            and reading.own.worktree
+        )
 
     def _policy(self) -> Iterable[str]:
         return self._settings.policy if self._settings is not None else ()
 
-    def _save(self, found: Sequence[Operation]) -> tuple[Save | None, bool]:
+    def _save(self, found: Sequence[Operation], *, all_eased: bool) -> tuple[Save | None, bool]:
         """What is to be saved before the command, and whether that is all it would lose."""
-        known = [operations.TABLE[each.name] for each in found]
+        known = [operations.TABLE[each.name] for each in found if each.name in operations.TABLE]
         losing = [each for each in known if each.default != ALLOW]
         reading = self.reading
-        inner = [each.save for each in self.inner if each.save is not None]
-        wanted = any(each.saves for each in losing) or (reading is not None and reading.saving) or bool(inner)
+        saved = reading.saved if reading is not None else None
+        if saved is None and any(each.saves for each in losing):
+            saved = Save()
+        elif saved is not None and not all_eased:
+            # What an operation that is not understood that far may change is not known.
+            saved = saved._replace(touches=None)
+        wanted = [each for each in (saved, *(each.save for each in self.inner)) if each is not None]
         if not wanted:
             return None, False
-        ignored = set(reading.ignored) if reading is not None else set()
-        commits = list(reading.commits) if reading is not None else []
-        for each in inner:
-            ignored |= each.ignored
-            commits += each.commits
-        everything = any(each.everything_ignored for each in inner) or (
-            reading is not None and reading.everything_ignored
-        )
         unsaved = reading is not None and reading.unsaved
         unsaved |= any(not each.savable for each in self.inner if each.decision.decision != ALLOW)
         savable = not unsaved and all(each.savable for each in losing)
-        return Save(frozenset(ignored), everything, tuple(dict.fromkeys(commits))), savable
+        return functools.reduce(Save.joined, wanted), savable
+
+
+def _joined(decisions: Sequence[Decision]) -> Decision:
+    """The strictest of these, with the operations of all."""
+    worst = decisions[0]
+    for each in decisions[1:]:
+        if worse(each.decision, worst.decision) != worst.decision:
+            worst = each
+    names = (name for each in (worst, *decisions) for name in each.operations if name != _LOOK.name)
+    return replace(worst, operations=list(dict.fromkeys(names)) or [_LOOK.name])
 
 
 # What is the same in whatever repository it is done: it cannot lose anything in one that the command was sent to.
