@@ -86,7 +86,8 @@ class Judgement(NamedTuple):
     `savable` tells that a checkpoint with `save` holds everything that the command would lose, so that
     `agentos.guard.mode = save` may let it run. `root` is the worktree that the command works in, None outside of one.
     `relies_on_save`: it is allowed only because a checkpoint with `save` brings everything back (`policy.effects`), so
-    it stops where that checkpoint cannot be taken or is not complete.
+    it stops where that checkpoint cannot be taken or is not complete. `found` are the operations of one git command;
+    `leaves_head` tells that HEAD may be at another commit after it, beside one that it makes.
     """
 
     decision: Decision
@@ -94,6 +95,8 @@ class Judgement(NamedTuple):
     savable: bool = False
     root: str | None = None
     relies_on_save: bool = False
+    found: tuple[Operation, ...] = ()
+    leaves_head: bool = False
 
 
 def worse(one: str, other: str) -> str:

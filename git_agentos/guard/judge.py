@@ -9,26 +9,24 @@ Of a person nothing is stopped, and where `agentos.guard.everyone` is set, what 
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, conclusion
 from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
+from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation
 from git_agentos.guard.identity import Who
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy import config_keys, families, git_line, operations, variables
+from git_agentos.guard.policy import config_keys, families, git_line, variables
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.families_refs import OURS
 from git_agentos.guard.policy.options import UNRESOLVED
-from git_agentos.guard.policy.own import Move
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before, Move
 from git_agentos.guard.policy.reading import Reading
 from git_agentos.guard.settings import GuardSettings
 
@@ -59,14 +57,21 @@ class RefUpdate(NamedTuple):
 
 
 def judge(
-    call: Call, who: Who, settings: GuardSettings | None = None, *, trusted: Mapping[str, str] | None = None
+    call: Call,
+    who: Who,
+    settings: GuardSettings | None = None,
+    *,
+    trusted: Mapping[str, str] | None = None,
+    before: Before = NOTHING_BEFORE,
 ) -> Judgement:
     """What is decided about a git command line (`argv[0]` is some `git` or `git-NAME`).
 
     `settings` are those of `call.cwd`, where the caller has read them already; `trusted` is an environment that the
-    user has made, where one is known: the commands in it are his. ConfigurationError for a bad value.
+    user has made, where one is known: the commands in it are his; `before` is what commands before it will have done.
+    ConfigurationError for a bad value.
     """
     made = _Judge(call, who, settings, trusted)
+    made.before = before
     return _answer(who, made.command)
 
 
@@ -122,6 +127,7 @@ class _Judge:
         self.found: list[Operation] = []
         self.inner: list[Judgement] = []
         self.moves: list[Move] = []
+        self.before = NOTHING_BEFORE
         self.reading: Reading | None = None
         self._settings: GuardSettings | None = None
         self._facts: Facts | None = None
@@ -257,7 +263,7 @@ class _Judge:
                 if not families.is_known(command):
                     return
         caller = Caller(self.who, self.call.environment, self.call.cwd, os.getpid())
-        reading = Reading(command, self.line.args, self.facts, caller, self.moves)
+        reading = Reading(command, self.line.args, self.facts, caller, self.moves, self.before)
         self.reading = reading
         families.read(reading)
         self.found += reading.operations
@@ -337,7 +343,7 @@ class _Judge:
         argv = ("git", *self.line.where, *own, *expanded, *self.line.args)
         environment = {**self.call.environment, _DEPTH: str(self.depth + 1)}
         inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given, self.trusted)
-        inner.moves = self.moves
+        inner.moves, inner.before = self.moves, self.before
         inner._read_command()
         self.found += inner.found
         self.inner += inner.inner
@@ -415,68 +421,11 @@ class _Judge:
 
     def _conclude(self) -> Judgement:
         """Decide about what was found."""
-        real = [each for each in self.found if each != _LOOK]
-        inner = [name for each in self.inner for name in each.decision.operations if name != _LOOK.name]
+        looks = all(each == _LOOK for each in self.found) and not self.inner
         saves = self.reading is not None and self.reading.saving
-        if not (real or inner or saves) and "look" not in self._policy():
+        if looks and not saves and "look" not in (self._settings.policy if self._settings is not None else ()):
             return Judgement(Decision(ALLOW, [_LOOK.name]))
-        agent = self.who.agent is not None
-        if not agent and not self.settings.everyone:
-            return Judgement(Decision(ALLOW, list(dict.fromkeys([*(each.name for each in real), *inner]))))
-        eased = frozenset(each for each in real if self._is_eased(each))
-        real = real or ([] if inner else [_LOOK])
-        decision = _joined(
-            [operations.decision(real, self.settings, eased=eased), *(each.decision for each in self.inner)]
-        )
-        all_eased = all(each in eased or operations.TABLE[each.name].default == ALLOW for each in real)
-        save, savable = self._save([*real, *(Operation(name) for name in inner)], all_eased=all_eased)
-        relies = decision.decision == ALLOW and (bool(eased) or any(each.relies_on_save for each in self.inner))
-        if not agent:
-            decision, relies = Decision(ALLOW, decision.operations), False
-        root = self.facts.root if decision.decision != ALLOW or save else None
-        return Judgement(decision, save, savable, root, relies)
-
-    def _is_eased(self, operation: Operation) -> bool:
-        """Whether it is allowed since a checkpoint brings back all that it takes away from the agent's own worktree."""
-        reading = self.reading
-        return (
-            reading is not None
-            and not reading.unsaved
-            and operations.is_eased(operation, self.settings)
-            and reading.own.worktree
-        )
-
-    def _policy(self) -> Iterable[str]:
-        return self._settings.policy if self._settings is not None else ()
-
-    def _save(self, found: Sequence[Operation], *, all_eased: bool) -> tuple[Save | None, bool]:
-        """What is to be saved before the command, and whether that is all it would lose."""
-        known = [operations.TABLE[each.name] for each in found if each.name in operations.TABLE]
-        losing = [each for each in known if each.default != ALLOW]
-        reading = self.reading
-        saved = reading.saved if reading is not None else None
-        if saved is None and any(each.saves for each in losing):
-            saved = Save()
-        elif saved is not None and not all_eased:
-            # What an operation that is not understood that far may change is not known.
-            saved = saved._replace(touches=None)
-        wanted = [each for each in (saved, *(each.save for each in self.inner)) if each is not None]
-        if not wanted:
-            return None, False
-        unsaved = reading is not None and reading.unsaved
-        unsaved |= any(not each.savable for each in self.inner if each.decision.decision != ALLOW)
-        savable = not unsaved and all(each.savable for each in losing)
-        return functools.reduce(Save.joined, wanted), savable
-
-
-def _joined(decisions: Sequence[Decision]) -> Decision:
-    """The strictest of these, with the operations of all."""
-    worst = decisions[0]
-    for each in decisions[1:]:
-        if worse(each.decision, worst.decision) != worst.decision:
-            worst = each
-    names = (name for each in (worst, *decisions) for name in each.operations if name != _LOOK.name)
-    return replace(worst, operations=list(dict.fromkeys(names)) or [_LOOK.name])
+        return conclusion.conclude(self.found, self.inner, self.reading, self.who, self.settings, self.facts)
 
 
 # What is the same in whatever repository it is done: it cannot lose anything in one that the command was sent to.

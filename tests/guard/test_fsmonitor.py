@@ -30,7 +30,7 @@ DESTRUCTIVE = [
     "git restore .",
     "git restore --source=HEAD~1 --staged --worktree .",
     "git clean -fdx",
-    "git clean -qfd -- ../dev",
+    "git clean -qfd -- .",
     "git read-tree -u --reset HEAD~1",
     "git checkout-index -fa",
     "git rm -rqf .",

@@ -231,7 +231,6 @@ forbid
     git checkout -f
     git checkout .
     git checkout -- .
-    git checkout HEAD -- ../dev
     git checkout -- ':/'
     git checkout -- '*'
     git restore .
@@ -243,7 +242,6 @@ forbid
     git -C {other} checkout -- readme.txt
     git clean -fd
     git clean -fdx .
-    git clean -fd ../dev
     git clean -fd ':/'
     git branch -D topic
     git branch -D copy
@@ -341,6 +339,37 @@ def test_the_preset_that_allows_what_can_be_undone(field: Repo, repo: Repo) -> N
     assert [(line, checked(field, line)) for line, _ in asked] == asked
     repo.git("config", "agentos.policy.reset-hard", "forbid")
     assert checked(field, "git reset --hard") == "forbid"
+
+
+# Asked as one text, before any of it has run.
+TEXTS = """
+allow
+    git add -A && git commit -qm x && git commit --amend --no-edit
+    git commit -qam x && git reset --soft HEAD~1
+    git commit -qam x; git reset HEAD^
+    git commit -qam x && git reset --soft HEAD~2
+    git commit -qa --fixup HEAD && GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash HEAD~2
+    git switch -c try && git commit -qam x && git commit --amend -m y
+    git tag wip && git commit -qam x && git tag -d wip
+    git restore notes.txt && git clean -fd dir && git status
+    cd src && git restore ../notes.txt
+approve
+    git commit -qam x && git reset --soft HEAD~3
+    git commit -qam x && git rebase -i HEAD~3
+    git switch topic && git commit --amend -m x
+    git commit --amend -m x && git switch topic && git commit --amend -m x
+    git switch -c mine topic && git commit --amend -m x
+    git checkout topic; git reset --soft HEAD~1
+    test -d elsewhere && cd elsewhere; git commit --amend -m x
+    test -d elsewhere && cd elsewhere; git restore notes.txt
+    git rebase -i HEAD~1 && git reset --soft HEAD~1
+    git tag wip && git tag -d wip theirs
+"""
+
+
+def test_several_commands_of_one_text(field: Repo) -> None:
+    asked = rows(TEXTS, field)
+    assert [(line, checked(field, line)) for line, _ in asked] == asked
 
 
 STOPPED_BY_THE_LAYERS = """

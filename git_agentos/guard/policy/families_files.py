@@ -144,6 +144,7 @@ def _switch_to(reading: Reading, target: str | None, *, new: str, force: bool) -
     elif not any(each.name == "checkout-force" for each in reading.operations):
         reading.do("switch", target or "")
     facts = reading.facts
+    reading.leaves_head = target is not None
     if target is not None and UNRESOLVED in target:
         return
     ignored = facts.in_the_way(target) if target is not None else frozenset()

@@ -15,7 +15,7 @@ def _commit(reading: Reading) -> None:
     if options.has("no-verify"):
         reading.do("no-verify")
     if options.has("amend"):
-        reading.rewrite("commit-amend", to=None, keeps=["HEAD^@"])
+        reading.rewrite("commit-amend", to=None, keeps=[reading.own.below_head()])
     else:
         reading.do("commit")
     if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):

@@ -38,6 +38,7 @@ _MAKING = re.compile(
     # What moves HEAD to a commit that is there, though GIT_REFLOG_ACTION calls it something else.
     rb"(?!.*: (?:[Ff]ast-forward|updating HEAD|moving from .* to .*)\Z)[: ]"
 )
+_FROM_HEAD = re.compile(r"(?:HEAD|@)((?:~\d*|\^1?)*)\Z")
 _RENAMED = re.compile(rb"\tBranch: renamed (refs/heads/\S+) to (refs/heads/\S+)\Z")
 # Refs that publish nothing: the stash's and the agent's own operations, and our own.
 _PRIVATE = ("refs/stash", "refs/bisect/*", "refs/rewritten/*", "refs/worktree/*", "refs/agentos/*")
@@ -51,12 +52,27 @@ class Move(NamedTuple):
     new: str
 
 
+class Before(NamedTuple):
+    """What commands before this one, in the same text, will have done to the worktree by then.
+
+    They make so many `commits` on top of HEAD, and these `tags` (full names); or HEAD may be elsewhere by then.
+    """
+
+    commits: int = 0
+    tags: frozenset[str] = frozenset()
+    leaves_head: bool = False
+
+
+NOTHING_BEFORE = Before()
+
+
 class Own:
     """Answers about the worktree that a command works in, for the one who gives it."""
 
-    def __init__(self, facts: Facts, caller: Caller | None) -> None:
+    def __init__(self, facts: Facts, caller: Caller | None, before: Before = NOTHING_BEFORE) -> None:
         self._facts = facts
         self._caller = caller
+        self._before = before
 
     @cached_property
     def worktree(self) -> bool:
@@ -75,13 +91,28 @@ class Own:
     @cached_property
     def history(self) -> bool:
         """Whether the commits of the branch are the agent's to rewrite. A run's evidence names its commits."""
-        return self.worktree and self._record.get("run_id") is None
+        return self.worktree and not self._before.leaves_head and self._record.get("run_id") is None
 
     @cached_property
     def _record(self) -> dict[str, object]:
         return ownership.record(self._facts.git_dirs[0]) if self._facts.git_dirs else {}
 
     # -- commits ---------------------------------------------------------------------------------------------------
+
+    def below_head(self) -> str:
+        """What the commit that HEAD will be at stands on, of those that are there now."""
+        return "HEAD" if self._before.commits else "HEAD^@"
+
+    def now(self, revision: str) -> str | None:
+        """What a revision will name, of the commits that are there now: one that counts from HEAD counts the commits
+        that are made before, and HEAD stands for these. None where it is not known."""
+        steps = _FROM_HEAD.match(revision)
+        if not self._before.commits or (steps is None and not re.search(r"HEAD|@", revision)):
+            return revision
+        if steps is None:
+            return None
+        count = sum(int(each[1:] or 1) for each in re.findall(r"[~^]\d*", steps[1])) - self._before.commits
+        return f"HEAD~{count}" if count > 0 else "HEAD"
 
     def loses_only_own(self, old: str, new: Sequence[str], moving: Iterable[str] = ()) -> bool:
         """Whether all commits that `old` reaches and `new` do not were made in this worktree and are published nowhere;
@@ -164,7 +195,8 @@ class Own:
 
     def tag(self, name: str) -> bool:
         """Whether a tag (short) was made in this worktree and is as it was made."""
-        return self.worktree and f"refs/tags/{name}" in self._own_names
+        full = f"refs/tags/{name}"
+        return self.worktree and (full in self._own_names or full in self._before.tags)
 
     @cached_property
     def _own_names(self) -> frozenset[str]:

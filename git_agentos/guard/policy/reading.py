@@ -12,7 +12,7 @@ from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy import config_keys, harmless, options
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.options import UNRESOLVED, Options
-from git_agentos.guard.policy.own import Move, Own
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before, Move, Own
 
 
 class OnlyLooks(Exception):
@@ -25,7 +25,8 @@ class Reading:
 
     `texts` are shell texts, `calls` command lines. `unsaved` tells that something would be lost that no checkpoint
     holds. `caller` is who asks, None where that makes no difference; `own` answers what is the caller's. `moves` are
-    the branches that the command is about to move, where git has told (`reference-transaction`).
+    the branches that the command is about to move, where git has told (`reference-transaction`). `leaves_head` tells
+    that HEAD may be elsewhere afterwards, though no operation says so.
     """
 
     def __init__(
@@ -35,13 +36,15 @@ class Reading:
         facts: Facts,
         caller: Caller | None = None,
         moves: Sequence[Move] = (),
+        before: Before = NOTHING_BEFORE,
     ) -> None:
         self.command = command
         self.args = tuple(args)
         self.facts = facts
         self.caller = caller
-        self.own = Own(facts, caller)
+        self.own = Own(facts, caller, before)
         self.moves = moves
+        self.leaves_head = False
         self.operations: list[Operation] = []
         self.texts: list[str] = []
         self.calls: list[tuple[str, ...]] = []
@@ -61,8 +64,10 @@ class Reading:
     ) -> None:
         """Note an operation that moves the branch that is checked out to the revision `to` (None where that is not
         known), and the commits that it leaves. What it keeps of them is what `keeps` reach, `to` unless given."""
+        if to is not None:
+            to = self.own.now(to)
+            keeps = [to] if to is not None else None
         self.save(commits=self.facts.own_head(to), touches=())
-        keeps = [to] if keeps is None and to is not None else keeps
         if self.moves:
             own = all(self._may_move(move) for move in self.moves)
             is_limited = limited and all(self.own.gains_only_own(*move[1:]) for move in self.moves if to is not None)
