@@ -154,7 +154,7 @@ chain() {
 # does to files was judged.
 passed() {
 	passed=
-	[ -n "$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
+	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
 # Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.
