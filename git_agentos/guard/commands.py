@@ -24,9 +24,10 @@ from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs, programs_code, programs_files
-from git_agentos.guard.shell.shell_run import Program, Shell
-from git_agentos.guard.shell.shell_state import State
-from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
 
 _DEEPEST = 25
@@ -112,7 +113,7 @@ class _Judging:
     def __init__(self, who: Who, settings: GuardSettings | None, call: Call) -> None:
         self.who = who
         self.call = call
-        self.shell = Shell(self.start)
+        self.shell = Reader(self.start)
         self.steps: list[Step] = []
         self.depth = 0
         self._settings = {call.cwd: settings} if settings is not None else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from git_agentos.guard import commands
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Judgement
 from git_agentos.guard.identity import Who
-from git_agentos.guard.shell.shell_run import Program, Shell
-from git_agentos.guard.shell.shell_state import State
-from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 from tests.support.repo import Repo, fill
 
@@ -78,7 +80,6 @@ RESETS = [
     "git reset --hard &",
     "git status\ngit reset --hard",
     "! git reset --hard",
-    "! ! git reset --hard",
     "for x in 1\ndo git reset --hard\ndone",
     "case x in x) git reset --hard;& y) ls;; esac",
     "select x in a; do git reset --hard; done",
@@ -204,6 +205,25 @@ RESETS = [
     "hash -p /usr/bin/git ls; ls reset --hard",
     "git${IFS}reset${IFS}--hard",
     "=git reset --hard",
+    "{git,reset,--hard}",
+    "{git,} reset --hard",
+    "coproc x { git reset --hard; }",
+    "echo \\ #; git reset --hard",
+    "while :; do x='reset --hard'; break; x=status; done; git $x",
+    "for x in 'reset --hard' status; do y=$x; [ a ] && break; done; git $y",
+    "until false; do x='reset --hard'; continue; x=status; done; git $x",
+    "f() { x='reset --hard'; [ a ] && return; x=status; }; f; git $x",
+    "while :; do git $z; z=$y; y=$x; x='reset --hard'; done",
+    "case a in b) x='reset --hard';;& *) x=${x:-status}; git $x;; esac",
+    "case x in a) x='reset --hard';& *) git $x;; esac",
+    "for c in {" + "status," * 150 + "'reset --hard'}; do git $c; done",
+    ": ${x:=reset}; git $x --hard",
+    "sh <<E 3</dev/null\ngit reset --hard\nE",
+    "sh 2>&1 <<E >log\ngit reset --hard\nE",
+    "declare -x x='reset --hard'; bash -c 'git $x'",
+    "break; git reset --hard",
+    "f() { git reset --hard; } 2>&1; f",
+    "function f() { git reset --hard; }; f",
     "echo git reset --hard | at now",
     "ssh host bash <<EOF\ngit reset --hard\nEOF",
     "tmux new -d 'git reset --hard'",
@@ -368,12 +388,20 @@ UNRESOLVED = [
     ("if true; then", "shell-error"),
     ("git log )", "shell-error"),
     ("((git reset --hard))", "shell-error"),
-    ("{git,reset,--hard}", "shell-error"),
-    ("echo \\ #; git reset --hard", "shell-error"),
-    ("set -- reset; git a${X}$1 --hard", "shell-error"),
+    ("! ! git reset --hard", "shell-error"),
+    ("set -- reset; git a${X}$1 --hard", "unresolved"),
     ("echo ${", "shell-error"),
-    ("rm !(x)", "shell-error"),
-    ("coproc x { git reset --hard; }", "shell-error"),
+    ('echo "unclosed', "shell-error"),
+    ('git stash clear; git clean -fdx; echo "unclosed', "shell-error"),
+    ("cat <<E\nx", "shell-error"),
+    ("x='a[$(git reset --hard)]'; echo $((x))", "shell-error"),
+    ("x='a[$(git reset --hard)]'; ((x)); let x", "shell-error"),
+    ("declare -n r=x; r='reset --hard'; git $x", "shell-error"),
+    ("echo @($(git reset --hard)|b)", "shell-error"),
+    ("x=$'\\ufdd0'; git $x", "unresolved"),
+    ("sh <&3", "unresolved"),
+    ("x='reset --hard'; f() { local x=status; }; f; git $x", "unresolved"),
+    ("tee >(sh) < script", "unresolved"),
     ("f() { f; }; f", "shell-error"),
     ("eval " * 200 + "ls", "shell-error"),
     ("( " * 300 + "ls" + " )" * 300, "shell-error"),
@@ -511,6 +539,7 @@ HARMLESS = [
     "trap 'rm -f /tmp/x' EXIT",
     "rm -rf build node_modules/*",
     "rm -f sub/inner.txt",
+    "shopt -s extglob; rm -f !(notes.txt)",
     "mv new.txt other.txt; cp other.txt new.txt",
     "sed -i 's/a/b/' notes.txt",
     "echo x > notes.txt; echo y >> .gitignore; > empty",
@@ -705,13 +734,17 @@ def test_what_deletes_nothing_takes_no_checkpoint(judge: Judge, text: str) -> No
 
 
 def test_without_the_parser_text_is_stopped_and_says_how_to_get_it(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
-    found = judge("ls").decision
+    (tmp_path / "git").symlink_to(shutil.which("git") or "")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "prefix", "/nowhere")
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("PATH", f"{tmp_path}:.venv/bin")
+    found = judge("ls -l never-read-before").decision
     assert (found.decision, found.operations) == (APPROVE, ["shell-error"])
-    assert "tree_sitter_bash" in (found.reason or "")
-    assert "pip install" in (found.instead or "")
+    assert "'shfmt' is not installed" in (found.reason or "")
+    assert "/nowhere/python -m pip install 'shfmt-py" in (found.instead or "")
 
 
 # -- what a shell makes of words ---------------------------------------------------------------------------------------
@@ -725,7 +758,7 @@ def argvs(text: str, **variables: str) -> list[list[str]]:
         started.append(list(program.argv))
         return FILE if program.argv[0] == "cat-file" else UNKNOWN
 
-    Shell(start).text(text, State(variables, "/"))
+    Reader(start).text(text, State(variables, "/"))
     return started
 
 

@@ -6,10 +6,16 @@ import os
 import re
 
 from git_agentos.guard.shell import words
-from git_agentos.guard.shell.shell_state import State
+from git_agentos.guard.shell.state import ANY, UNSET, State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 
 MOST_OUTPUT = 1 << 16
+DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset", "integer", "float"})
+SILENT = frozenset(
+    """: true false [ test let shopt unalias wait return exit break continue umask ulimit jobs fg bg disown kill
+    times logout history bind complete compopt enable dirs setopt unsetopt autoload""".split()
+)
 # A text that is not known to its end goes on being parsed: this is a variable that nobody has set.
 _HOLE = "AGENTOS_NOT_KNOWN_"
 _READ_FOR_VARIABLES = frozenset({"activate", ".bashrc", ".bash_profile", ".profile", ".zshrc", "nvm.sh"})
@@ -95,7 +101,7 @@ class Builtins:
     def do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         for word in argv[1:]:
             if not word.startswith("-") and words.known(word):
-                state.assign(word, (("",),))
+                state.assign(word, UNSET)
         return ""
 
     def do_set(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -104,6 +110,23 @@ class Builtins:
             rest = rest[2:] if rest[0] in ("-o", "+o") else rest[1:]
         if rest or "--" in argv:
             state.positional = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+        return ""
+
+    def do_declare(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        options = "".join(word for word in argv[1:] if word.startswith("-"))
+        if argv[0] != "export" and "n" in options:
+            raise ShellError("it has a variable that is another name of one")
+        names = set()
+        for word in argv[1:]:
+            name, equals, value = word.partition("=")
+            if name[:1] not in ("-", "+"):
+                names.add(name.removesuffix("+"))
+                if equals:
+                    state.assign(name, ((value,),) if name[-1:] != "+" else ANY)
+        if argv[0] == "export" or "x" in options:
+            state.exported |= names
+        elif state.local is not None and argv[0] != "readonly" and "g" not in options:
+            state.local |= names
         return ""
 
     def do_shift(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -162,6 +185,6 @@ def _below(path: str, folder: str) -> bool:
 
 BUILTINS = {
     "cd": "cd", "pushd": "cd", "popd": "cd", "chdir": "cd", "eval": "eval", "source": "source", ".": "source",
-    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "read": "read",
-    "mapfile": "read", "readarray": "read", "echo": "echo", "printf": "printf", "pwd": "pwd",
+    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "echo": "echo",
+    "printf": "printf", "pwd": "pwd", "read": "read", "mapfile": "read", "readarray": "read", "getopts": "read",
 }  # fmt: skip
