@@ -10,6 +10,7 @@ it deletes or overwrites files, the judgement has a `save`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -159,18 +160,32 @@ class _Judging:
         if inner:
             said = UNKNOWN
             for each in inner:
-                said = self._inner(program, each)
+                said = self._inner(program, each, program.stdin)
             return said
+        self._code(name, program)
+        return _said(name, program)
+
+    def _code(self, name: str, program: Program) -> None:
+        """Take note of what an interpreter's code does."""
+        if name in ("sed", "gsed") and programs_code.sed_runs_git(program.argv):
+            self._note(program, [Operation("interpreter", name)])
         code = programs_code.code_of(name, program.argv, program.stdin, program.stdin == FILE)
         for given in code or ():
             text = program.feeds.get(given, given)
             if not text.strip(UNKNOWN):
                 self._note(program, [Operation("unresolved", name)] if text else [])
+            elif name in programs_code.AWK:
+                for found in programs_code.awk_commands(text):
+                    self._inner(program, programs.Inner(text=found.text), UNKNOWN if found.fed else program.stdin)
             elif programs_code.may_run_git(text):
                 self._note(program, [Operation("interpreter", name)])
-        return _said(name, program)
+            else:
+                for found in programs_code.commands_in(text):
+                    # What only looks like a command is not asked about.
+                    with contextlib.suppress(ShellError):
+                        self._inner(program, programs.Inner(found.argv, found.text), program.stdin)
 
-    def _inner(self, program: Program, inner: programs.Inner) -> str:
+    def _inner(self, program: Program, inner: programs.Inner, stdin: str | None) -> str:
         environment = {} if inner.cleared else dict(program.environment)
         for key, value in inner.environment.items():
             if value is None:
@@ -183,7 +198,6 @@ class _Judging:
             state.variables["0"] = ((inner.name,),)
         if inner.directory is not None:
             self.shell.move(state, inner.directory)
-        stdin = program.stdin
         text = inner.text
         if inner.reads:
             text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
