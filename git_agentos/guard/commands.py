@@ -205,7 +205,13 @@ class _Judging:
                 return UNKNOWN  # nothing, or a file: it is not read
             stdin = None
         if text is not None:
-            return self.shell.text(text, state, stdin)
+            try:
+                return self.shell.text(text, state, stdin)
+            except ShellError:
+                # Where it is a guess that this is shell text (`psql -c 'select 1'`), it may be none.
+                if inner.doubt and not programs_code.may_run_git(text):
+                    return UNKNOWN
+                raise
         if not inner.argv:
             return UNKNOWN
         return self.start(
