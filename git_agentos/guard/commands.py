@@ -296,7 +296,10 @@ class _Judging:
         settings = self.settings(call.cwd, call.environment)
         reason = reason if reason.startswith("shell text") else f"the shell text cannot be read: {reason}"
         decision = operations.decision([Operation("shell-error")], settings, reason=reason, instead=instead)
-        self._step(call, Judgement(decision))
+        # Once it is granted it may do anything: what is there is saved before.
+        own = programs_files.git_directories(call.cwd)
+        root = os.path.realpath(os.path.dirname(own[0])) if own else None
+        self._step(call, Judgement(decision, Save() if own else None, False, root))
 
     def _note(self, program: Program, found: list[Operation]) -> None:
         if found:

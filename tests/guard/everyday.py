@@ -102,7 +102,7 @@ LINES = [
     "cat <<EOF > config.yaml\nname: $USER\ndate: $(date +%F)\nEOF",
     "cat >> .gitignore <<'EOF'\nnode_modules/\n.env\nEOF",
     "tee -a docs.md > /dev/null <<'EOF'\nUse `git push --force` with care; \"quotes\" and $vars stay.\nEOF",
-    "python3 - <<'PY'\nimport re, pathlib\np = pathlib.Path('notes.txt')\ns = p.read_text()\np.write_text(re.sub('a', 'b', s))\nPY",
+    "python3 - <<'PY'\nimport re, pathlib\np = pathlib.Path('notes.txt')\np.write_text(re.sub('a', 'b', 'c'))\nPY",
     "python3 -c \"import json,sys; d=json.load(open('package.json')); print(d['name'])\"",
     "python3 -c 'import sys; print(sys.version_info[:2])' && pip list 2>/dev/null | grep -i pytest",
     "node -e \"const p=require('./package.json'); console.log(Object.keys(p.scripts).join('\\n'))\"",
@@ -135,7 +135,7 @@ LINES = [
     'T=$(mktemp); echo x > "$T"; cat "$T"; rm "$T"',
     # git.
     'git add -A && git commit -m "fix: handle $(date +%Y) dates"',
-    'git add sub/inner.txt && git commit -q -m "$(cat <<\'EOF\'\nfeat: add things\n\n- it\'s "quoted" and `code`\nEOF\n)"',
+    'git add sub/inner.txt && git commit -q -m "$(cat <<\'EOF\'\nfeat: x\n\n- it\'s "quoted" and `code`\nEOF\n)"',
     "git commit -am 'do not git push --force' --no-edit -q || echo nothing",
     "git diff HEAD --stat && git diff --cached --name-only | cat",
     "git log --oneline --graph --decorate -20 | cat",

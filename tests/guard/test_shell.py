@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +25,7 @@ from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
+from tests.guard.no_shfmt import without_shfmt
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
@@ -782,11 +781,7 @@ def test_what_deletes_nothing_takes_no_checkpoint(judge: Judge, text: str) -> No
 def test_without_the_parser_text_is_stopped_and_says_how_to_get_it(
     judge: Judge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "git").symlink_to(shutil.which("git") or "")
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    monkeypatch.setattr(sys, "prefix", "/nowhere")
-    monkeypatch.setenv("HOME", "/nowhere")
-    monkeypatch.setenv("PATH", f"{tmp_path}:.venv/bin")
+    without_shfmt(monkeypatch, tmp_path)
     found = judge("ls -l never-read-before").decision
     assert (found.decision, found.operations) == (APPROVE, ["shell-error"])
     assert "'shfmt' is not installed" in (found.reason or "")
