@@ -24,7 +24,7 @@ from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
-from git_agentos.guard.shell import programs, programs_code, programs_files
+from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
 from git_agentos.guard.shell.reader import Reader
 from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.state import State
@@ -156,7 +156,11 @@ class _Judging:
         if name in ("git", "hub") or name.startswith("git-"):
             first = program.argv[0] if known(program.argv[0]) and not program.argv[0].startswith("=") else name
             return self._git(program._replace(argv=(first, *program.argv[1:])))
+        if name in programs.SHELLS:
+            self._start_file(program)
         inner = programs.unwrap(program.argv, program.stdin)
+        if not inner and "/" in program.argv[0] and self._script(program, program.argv[0]) is not None:
+            inner = [programs.Inner(script=program.argv[0], positional=program.argv[1:])]
         if inner:
             said = UNKNOWN
             for each in inner:
@@ -194,11 +198,16 @@ class _Judging:
                 environment[key] = value
         state = State(environment, program.directory, program.lost or inner.doubt)
         state.positional, state.feeds = inner.positional, dict(program.feeds)
+        state.functions = dict(self.shell.exported)
         if inner.name is not None:
             state.variables["0"] = ((inner.name,),)
         if inner.directory is not None:
             self.shell.move(state, inner.directory)
         text = inner.text
+        if inner.script is not None:
+            text = self._script(program, inner.script)
+            if text is None or not text.strip(UNKNOWN + "\n"):
+                return UNKNOWN  # it is not read
         if inner.reads:
             text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
             if text is None or text == FILE:
@@ -219,6 +228,21 @@ class _Judging:
                 argv=inner.argv, environment=environment, directory=state.directory, lost=state.lost, writes=()
             )
         )
+
+    @staticmethod
+    def _script(program: Program, name: str) -> str | None:
+        """What a script holds that the same text has written; None for another, which is not read."""
+        return program.feeds.get(builtins.place(name, State({}, program.directory, program.lost)) or "")
+
+    def _start_file(self, program: Program) -> None:
+        """Take note of what a shell reads before it begins, where the command chooses it."""
+        for name in ("BASH_ENV", "ENV"):
+            given = program.environment.get(name, "")
+            if given and given != self.call.environment.get(name):
+                text = program.feeds.get(given, UNKNOWN)
+                self._inner(program, programs.Inner(text=text), None)
+        if any(key.startswith("BASH_FUNC_") and key not in self.call.environment for key in program.environment):
+            self._note(program, [Operation("unresolved", "BASH_FUNC_*")])
 
     def _git(self, program: Program) -> str:
         from git_agentos.guard.judge import judge
@@ -346,7 +370,7 @@ def _said(name: str, program: Program) -> str:
     operands = [word for word in program.argv[1:] if not word.startswith("-")]
     if name in ("cat", "tee"):
         return (program.stdin or "") if not operands or name == "tee" else FILE
-    if name in ("which", "whence") and len(operands) == 1:
+    if name in ("which", "whence", "type") and len(operands) == 1:
         return operands[0] + "\n"
     if name in ("dirname", "basename") and operands and known(operands[0]):
         return (os.path.dirname(operands[0]) or "." if name == "dirname" else os.path.basename(operands[0])) + "\n"

@@ -7,7 +7,7 @@ import re
 
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, UNSET, State
-from git_agentos.guard.shell.syntax import ShellError
+from git_agentos.guard.shell.syntax import Node, ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 
 MOST_OUTPUT = 1 << 16
@@ -32,6 +32,7 @@ class Builtins:
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # folders that a program deletes or moves
+        self.exported: dict[str, tuple[Node, ...]] = {}  # functions that other shells have too
 
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
         raise NotImplementedError
@@ -70,8 +71,9 @@ class Builtins:
 
     def do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
         name = argv[1] if len(argv) > 1 else ""
-        if name in state.feeds:
-            return self.text(state.feeds[name], state, stdin)
+        given = state.feeds.get(name, state.feeds.get(place(name, state) or ""))
+        if given is not None and given != FILE:
+            return self.text(given, state, stdin)
         if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
             return self.text(stdin, state)
         # A file: it is not read, and what it sets is not known. What it does with git is judged when it runs.
@@ -125,6 +127,7 @@ class Builtins:
                     state.assign(name, ((value,),) if name[-1:] != "+" else ANY)
         if argv[0] == "export" or "x" in options:
             state.exported |= names
+            self.exported |= {name: state.functions[name] for name in names & state.functions.keys()}
         elif state.local is not None and argv[0] != "readonly" and "g" not in options:
             state.local |= names
         return ""
@@ -167,6 +170,13 @@ class Builtins:
 
     def do_pwd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         return UNKNOWN if state.lost else state.directory + "\n"
+
+
+def place(name: str, state: State) -> str | None:
+    """The path that a file's name stands for; None where that is not known."""
+    if not words.known(name) or not name or (state.lost and not os.path.isabs(name)):
+        return None
+    return os.path.normpath(os.path.join(state.directory, name))
 
 
 def _may_move(path: str) -> bool:

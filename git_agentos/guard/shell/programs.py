@@ -19,7 +19,8 @@ from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 class Inner(NamedTuple):
     """What a program runs: `argv`, or shell `text` with `name` (`$0`) and `positional` (`$1` …); `reads`: what is on
     its input. `environment` is changed so (None: unset), after everything is taken away where `cleared`. `directory` is
-    where it goes first. `doubt`: which program it is, is a guess."""
+    where it goes first. `doubt`: which program it is, is a guess. `script`: the file that it runs, which is read only
+    where the same text has written it."""
 
     argv: tuple[str, ...] = ()
     text: str | None = None
@@ -30,6 +31,7 @@ class Inner(NamedTuple):
     cleared: bool = False
     directory: str | None = None
     doubt: bool = False
+    script: str | None = None
 
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "fish", "rbash", "posh"})
@@ -243,7 +245,7 @@ def _shell(argv: Sequence[str]) -> list[Inner]:
         if words[0].startswith("/dev/fd/") and not known(words[0]):
             return [Inner(text=words[0], positional=tuple(words[1:]), reads=True)]
         if words[0] not in ("/dev/stdin", "/dev/fd/0"):
-            return []  # a file: it is not read
+            return [Inner(script=words[0], positional=tuple(words[1:]))]
         words.pop(0)
     return [Inner(positional=tuple(words), reads=True)]
 

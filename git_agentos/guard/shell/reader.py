@@ -13,7 +13,7 @@ from git_agentos.guard.shell import words
 from git_agentos.guard.shell.builtins import BUILTINS, MOST_OUTPUT, script
 from git_agentos.guard.shell.expansion import combined, commands_in, fields, literal, numbers_in
 from git_agentos.guard.shell.simple_commands import SimpleCommands, Start
-from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.state import ANY, State
 from git_agentos.guard.shell.syntax import Node, ShellError, parse
 from git_agentos.guard.shell.words import UNKNOWN
 
@@ -70,6 +70,7 @@ class Reader(SimpleCommands):
         inner = state.inner() if kind == "Subshell" else state
         said: str = handle(command, inner, stdin)
         self._written(writes, state)
+        self.keep(writes, said, redirects, state)
         return "" if writes else said
 
     # -- compound commands
@@ -273,7 +274,10 @@ class Reader(SimpleCommands):
             else:
                 made.append(each["Name"]["Value"])
                 if not each.get("Naked"):
-                    state.assign(each["Name"]["Value"], self._value(each, state))
+                    value = self._value(each, state)
+                    # `declare -a x='(a b)'` makes an array of it.
+                    is_array = any(text.startswith("(") for texts in value for text in texts)
+                    state.assign(each["Name"]["Value"], ANY if is_array else value)
         self.do_declare(made, state, None)
         return ""
 

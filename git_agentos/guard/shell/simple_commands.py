@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from git_agentos.guard.shell import words
+from git_agentos.guard.shell import builtins, words
 from git_agentos.guard.shell.builtins import BUILTINS, DECLARING, SILENT, Builtins
 from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, numbers_in, single
 from git_agentos.guard.shell.programs import without_prefix
@@ -72,6 +72,7 @@ class SimpleCommands(Builtins):
         state.become(ends[0])
         for end in ends[1:]:
             state.join(end)
+        self.keep(writes, said, redirects, state)
         return "" if writes else said
 
     def _value(self, node: Node, state: State) -> Alternatives:
@@ -119,6 +120,14 @@ class SimpleCommands(Builtins):
                 stdin = given
         return stdin, tuple(writes)
 
+    def keep(self, writes: tuple[str, ...], said: str, redirects: list[Node], state: State) -> None:
+        """Remember what a file holds that the text itself writes: it may be run."""
+        adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
+        for name in writes:
+            path = builtins.place(name, state)
+            if path is not None:
+                state.feeds[path] = state.feeds.get(path, "") + said if adds else said
+
     def _written(self, writes: tuple[str, ...], state: State) -> None:
         """A program that does nothing but write what it is given: `> file`."""
         if writes:
@@ -139,6 +148,9 @@ class SimpleCommands(Builtins):
         if BUILTINS.get(name) == "cd" and (name in state.functions or name in state.aliases):
             state.lost = True
             return ""
+        if argv[:2] == ["command", "-v"] and len(argv) == 3:
+            self._written(writes, state)
+            return argv[2] + "\n"
         while argv and argv[0] in _PLAIN_PREFIXES:
             argv = without_prefix(argv)
         if not argv:
