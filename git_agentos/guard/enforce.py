@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from git_agentos.errors import AgentosError, GuardError
+from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
 from git_agentos.guard.approval import approvals
@@ -128,6 +128,7 @@ class _Case:
         self.context: Context | None = None
         self.present: Checkpoint | None = None  # the checkpoint that was taken
         self.incomplete = ""  # why a checkpoint does not hold everything, or could not be taken
+        self.unreadable = False  # that is because something in the worktree cannot be read
         self.notes: list[str] = []
 
     def verdict(self) -> Verdict:
@@ -172,10 +173,32 @@ class _Case:
     def _allowed(self) -> Verdict:
         if not self._saves():
             return Verdict(True, self.decision, None, "")
+        if self.layer == HARNESS and self.judgement.save == Save() and not self.decision.operations:
+            return self._as_a_precaution()
         self._save(_ALLOWED)
         if self.decision.checkpoint is None:
             return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
         self._log("allowed", run=True)
+        left_out = self.judgement.save.left_out if self.judgement.save is not None else ""
+        said = wording.told(f"before '{self._command}': {left_out}") if left_out else ""
+        return self._verdict(True, message=said)
+
+    def _as_a_precaution(self) -> Verdict:
+        """Before a program that may change files: where nothing has changed since the newest checkpoint, that is found
+        out without loading what makes one."""
+        from git_agentos.guard import unchanged
+
+        seen = unchanged.digest_of(self.location) if self.location is not None else ""
+        if self.location is None or unchanged.is_saved(self.location, seen):
+            return self._verdict(True)
+        self._save(_ALLOWED)
+        if self.decision.checkpoint is None and self.unreadable:
+            return self._verdict(True, message=wording.told(f"warning: before '{self._command}'", self.notes))
+        if self.decision.checkpoint is None:
+            return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
+        context = self._open()
+        if context is not None:
+            unchanged.note(self.location, seen, f"refs/agentos/timelines/{context.timeline}")
         return self._verdict(True)
 
     def _saved(self) -> Verdict:
@@ -359,6 +382,7 @@ class _Case:
             self._take(wanted, plan)
         except (AgentosError, OSError) as error:
             self.incomplete = str(error)
+            self.unreadable = isinstance(error, IncompleteCaptureError)
             self.notes.append(f"no checkpoint could be taken: {wording.printable(str(error))}")
 
     def _take(self, wanted: Save, plan: SavePlan) -> None:
@@ -373,7 +397,7 @@ class _Case:
         with self._listening():
             saved = saving.save(
                 context,
-                wanted if plan.ignored else wanted._replace(ignored=frozenset(), everything_ignored=False),
+                wanted if plan.ignored else Save(commits=wanted.commits),
                 description=f"before {self._command}",
                 meta=meta,
                 whole=plan.whole,

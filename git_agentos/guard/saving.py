@@ -56,7 +56,9 @@ def save(
     `needed` holds for something that the checkpoint would lack, none is taken. A state that was saved before makes no
     new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as `take.take` does.
     """
-    request = Request(ignored=wanted.ignored, everything_ignored=wanted.everything_ignored)
+    request = Request(
+        ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
+    )
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
 
     def is_complete(state: State) -> bool:
