@@ -10,6 +10,7 @@ it deletes or overwrites files, the judgement has a `save`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,11 @@ from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
-from git_agentos.guard.shell import programs, programs_code, programs_files
-from git_agentos.guard.shell.shell_run import Program, Shell
-from git_agentos.guard.shell.shell_state import State
-from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
+from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
 from git_agentos.guard.targets import Targets, is_below
 
@@ -108,7 +110,7 @@ class _Judging:
     def __init__(self, who: Who, settings: GuardSettings | None, call: Call) -> None:
         self.who = who
         self.call = call
-        self.shell = Shell(self.start)
+        self.shell = Reader(self.start)
         self.steps: list[Step] = []
         self.targets = Targets(call, who)
         self.links: dict[str, str] = {}  # those that the text makes, and where they lead
@@ -152,24 +154,42 @@ class _Judging:
         if name in ("git", "hub") or name.startswith("git-"):
             first = program.argv[0] if known(program.argv[0]) and not program.argv[0].startswith("=") else name
             return self._git(program._replace(argv=(first, *program.argv[1:])))
+        if name in programs.SHELLS:
+            self._start_file(program)
         inner = programs.unwrap(program.argv, program.stdin)
         if not inner or any(each.doubt for each in inner):
             self._perhaps_writes(program)
+        if not inner and "/" in program.argv[0] and self._script(program, program.argv[0]) is not None:
+            inner = [programs.Inner(script=program.argv[0], positional=program.argv[1:])]
         if inner:
             said = UNKNOWN
             for each in inner:
-                said = self._inner(program, each)
+                said = self._inner(program, each, program.stdin)
             return said
+        self._code(name, program)
+        return _said(name, program)
+
+    def _code(self, name: str, program: Program) -> None:
+        """Take note of what an interpreter's code does."""
+        if name in ("sed", "gsed") and programs_code.sed_runs_git(program.argv):
+            self._note(program, [Operation("interpreter", name)])
         code = programs_code.code_of(name, program.argv, program.stdin, program.stdin == FILE)
         for given in code or ():
             text = program.feeds.get(given, given)
             if not text.strip(UNKNOWN):
                 self._note(program, [Operation("unresolved", name)] if text else [])
+            elif name in programs_code.AWK:
+                for found in programs_code.awk_commands(text):
+                    self._inner(program, programs.Inner(text=found.text), UNKNOWN if found.fed else program.stdin)
             elif programs_code.may_run_git(text):
                 self._note(program, [Operation("interpreter", name)])
-        return _said(name, program)
+            else:
+                for found in programs_code.commands_in(text):
+                    # What only looks like a command is not asked about.
+                    with contextlib.suppress(ShellError):
+                        self._inner(program, programs.Inner(found.argv, found.text), program.stdin)
 
-    def _inner(self, program: Program, inner: programs.Inner) -> str:
+    def _inner(self, program: Program, inner: programs.Inner, stdin: str | None) -> str:
         environment = {} if inner.cleared else dict(program.environment)
         for key, value in inner.environment.items():
             if value is None:
@@ -178,19 +198,29 @@ class _Judging:
                 environment[key] = value
         state = State(environment, program.directory, program.lost or inner.doubt)
         state.positional, state.feeds = inner.positional, dict(program.feeds)
+        state.functions = dict(self.shell.exported)
         if inner.name is not None:
             state.variables["0"] = ((inner.name,),)
         if inner.directory is not None:
             self.shell.move(state, inner.directory)
-        stdin = program.stdin
         text = inner.text
+        if inner.script is not None:
+            text = self._script(program, inner.script)
+            if text is None or not text.strip(UNKNOWN + "\n"):
+                return UNKNOWN  # it is not read
         if inner.reads:
             text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
             if text is None or text == FILE:
                 return UNKNOWN  # nothing, or a file: it is not read
             stdin = None
         if text is not None:
-            return self.shell.text(text, state, stdin)
+            try:
+                return self.shell.text(text, state, stdin)
+            except ShellError:
+                # Where it is a guess that this is shell text (`psql -c 'select 1'`), it may be none.
+                if inner.doubt and not programs_code.may_run_git(text):
+                    return UNKNOWN
+                raise
         if not inner.argv:
             return UNKNOWN
         return self.start(
@@ -198,6 +228,21 @@ class _Judging:
                 argv=inner.argv, environment=environment, directory=state.directory, lost=state.lost, writes=()
             )
         )
+
+    @staticmethod
+    def _script(program: Program, name: str) -> str | None:
+        """What a script holds that the same text has written; None for another, which is not read."""
+        return program.feeds.get(builtins.place(name, State({}, program.directory, program.lost)) or "")
+
+    def _start_file(self, program: Program) -> None:
+        """Take note of what a shell reads before it begins, where the command chooses it."""
+        for name in ("BASH_ENV", "ENV"):
+            given = program.environment.get(name, "")
+            if given and given != self.call.environment.get(name):
+                text = program.feeds.get(given, UNKNOWN)
+                self._inner(program, programs.Inner(text=text), None)
+        if any(key.startswith("BASH_FUNC_") and key not in self.call.environment for key in program.environment):
+            self._note(program, [Operation("unresolved", "BASH_FUNC_*")])
 
     def _git(self, program: Program) -> str:
         from git_agentos.guard.judge import judge
@@ -341,7 +386,10 @@ class _Judging:
         settings = self.settings(call.cwd, call.environment)
         reason = reason if reason.startswith("shell text") else f"the shell text cannot be read: {reason}"
         decision = operations.decision([Operation("shell-error")], settings, reason=reason, instead=instead)
-        self._step(call, Judgement(decision))
+        # Once it is granted it may do anything: what is there is saved before.
+        own = programs_files.git_directories(call.cwd)
+        root = os.path.realpath(os.path.dirname(own[0])) if own else None
+        self._step(call, Judgement(decision, Save() if own else None, False, root))
 
     def _note(self, program: Program, found: list[Operation]) -> None:
         if found:
@@ -383,7 +431,7 @@ def _said(name: str, program: Program) -> str:
     operands = [word for word in program.argv[1:] if not word.startswith("-")]
     if name in ("cat", "tee"):
         return (program.stdin or "") if not operands or name == "tee" else FILE
-    if name in ("which", "whence") and len(operands) == 1:
+    if name in ("which", "whence", "type") and len(operands) == 1:
         return operands[0] + "\n"
     if name in ("dirname", "basename") and operands and known(operands[0]):
         return (os.path.dirname(operands[0]) or "." if name == "dirname" else os.path.basename(operands[0])) + "\n"

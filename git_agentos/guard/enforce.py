@@ -338,8 +338,8 @@ class _Case:
         if not self.call.unknown:
             return ""
         return (
-            "not all of its words can be known before it runs, so a grant is for this whole text alone: write out what"
-            " variables and substitutions stand for"
+            "what it runs cannot be known before it runs, so a grant is for this whole text alone; better rewrite it:"
+            " correct its syntax, and write out what variables and substitutions stand for"
         )
 
     # -- saving and telling --------------------------------------------------------------------------------------------

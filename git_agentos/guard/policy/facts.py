@@ -178,8 +178,9 @@ class Facts:
 
     @cached_property
     def exec_path(self) -> str:
-        """Where git has its own programs."""
-        status, out = self.git("--exec-path")
+        """Where git has its own programs. It does not depend on where the command works, which may be unknown."""
+        env = {key: value for key, value in self._environment.items() if key != "GIT_EXEC_PATH"}
+        status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=os.sep, env=env))
         return os.path.realpath(os.fsdecode(out.strip())) if status == 0 else ""
 
     # -- names -----------------------------------------------------------------------------------------------------
