@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ class _Judging:
         if name in programs.SHELLS:
             self._start_file(program)
         inner = programs.unwrap(program.argv, program.stdin)
-        if not inner or any(each.doubt for each in inner):
+        if not inner or any(each.doubt or each.reads or each.script is not None for each in inner):
             self._perhaps_writes(program)
         if not inner and "/" in program.argv[0] and self._script(program, program.argv[0]) is not None:
             inner = [programs.Inner(script=program.argv[0], positional=program.argv[1:])]
@@ -316,6 +317,9 @@ class _Judging:
             self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
             return
         asked = self._not_ones_own(program, files)
+        emptied = next((word for word in files.trees if re.fullmatch(UNKNOWN + r"/+\.?\*", word)), None)
+        if emptied is not None:  # all of `/`, where the variable is not set
+            asked.append(Operation("unresolved", emptied.replace(UNKNOWN, "…")))
         if asked:
             self._note(program, asked)
         if files.loses and programs_files.exists(files, program.directory):

@@ -118,6 +118,19 @@ ELSEWHERE = [
     "true && echo x >> ../../app/notes.txt",
     "find {main} -name '*.txt' -exec sed -i d {{}} +",
     "find {main} -empty -delete",
+    "cd {other}; python3 -c \"import shutil; shutil.rmtree('src')\"",
+    "python3 -c \"import shutil; shutil.rmtree('{main}/src')\"",
+    "python3 -c \"open('../other/notes.txt', 'w')\"",
+    "xargs -i rm -rf {{}} <<< ../other/src",
+    "echo ../other/src | xargs --replace bash -c 'rm -rf {{}}'",
+    "parallel rm -rf ::: ../other/src",
+    "parallel rm -rf ::: /",
+    "python3 -c \"import os; os.system('rm -rf /')\"",
+    "awk 'BEGIN {{ system(\"rm -rf ../other/src\") }}'",
+    "perl -e 'unlink \"../other/notes.txt\"'",
+    "bash <<< 'rm -rf ../other/src'",
+    "echo 'rm -rf ../other/src' | sh",
+    "printf 'rm -rf ../other/src' > x.sh; sh x.sh",
 ]
 
 # In the agent's own worktree: each may run, once what it takes away is saved.
@@ -179,13 +192,19 @@ OWN = [
     "cd {main} && sh wipe.sh",
     "(cd {main} && make -s)",
     "make -s -C {main}",
-    "cd {other}; python3 -c \"import shutil; shutil.rmtree('src')\"",
-    "python3 -c \"import shutil; shutil.rmtree('{main}/src')\"",
-    "python3 -c \"open('../other/notes.txt', 'w')\"",
     "ex -sc '%d|x' untracked.txt || : > untracked.txt",
     "gzip .env untracked.txt",
     "printf '.env\nuntracked.txt\n' > list; xargs rm < list",
     "while read f; do rm $f; done < <(ls .env)",
+    "bash < wipe.sh",
+    "cat wipe.sh | sh",
+    ". ./wipe.sh",
+    "source wipe.sh",
+    "bash -x ./wipe.sh",
+    "env ./wipe.sh",
+    "cd src; ../wipe.sh; cd ..; sh ./wipe.sh",
+    "perl -e 'unlink \"untracked.txt\"'",
+    "python3 - <<'E'\nopen('untracked.txt', 'w')\nE",
 ]
 
 # None is stopped.
