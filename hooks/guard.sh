@@ -120,7 +120,7 @@ decide() {
 		return 0
 	fi
 	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
-	echo "git-agentos: nothing was changed. whoever looks after this repository: git agentos doctor" >&2
+	echo "git-agentos: whoever looks after this repository: git agentos doctor" >&2
 	return 1
 }
 

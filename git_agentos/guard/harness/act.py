@@ -162,7 +162,7 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
             break
         verdict = _enforce(step, who, settings, caller, hold=True)
         stopped = stopped or not verdict.run
-        if verdict.run and verdict.approval is not None:
+        if verdict.run:
             held.append(step)
         if verdict.message:
             said.append(verdict.message)
@@ -179,6 +179,8 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
         verdict = _enforce(Step(here[0].call, commands.merged(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
+        if verdict.message:
+            said.append(verdict.message)
     return True, "\n".join(dict.fromkeys(said))
 
 
