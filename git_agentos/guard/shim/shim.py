@@ -16,7 +16,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.setup import place
-from git_agentos.guard.shim import supervise
+from git_agentos.guard.shim import client_configuration, supervise
 
 WAIT = "AGENTOS_GUARD_WAIT"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -64,6 +64,8 @@ def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:
+    # A client that starts `guard exec` itself may have switched the guard off for every git.
+    environment = client_configuration.without_guard_pairs(environment) or environment
     # An empty entry is the folder one stands in: nothing is to be found there by accident.
     path = (environment.get("PATH") or _DEFAULT_PATH).split(os.pathsep)
     rest = [folder for folder in path if folder and not folder.rstrip("/").endswith(SHIM_FOLDER)]
