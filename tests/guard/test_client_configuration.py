@@ -1,5 +1,5 @@
-"""Clients that switch `core.fsmonitor` and hooks off for every git they start: below `guard exec` the guard acts all the
-same, and a command that does so itself is still one that goes around the guard."""
+"""Clients that switch `core.fsmonitor` and hooks off for every git they start: below `guard exec` the guard acts all
+the same, and a command that does so itself is still one that goes around the guard."""
 
 from __future__ import annotations
 
@@ -75,8 +75,7 @@ def test_a_commit_works_and_is_guarded(dev: Repo, pairs: Sequence[tuple[str, str
 
 def test_what_destroys_is_stopped(dev: Repo) -> None:
     before = complete_state(dev.path)
-    for text in ("git reset --hard -q; exit $?", "sh -c 'git clean -fdx'; exit $?", "python3 -c 'import os; "
-                 'os.execv("/usr/bin/git", ["git", "--version"])\'; git checkout -f'):  # fmt: skip
+    for text in ("git reset --hard -q; exit $?", "sh -c 'git clean -fdx'; exit $?", "git checkout -f"):
         done = client(dev, variables(GEMINI), "bash", "-c", text)
         assert done.code == 3, str(done)
         assert b"config-guard" not in done.err
