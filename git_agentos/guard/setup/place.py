@@ -54,7 +54,7 @@ _MARK = b"# git-agentos: "
 MANAGERS = (("husky", b"husky"), ("lefthook", b"lefthook"), ("pre-commit", b"pre-commit.com"))
 _OF_US = re.compile(r"(hooks|bin)/[\w-][\w.-]*\Z")
 # What the hooks keep beside them.
-_CACHES = ("chain", "passed", "warned")
+_CACHES = ("chain", "passed", "warned", "unsaid")
 _PACKAGE = os.path.dirname(os.path.abspath(git_agentos.__file__))
 
 
@@ -194,6 +194,7 @@ def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator
     filled = {
         b"@PYTHON@": _quoted(python),
         b"@RUN@": run,
+        b"@REAL@": b"''",
         b"@COMMON@": _quoted(common_dir),
         b"@HOOKS@": _quoted(hooks_dir(common_dir)),
         b"@VERSION@": git_agentos.__version__.encode("ascii"),
