@@ -114,12 +114,7 @@ class Shim:
         self.place(str(self.python))
 
     def place(self, python: str) -> None:
-        text = (
-            SOURCE.read_text()
-            .replace("@PYTHON@", f"'{python}'")
-            .replace("@RUN@", "-I -m git_agentos.hooks")
-            .replace("@REAL@", "''")
-        )
+        text = SOURCE.read_text().replace("@PYTHON@", f"'{python}'").replace("@RUN@", "-I -m git_agentos.hooks")
         (self.folder / "git").write_text(text)
         (self.folder / "git").chmod(0o755)
 

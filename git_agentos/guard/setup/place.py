@@ -194,7 +194,6 @@ def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator
     filled = {
         b"@PYTHON@": _quoted(python),
         b"@RUN@": run,
-        b"@REAL@": b"''",
         b"@COMMON@": _quoted(common_dir),
         b"@HOOKS@": _quoted(hooks_dir(common_dir)),
         b"@VERSION@": git_agentos.__version__.encode("ascii"),
