@@ -134,14 +134,17 @@ decide() {
 	return 1
 }
 
-# NAME ARGS…: let our program record something after the command, which does not wait for it: what is to be recorded is
-# noted first, for whoever looks at the timeline before that is done. In a run it is waited for: a run leaves no process.
+# NAME ARGS…: let our program record something; whatever happens, the command goes on. It does not wait for what comes
+# after it (post-…), which is noted for whoever looks at the timeline before it is done. In a run it waits: a run leaves
+# no process.
 recorded() {
 	name=$1
 	shift
 	say_unsaid
-	background=1
-	note "$name" && [ -z "${AGENTOS_RUN_MARK-}" ] || background=
+	background=
+	case $name in
+	post-*) if note "$name" && [ -z "${AGENTOS_RUN_MARK-}" ]; then background=1; fi ;;
+	esac
 	agentos "$name" "$git_pid" "$@"
 	code=$?
 	background=
