@@ -33,6 +33,7 @@ from git_agentos.guard import signing
 from git_agentos.util import files
 
 FSMONITOR = "fsmonitor"
+BASH_ENV = os.path.join("hooks", "bash-env.sh")
 _SHIM = "git-shim"
 _IN_PLACE = os.path.join("bin", "git-in-place")
 _FILES = "files.json"
@@ -78,6 +79,11 @@ def fsmonitor(common_dir: str) -> str:
 def shim_dir(common_dir: str) -> str:
     """What `guard exec` puts first on PATH: `git` is in it."""
     return os.path.join(folder(common_dir), "bin")
+
+
+def bash_env(common_dir: str) -> str:
+    """What BASH_ENV names below `guard exec`."""
+    return os.path.join(folder(common_dir), BASH_ENV)
 
 
 # -- putting them there ------------------------------------------------------------------------------------------------

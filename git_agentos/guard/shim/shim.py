@@ -19,6 +19,7 @@ from git_agentos.guard.setup import place
 from git_agentos.guard.shim import client_configuration, supervise
 
 WAIT = "AGENTOS_GUARD_WAIT"
+_USERS_BASH_ENV = "AGENTOS_BASH_ENV"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -54,7 +55,9 @@ def start(
     words = list(command)
     if "/" in words[0] and os.path.basename(words[0]) == "git":
         words[0] = os.path.join(shims, "git")
-    return Start((*supervisor(options), *within, *words), _environment(shims, agent, environment, wait=wait))
+    changed = _environment(shims, agent, environment, wait=wait)
+    _reach_login_shells(place.bash_env(location.common_dir), changed)
+    return Start((*supervisor(options), *within, *words), changed)
 
 
 def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -74,3 +77,14 @@ def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait
     if wait:
         changed[WAIT] = "1"
     return changed
+
+
+def _reach_login_shells(script: str, environment: dict[str, str]) -> None:
+    """Let bash put the shim first on PATH again after a profile (Debian's /etc/profile sets it anew). zsh and fish
+    leave PATH as it is; dash has nothing of the kind."""
+    before = environment.get("BASH_ENV", "")
+    if not before.endswith(place.BASH_ENV):
+        environment.pop(_USERS_BASH_ENV, None)
+        if before:
+            environment[_USERS_BASH_ENV] = before
+    environment["BASH_ENV"] = script
