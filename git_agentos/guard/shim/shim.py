@@ -15,10 +15,12 @@ from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
+from git_agentos.guard.settings import PLACES
 from git_agentos.guard.setup import place
 from git_agentos.guard.shim import client_configuration, supervise
 
 WAIT = "AGENTOS_GUARD_WAIT"
+_PLACES = "AGENTOS_GUARD_PLACES"
 _USERS_BASH_ENV = "AGENTOS_BASH_ENV"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -74,6 +76,8 @@ def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait
     rest = [folder for folder in path if folder and not folder.rstrip("/").endswith(SHIM_FOLDER)]
     changed = {key: value for key, value in environment.items() if key != WAIT}
     changed.update({"PATH": os.pathsep.join([shims, *rest]), MARKER: agent, "AGENTOS_AGENT_ID": agent})
+    # What the shim compares before it lets through what looks: another HOME has another configuration.
+    changed[_PLACES] = "|".join(environment.get(name, "") for name in PLACES[:4])
     if wait:
         changed[WAIT] = "1"
     return changed
