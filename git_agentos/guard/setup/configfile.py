@@ -26,6 +26,7 @@ from git_agentos.git.location import Location
 
 _PATIENCE = 5.0  # seconds that another git may hold the file
 _NOT_SET = 5  # what `git config --unset` answers
+_GOES_ON = (b"\\\n", b"\\\r\n")  # the end of a line that the next one belongs to
 _NOT_ALONE = re.compile(r"[\s;#]")
 
 
@@ -141,12 +142,22 @@ def says(path: str, values: Sequence[Value]) -> bool:
 
 
 def lost(added: Added) -> list[Value]:
-    """Those of the values that the file does not say any more, or not in the end. git is asked only where the file has
-    been edited."""
-    if read(added.path) == added.after:
+    """Those of the values that the file does not say any more, or not in the end. git is asked only where the file was
+    edited in a way that may matter."""
+    now = read(added.path)
+    if now == added.after or _says_last(now or b"", added):
         return []
     said = values_of(added.path, includes=True)
     return [each for each in added.values if said.get(each.name.lower(), [""])[-1] != each.value]
+
+
+def _says_last(content: bytes, added: Added) -> bool:
+    """Whether the block stands in the file, with nothing behind it that could set one of its keys or include a file.
+    False says nothing: git has to be asked."""
+    if not _stands(content, added.block):
+        return False
+    behind = content[content.find(added.block) + len(added.block) :].lower()
+    return not any(word in behind for word in (b"include", *(os.fsencode(each.key.lower()) for each in added.values)))
 
 
 def read(path: str) -> bytes | None:
@@ -178,7 +189,7 @@ def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:
 
 def _block(content: bytes, values: Sequence[Value], comment: str) -> bytes:
     """The bytes to append to `content`."""
-    out = b"" if not content or content.endswith(b"\n") else b"\n"
+    out = b"" if not content or (content.endswith(b"\n") and not content.endswith(_GOES_ON)) else b"\n"
     section = None
     for each in values:
         if each.section != section:
@@ -219,8 +230,8 @@ def _line(each: Value) -> bytes:
 def _stands(content: bytes, block: bytes) -> bool:
     """Whether the block is in the file as it was written, and nothing has been added to its last section."""
     start = content.find(block)
-    if start < 0:
-        return False
+    if start < 0 or content[:start].endswith(_GOES_ON):
+        return False  # also where the line before goes on in its first
     for line in content[start + len(block) :].split(b"\n"):
         stripped = line.strip()
         if stripped and not stripped.startswith((b"#", b";")):
