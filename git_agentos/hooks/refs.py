@@ -19,7 +19,7 @@ def reference_transaction(called: Called) -> int:
     """Decide about the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make."""
     asked = subject.of(called.pid)
     updates = _updates(sys.stdin.buffer.read())
-    if [each.name for each in updates] == [place.PROBE_REF]:
+    if len(updates) == 1 and updates[0].name.startswith(place.PROBE_REF):
         judge.judge_updates(updates, asked.call, asked.who, asked.settings)
         talk.tell(place.PROBE_REFUSED)
         return verdict.STOP

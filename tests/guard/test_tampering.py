@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -113,6 +114,52 @@ def test_tampering_is_seen_and_mended_from_the_main_checkout(repo: Repo, name: s
     assert problems(repo, fix=True) == []
     assert problems(repo) == []
     assert acting(dev) == [True, True]
+
+
+@pytest.mark.parametrize(
+    "name", ["appended", "included", "the line before goes on", "extension off", "everything removed"]
+)
+def test_enable_sets_it_again_and_disable_leaves_what_others_wrote(repo: Repo, name: str) -> None:
+    dev = guarded(repo)
+    TAMPERINGS[name](dev)
+    enable.enable(location(dev))
+    assert acting(dev) == [True, True]
+    assert problems(repo) == []
+    enable.disable(location(dev))
+    assert effect.state(location(dev)) == "off"
+    left = own_config(dev).read_text() if own_config(dev).exists() else ""
+    assert "agentos" not in left
+    if name == "appended":
+        assert left == _ELSEWHERE
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_a_repair_that_is_killed_is_finished_by_the_next_command(
+    repo: Repo, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = guarded(repo)
+    append(dev, _ELSEWHERE)
+    remove_record(dev)
+    left = iter(range(step))
+
+    def replace(*args: str | bytes) -> None:
+        if next(left, None) is None:
+            raise _Killed
+        os_replace(*args)
+
+    os_replace = os.replace
+    with monkeypatch.context() as patch, contextlib.suppress(_Killed):
+        patch.setattr(os, "replace", replace)
+        problems(repo, fix=True)
+    assert problems(repo, fix=True) == []
+    assert acting(dev) == [True, True]
+    enable.disable(location(dev))
+    said = git(dev.path, "config", "--file", str(own_config(dev)), "--list")
+    assert said == b"core.fsmonitor=false\ncore.hookspath=/nowhere\n"
+
+
+class _Killed(BaseException):
+    """The process ends here."""
 
 
 # -- said, by whatever comes next --------------------------------------------------------------------------------------

@@ -80,11 +80,17 @@ def from_document(document: dict[str, Any]) -> Added:
 
 
 def plan(
-    path: str, values: Sequence[Value], comment: str, *, moved: Sequence[Value] = (), fresh: bool = False
+    path: str,
+    values: Sequence[Value],
+    comment: str,
+    *,
+    moved: Sequence[Value] = (),
+    former: Sequence[Value] = (),
+    fresh: bool = False,
 ) -> Added:
-    """What adding `values` to the file at `path` would make of it; nothing is written. `moved` are taken out of it;
-    `fresh` makes it a file of ours, whatever is in it."""
-    before = None if fresh else _stripped(path, read(path), values, comment)
+    """What adding `values` to the file at `path` would make of it; nothing is written. `moved` are taken out of it, and
+    so is a block that is there, which sets `former` or the same; `fresh` makes it a file of ours, whatever is in it."""
+    before = None if fresh else _stripped(path, read(path), former or values, comment)
     rest = _without(path, before or b"", moved, whatever=True)
     block = _block(rest, values, comment)
     return Added(path, before, rest + block, block, tuple(values), tuple(moved))
@@ -98,10 +104,14 @@ def add(location: Location, added: Added) -> None:
             return now
         if now == added.before:
             return added.after
-        rest = _without(added.path, now or b"", added.moved, whatever=True)
-        return rest + _block(rest, added.values, comment_of(added.block))
+        return _at_end(added, now)
 
     _edit(location, added.path, change)
+
+
+def move_to_end(location: Location, added: Added) -> None:
+    """`add`, behind everything else that is in the file by now, whatever that says."""
+    _edit(location, added.path, lambda now: _at_end(added, now))
 
 
 def take_away(location: Location, added: Added) -> None:
@@ -112,11 +122,7 @@ def take_away(location: Location, added: Added) -> None:
             return None
         if now == added.after:
             return added.before
-        if _stands(now, added.block):
-            rest = now.replace(added.block, b"", 1)
-        else:
-            line = _comment(comment_of(added.block))
-            rest = _without(added.path, now.replace(line, b"", 1), added.values)
+        rest = _without_block(added, now)
         for each in added.moved:
             rest = _with(added.path, rest, each)
         return None if added.before is None and not rest.strip() else rest
@@ -147,8 +153,13 @@ def lost(added: Added) -> list[Value]:
     now = read(added.path)
     if now == added.after or _says_last(now or b"", added):
         return []
-    said = values_of(added.path, includes=True)
-    return [each for each in added.values if said.get(each.name.lower(), [""])[-1] != each.value]
+    return not_last(added.path, added.values)
+
+
+def not_last(path: str, values: Sequence[Value]) -> list[Value]:
+    """Those of the values that the file does not say, or not in the end, as git reads it."""
+    said = values_of(path, includes=True)
+    return [each for each in values if said.get(each.name.lower(), [""])[-1] != each.value]
 
 
 def _says_last(content: bytes, added: Added) -> bool:
@@ -199,6 +210,21 @@ def _block(content: bytes, values: Sequence[Value], comment: str) -> bytes:
             section = each.section
         out += _line(each)
     return out
+
+
+def _at_end(added: Added, content: bytes | None) -> bytes:
+    """`content` with the block at its end, and nowhere else."""
+    rest = _without(added.path, _without_block(added, content or b""), added.moved, whatever=True)
+    return rest + _block(rest, added.values, comment_of(added.block))
+
+
+def _without_block(added: Added, content: bytes) -> bytes:
+    """`content` without the block, or without our values where it was edited."""
+    start = content.find(added.block)
+    if start >= 0 and (_stands(content, added.block) or content[:start].endswith(_GOES_ON)):
+        return content.replace(added.block, b"", 1)
+    line = _comment(comment_of(added.block))
+    return _without(added.path, content.replace(line, b"", 1), added.values)
 
 
 def _stripped(path: str, content: bytes | None, values: Sequence[Value], comment: str) -> bytes | None:

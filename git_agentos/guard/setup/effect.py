@@ -2,7 +2,7 @@
 whether these are the guard's, and whether git can start them. Nothing in the worktree or the repository changes.
 
     fsmonitor   git looks at the worktree's files; its trace tells whether it started our script
-    hooks       git is to verify `place.PROBE_REF`: the reference-transaction hook refuses that, whoever asks
+    hooks       git is to verify a ref (`place.PROBE_REF`): the reference-transaction hook refuses that, whoever asks
 """
 
 from __future__ import annotations
@@ -77,12 +77,13 @@ def not_refused(location: Location, environment: Mapping[str, str]) -> str | Non
     child = process.spawn(
         ["update-ref", "--stdin"], cwd=location.root, env=_environment(environment), stdin=process.PIPE, fixed=False
     )
-    code, _, err = process.finish(child, f"verify {place.PROBE_REF}\n".encode())
+    ref = f"{place.PROBE_REF}{os.urandom(6).hex()}"  # git locks it: another process may try at the same time
+    code, _, err = process.finish(child, f"verify {ref}\n".encode())
     said = err.decode("utf-8", "replace").strip()
     if code != 0 and place.PROBE_REFUSED in said:
         return None
     words = f" (git said: {said.splitlines()[0]})" if said else ""
-    return f"git did not ask it before a ref was changed{words}" if code == 0 else f"it cannot decide{words}"
+    return f"git did not ask it before a ref was changed{words}" if code == 0 else f"trying it failed{words}"
 
 
 def _wrong_fsmonitor(location: Location, configured: Mapping[str, str]) -> str | None:

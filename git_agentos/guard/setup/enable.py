@@ -55,8 +55,7 @@ def is_in_force(location: Location) -> bool:
     if added is not None:
         set_here = added.values == _values_now(location, added) and not configfile.lost(added)
     else:
-        said = configfile.values_of(_path(location), includes=True)
-        set_here = all(said.get(each.name.lower(), [""])[-1] == each.value for each in values(location))
+        set_here = not configfile.not_last(_path(location), values(location))
     return set_here and _is_read(location, known)
 
 
@@ -115,7 +114,10 @@ def edited(location: Location) -> list[str]:
     found = []
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
         if added is not None and _exists(added) and _values_now(location, added) == added.values:
-            found += [_lost_words(added, each) for each in configfile.lost(added)]
+            found += [_lost_words(added.path, each) for each in configfile.lost(added)]
+    for path in _unrecorded(location, {each.path for each in known.worktrees.values()}):
+        if configfile.says(path, values(location)):
+            found += [_lost_words(path, each) for each in configfile.not_last(path, values(location))]
     if known.worktrees and known.shared is None and not _has_extension(location):
         found.append(_NOT_READ)
     return found
@@ -173,11 +175,13 @@ def place_again_in_turn(location: Location) -> None:
     for path in unrecorded:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
-            _strip(location, path)
-            guarded[key] = configfile.plan(path, values(location), COMMENT)
+            former = _set_without_record(location, path)
+            guarded[key] = configfile.plan(path, values(location), COMMENT, former=former)
     people = tuple(_updated(location, each) for each in known.people if _exists(each))
     known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
     manifest.write(location.common_dir, known)
+    for path in unrecorded:
+        _strip(location, path)
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
         if added is not None:
             _set(location, added)
@@ -233,7 +237,7 @@ def tampered(location: Location) -> list[str]:
     if entry is not None:
         parts += [each for each in (entry, known.shared, known.main) if each is not None]
     for added in parts:
-        found += [_lost_words(added, each) for each in configfile.lost(added)]
+        found += [_lost_words(added.path, each) for each in configfile.lost(added)]
     if entry is not None and known.shared is None and not _has_extension(location):
         found.append(_NOT_READ)
     return found
@@ -270,18 +274,16 @@ def _readable(location: Location) -> Manifest:
         return Manifest(location.common_dir)
 
 
-def _lost_words(added: Added, value: Value) -> str:
-    of_worktree = os.path.basename(added.path) == "config.worktree"
-    where = f"the guard of '{whose(added.path)}': " if of_worktree else ""
-    return f"{where}'{value.name}' in '{added.path}' is not what was set there"
+def _lost_words(path: str, value: Value) -> str:
+    where = f"the guard of '{whose(path)}': " if os.path.basename(path) == "config.worktree" else ""
+    return f"{where}'{value.name}' in '{path}' is not what was set there"
 
 
 def _set(location: Location, added: Added) -> None:
     """Have the file say what was planned, also where something behind it in the file says otherwise."""
     configfile.add(location, added)
     if configfile.lost(added):
-        configfile.take_away(location, added)
-        configfile.add(location, added)
+        configfile.move_to_end(location, added)
 
 
 def _is_read(location: Location, known: Manifest) -> bool:
@@ -320,13 +322,17 @@ def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
 
 def _strip(location: Location, path: str) -> None:
     """Take out a block of ours that the manifest does not know, wherever it leads."""
-    if not configfile.mentions(path, COMMENT):
-        return
+    if configfile.mentions(path, COMMENT):
+        configfile.strip(location, path, _set_without_record(location, path), COMMENT)
+
+
+def _set_without_record(location: Location, path: str) -> list[Value]:
+    """The values of ours that the file sets, wherever they lead."""
     said = configfile.values_of(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
     ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
-    configfile.strip(location, path, [*ours, Value("core", "fsmonitorHookVersion", "2")], COMMENT)
+    return [*ours, Value("core", "fsmonitorHookVersion", "2")]
 
 
 def _added(known: Manifest, location: Location) -> Added | None:

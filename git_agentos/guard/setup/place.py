@@ -32,8 +32,8 @@ from git_agentos.guard import signing
 from git_agentos.util import files
 
 FSMONITOR = "fsmonitor"
-# What the hook for refs always refuses, with these words: by that it is known to act (`effect`).
-PROBE_REF = "refs/agentos/probe"
+# The hook for refs always refuses one whose name begins so, with these words: by that it is known to act (`effect`).
+PROBE_REF = "refs/agentos/probe-"
 PROBE_REFUSED = "git-agentos: the hook for refs acts"
 SHARED = "guard.sh"  # what all of the hooks source
 _SHIM = "git-shim"
