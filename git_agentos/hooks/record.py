@@ -44,7 +44,7 @@ def post_checkout(called: Called) -> int:
 
 def before_commit(asked: Subject) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
-    if asked.settings.auto_on("beforeRisky"):
+    if asked.settings.auto_on("beforeRisky", person=asked.who.agent is None):
         _record(asked, "pre_commit", "before a commit")
 
 

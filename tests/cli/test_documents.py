@@ -53,7 +53,7 @@ ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
     *"worktree worktree-list worktree-path".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair".split(),
-    *"decision guard-integrate".split(),
+    *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
