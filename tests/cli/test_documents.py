@@ -45,7 +45,7 @@ def sections() -> dict[str, tuple[bool, str]]:
 def schema_of(name: str) -> Schema:
     """Key -> type, from the table of a section."""
     rows = re.findall(r"^\| (\w+) \| ([^|]+) \| [^|]+ \|$", sections()[name][1], re.MULTILINE)
-    return {key: kind.strip() for key, kind in rows if key != "key"}
+    return {key: kind.strip() for key, kind in rows if kind.strip() != "type"}
 
 
 # Kinds that have a test of their own.

@@ -15,6 +15,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.shim import sandbox
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
@@ -97,7 +98,7 @@ def test_what_is_not_the_agents_cannot_be_written(dev: Repo, repo: Repo, home: P
 def test_keys_cannot_be_read(dev: Repo, repo: Repo, home: Path, tmp_path: Path) -> None:
     key = tmp_path / "orchestrator.key"
     key.write_text("very secret")
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
     own = home / ".config" / "git-agentos" / "key"
     run(dev.path, "guard", "exec", "--", "git", "merge", "v1")  # makes the user's key
     assert own.exists()
