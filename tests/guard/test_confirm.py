@@ -1,4 +1,4 @@
-"""`guard confirm`: a setting that makes the guard weaker counts once it is confirmed; what makes it stricter, at once."""
+"""`guard confirm`: what makes the guard weaker counts once it is confirmed; what makes it stricter, at once."""
 
 from __future__ import annotations
 
