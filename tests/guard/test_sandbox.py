@@ -141,7 +141,8 @@ def test_keys_cannot_be_read(dev: Repo, repo: Repo, home: Path, tmp_path: Path) 
     own = home / ".config" / "git-agentos" / "key"
     run(dev.path, "guard", "exec", "--", "git", "merge", "v1")  # makes the user's key
     assert own.exists()
-    done = inside(dev.path, f"cat '{key}' '{own}'; ls -A '{own.parent}' | grep -v confirmed; echo x >'{own}'; for p in /proc/[0-9]*; do "
+    done = inside(dev.path, f"cat '{key}' '{own}'; ls -A '{own.parent}' | grep -v confirmed; echo x >'{own}'; "
+                  "for p in /proc/[0-9]*; do "
                   f"cat $p/root'{key}' $p/root'{own}' 2>/dev/null; done; true")  # fmt: skip
     assert done.out == b"", str(done)
     assert key.read_text() == "very secret"
