@@ -19,6 +19,7 @@ from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import approval_files, weakening
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
+from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 MOVED = "guard-moved"
@@ -107,6 +108,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     if guarded and (_enabled(location) or _installed(location)):
         yield from _not_acting(probe.try_layers(location, environment))
     yield from _shim(location, environment)
+    yield from _shell_reader()
     yield from _unguarded(location)
     yield from _settings(location, environment)
 
@@ -281,6 +283,13 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
             yield Finding("guard-shim", "warning", message, "something puts another folder in front of it", False)
+
+
+def _shell_reader() -> Iterator[Finding]:
+    """Whether shell text can be read: a harness that asks the guard may run nothing else."""
+    if syntax.program() is None:
+        error = syntax.missing()
+        yield Finding("guard-shell", "error", error.message, error.hint, False)
 
 
 def _unguarded(location: Location) -> Iterator[Finding]:

@@ -73,6 +73,11 @@ def fsmonitor(common_dir: str) -> str:
     return os.path.join(hooks_dir(common_dir), FSMONITOR)
 
 
+def shared(common_dir: str) -> str:
+    """The file that the scripts source."""
+    return os.path.join(hooks_dir(common_dir), "guard.sh")
+
+
 def shim_dir(common_dir: str) -> str:
     """What `guard exec` puts first on PATH: `git` is in it."""
     return os.path.join(folder(common_dir), "bin")
