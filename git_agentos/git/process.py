@@ -20,6 +20,9 @@ PIPE = subprocess.PIPE
 # and is judged there, what we run ourselves does not.
 SHIM_FOLDER = "/agentos/guard/bin"
 
+_SHIM_BEGINS = b"#!/bin/sh\n# git-agentos: "
+_BEHIND = re.compile(rb"^guard_behind='(.*)'$", re.MULTILINE)
+
 # A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
 # read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
 # GIT_CONFIG_* stay: they carry the user's `git -c`, and GIT_SSH etc. are about transport, not location.
@@ -172,14 +175,33 @@ def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
 
 
 def program(path: str) -> str | None:
-    """The git that `path` leads to past the guard's shims; None where there is none on it: the first one is meant."""
-    if SHIM_FOLDER not in path:
-        return None
+    """The git that `path` leads to past the guard's shims; None where the first one is meant."""
+    passed = False
     for folder in path.split(os.pathsep):
         found = os.path.join(folder, "git")
-        if folder and not folder.rstrip("/").endswith(SHIM_FOLDER) and os.access(found, os.X_OK):
-            return found
+        if not folder or not os.access(found, os.X_OK) or os.path.isdir(found):
+            continue
+        behind = behind_shim(found)
+        if behind is None:
+            return found if passed else None
+        if behind:
+            return behind
+        passed = True
     return None
+
+
+def behind_shim(path: str) -> str | None:
+    """The git that a shim at `path` stands for: empty where that is the next one on PATH; None where it is no shim."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(len(_SHIM_BEGINS))
+            if data != _SHIM_BEGINS:
+                return None
+            data += file.read()
+    except OSError:
+        return None
+    match = _BEHIND.search(data)
+    return os.fsdecode(match[1].replace(b"'\\''", b"'")) if match else ""
 
 
 def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple[int, bytes, bytes]:

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.git import location, process, worktrees
+from git_agentos.git import gitfile, process, worktrees
 from git_agentos.guard import ancestry, boundary, confirmation
 from git_agentos.guard.confirmation import Applied, Entry, Place, Unconfirmed
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
@@ -208,7 +208,7 @@ def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], opti
     """Whether anything was confirmed or noted of files that a command reads, found without git where that goes."""
     if not known or options or "GIT_DIR" in env or "GIT_COMMON_DIR" in env:
         return bool(known)
-    found = location.find(cwd)
+    found = gitfile.find(cwd)
     common_dir = boundary.common_dir(found[1]) if found is not None else None
     files = _normalized(user_files(env))
     return any(each.repository == common_dir or each.source in files for each in known)
