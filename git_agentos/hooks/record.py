@@ -72,7 +72,7 @@ def record_noted(location: Location, noted: Noted) -> None:
 
 def before_commit(asked: Subject) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
-    if asked.settings.auto_on("beforeRisky"):
+    if asked.settings.auto_on("beforeRisky", person=asked.who.agent is None):
         _record(asked, "pre_commit", "before a commit")
 
 
