@@ -383,8 +383,8 @@ class _Judging:
         for root, inside in places.items():
             if not os.access(root, os.W_OK):
                 continue  # a sandbox keeps it as it is
-            inside = [root] if everywhere else inside
-            save = self._ignored_among(root, inside if named else [], files.names, collapse=everywhere)
+            among = [root] if everywhere else inside
+            save = self._ignored_among(root, among if named else [], files.names, collapse=everywhere)
             self._step(_call(program), Judgement(Decision(ALLOW, []), save, True, root))
 
     def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> Save:

@@ -66,13 +66,13 @@ def record_noted(location: Location, noted: Noted) -> None:
         talk.warn_later(place.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
-        made = Subject(os.getpid(), call, who, settings, location, location.common_dir)
+        made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
         _record(made, trigger, description, warn=talk.warn_later)
 
 
 def before_commit(asked: Subject) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
-    if asked.settings.auto_on("beforeRisky"):
+    if asked.settings.auto_on("beforeRisky", person=asked.who.agent is None):
         _record(asked, "pre_commit", "before a commit")
 
 

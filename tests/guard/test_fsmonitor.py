@@ -14,6 +14,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.git import chained
 from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, scripts, sh, without_refs
+from tests.support.confirming import confirm
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import State, assert_same, complete_state
@@ -194,6 +195,7 @@ def test_a_policy_of_ones_own_holds_for_what_is_harmless(repo: Repo) -> None:
     assert "agentos.policy.stash" in done.err
     _assert_whole(before, agent, "git stash")
     repo.git("config", "--unset", "agentos.policy.stash")
+    confirm(repo.path)
     agent.git("stash")
 
 
