@@ -14,6 +14,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.commands import judge_text
 from git_agentos.guard.identity import Who
 from tests.guard.guarded import checkpoints, guarded, sh
+from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
@@ -334,7 +335,7 @@ def test_what_is_next_to_it_is_stopped(field: Repo) -> None:
 
 
 def test_the_preset_that_allows_what_can_be_undone(field: Repo, repo: Repo) -> None:
-    repo.git("config", "agentos.guard.preset", "recoverable")
+    set_up(repo, "agentos.guard.preset", "recoverable")
     asked = rows(RECOVERABLE, field)
     assert [(line, checked(field, line)) for line, _ in asked] == asked
     repo.git("config", "agentos.policy.reset-hard", "forbid")
@@ -398,7 +399,7 @@ def test_the_layers_stop_it_too(field: Repo) -> None:
 
 
 def test_recoverable_for_real(field: Repo, repo: Repo) -> None:
-    repo.git("config", "agentos.guard.preset", "recoverable")
+    set_up(repo, "agentos.guard.preset", "recoverable")
     field.write("ignored.log", "ignored\n")
     before = complete_state(field.path)
     done = sh(field, "git reset -q --hard HEAD~1 && git clean -qfdx && git branch -D copy")
@@ -451,6 +452,6 @@ def test_in_a_persons_checkout_and_without_checkpoints_nothing_is_eased(field: R
             "git clean -fd dir",
         ):
             assert judge_text(line, call, who).decision.decision in ("approve", "forbid"), line
-    repo.git("config", "agentos.auto.beforeRisky", "false")
+    set_up(repo, "agentos.auto.beforeRisky", "false")
     for line in ("git commit --amend -m x", "git restore readme.txt", "git clean -fd dir"):
         assert checked(field, line) in ("approve", "forbid"), line
