@@ -147,7 +147,7 @@ git-dir-write | s | rm -rf .git, writes into .git | damages the repository | git
 # What each operation changes, and so what it could lose (`policy.effects`): one effect each, the widest.
 EFFECTS = """
 nothing      look add objects fetch branch-create tag-create worktree-add remote-add notes-add init clone agentos gc
-files        apply reset-index checkout-paths remove move remove-force move-force sparse-widen index-rewrite index-flags
+files        write-file apply reset-index checkout-paths remove move remove-force move-force sparse-widen index-rewrite index-flags
 files        checkout-dirty checkout-conflict checkout-interactive checkout-merge checkout-force read-tree checkout-index
 files        switch
 ignored      clean clean-interactive clean-unforced sparse-checkout
@@ -160,7 +160,7 @@ stash        stash stash-apply stash-drop stash-clear
 remote       push push-force push-delete push-mirror push-prune send
 config       config-set config-alias config-command config-risky config-global config-unset config-edit config-guard
 config       remote-change rerere-change maintenance-schedule credential guard-change no-verify
-elsewhere    worktree-remove worktree-remove-force worktree-move worktree-prune switch-shared file-outside write-file
+elsewhere    worktree-remove worktree-remove-force worktree-move worktree-prune switch-shared file-outside other-worktree
 elsewhere    redirect init-redirect foreign git-dir-write submodule-update submodule-change submodule-force
 elsewhere    agentos-change approvals commit-agentos
 unknown      tool run-command interpreter unknown-command unknown-option unresolved shell-error exec-path
