@@ -25,6 +25,7 @@ from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Sa
 from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
 from git_agentos.guard.shell.reader import Reader
@@ -36,6 +37,7 @@ from git_agentos.guard.targets import Targets, is_below
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
+_MOST_COMMITS = 20  # that are counted in a text
 # Where git finds the user's configuration.
 _USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _NOTHING = Judgement(Decision(ALLOW, []))
@@ -102,7 +104,8 @@ def merged(found: Sequence[Step]) -> Judgement:
     decision = Decision(
         worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
     )
-    return Judgement(decision, save, savable, worst.root)
+    relies = any(each.relies_on_save for each in (worst, *rest))
+    return Judgement(decision, save, savable, worst.root, relies)
 
 
 class _Judging:
@@ -119,6 +122,7 @@ class _Judging:
         self._settings = {call.cwd: settings} if settings is not None else {}
         self._seen: dict[tuple[object, ...], None] = {}
         self._judged: set[tuple[object, ...]] = set()
+        self._before = NOTHING_BEFORE
 
     def is_free(self) -> bool:
         """Whether nothing is stopped and nothing is saved: a person, unless configuration says otherwise."""
@@ -256,6 +260,7 @@ class _Judging:
             call.argv,
             call.cwd,
             program.lost,
+            self._before,
             *(call.environment.get(key) for key in self._telling(call.environment)),
         )
         if place in self._judged:
@@ -268,8 +273,13 @@ class _Judging:
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
         judgement = judge(
-            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+            call,
+            self.who,
+            self._settings.get(program.directory) if same else None,
+            trusted=self.call.environment,
+            before=self._before,
         )
+        self._before = _after(self._before, judgement)
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
@@ -281,7 +291,8 @@ class _Judging:
             )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
-        if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
+        depends = judgement.relies_on_save or not _DEPENDS_ON_PLACE.isdisjoint(decision.operations)
+        if program.lost and decision.decision == ALLOW and depends:
             self._note(program, [Operation("unresolved", "where it runs")])
         self._step(call, judgement)
         return _git_said(program)
@@ -408,10 +419,22 @@ class _Judging:
     def _step(self, call: Call, judgement: Judgement) -> None:
         if self.who.agent is None and judgement.decision.decision != ALLOW:
             judgement = judgement._replace(decision=Decision(ALLOW, judgement.decision.operations))
-        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root, judgement.save)
+        decision = judgement.decision
+        key = (
+            call.argv, call.cwd, decision.decision, tuple(decision.operations), judgement.root, judgement.save,
+        )  # fmt: skip
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
+
+
+def _after(before: Before, judgement: Judgement) -> Before:
+    """What has been done to the worktree once this command has run as well."""
+    tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create"}
+    commits = sum(each.name == "commit" for each in judgement.found)
+    return Before(
+        min(before.commits + commits, _MOST_COMMITS), before.tags | tags, before.leaves_head or judgement.leaves_head
+    )
 
 
 def _is_named(program: Program) -> bool:

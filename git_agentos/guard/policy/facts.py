@@ -341,9 +341,10 @@ class Facts:
                 found.append(tip)
         return found
 
-    def own_head(self) -> list[str]:
-        """The commit that HEAD is at, where nothing but HEAD and its branch keeps it."""
-        return self.orphaned([f"refs/heads/{self.branch}"] if self.branch is not None else [], head=True)
+    def own_head(self, new: str | None = None) -> list[str]:
+        """The commit that HEAD is at, where nothing but HEAD and its branch, and not the revision `new`, keeps it."""
+        names = [f"refs/heads/{self.branch}"] if self.branch is not None else []
+        return self.orphaned(names, head=True, new=self.commit(new) if new is not None else None)
 
     def stashes(self) -> list[str]:
         """The commits of the stash, the newest first."""
