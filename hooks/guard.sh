@@ -130,7 +130,7 @@ decide() {
 		return 0
 	fi
 	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
-	echo "git-agentos: nothing was changed. whoever looks after this repository: git agentos doctor" >&2
+	echo "git-agentos: whoever looks after this repository: git agentos doctor" >&2
 	return 1
 }
 
@@ -198,7 +198,7 @@ chain() {
 # does to files was judged.
 passed() {
 	passed=
-	[ -n "$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
+	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
 # Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.git import gitfile
 from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
@@ -132,7 +133,7 @@ def spawn(
     fixed: bool = True,
     keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `git ARGS`; the caller reaps it.
+    """Start `git ARGS`; the caller reaps it. RepositoryError where git would wait for a named pipe.
 
     `keep` are descriptors that git keeps open for as long as it runs (a lock that must outlive us). `fixed=False`
     leaves the user's configuration as it is: for reading it, and for commands that are the user's own (`pick`).
@@ -140,6 +141,7 @@ def spawn(
     if cwd is None and env is not None:
         # Not where the caller stands: that directory may be gone.
         cwd = env.get("GIT_WORK_TREE")
+    _refuse_pipes(cwd or os.curdir, (os.environ if env is None else env).get("GIT_DIR"))
     try:
         return subprocess.Popen(
             ["git", *(FIXED_CONFIG if fixed else ()), *args],
@@ -157,6 +159,19 @@ def spawn(
         raise RepositoryError("git is not on the PATH", "install git 2.38 or later") from error
     except NotADirectoryError as error:
         raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
+
+
+def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
+    """RepositoryError where a named pipe is in the place of a file that git reads whatever it is asked."""
+    if git_dir is None:
+        found = gitfile.find(cwd)
+        git_dir = None if found is None else found[1]
+    pipe = None if git_dir is None else gitfile.pipe_in(os.path.join(cwd, git_dir))
+    if pipe is not None:
+        raise RepositoryError(
+            f"'{pipe}' is a named pipe: git would wait for it without end",
+            "move it away; 'git agentos doctor' says how what is missing then is made again",
+        )
 
 
 def program(path: str) -> str | None:

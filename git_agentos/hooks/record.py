@@ -66,7 +66,7 @@ def record_noted(location: Location, noted: Noted) -> None:
         talk.warn_later(place.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
-        made = Subject(os.getpid(), call, who, settings, location, location.common_dir)
+        made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
         _record(made, trigger, description, warn=talk.warn_later)
 
 

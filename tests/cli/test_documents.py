@@ -307,7 +307,7 @@ def test_the_result_classes_are_the_reference() -> None:
     ):
         assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
     # What waits to be done about runs and workflows is known above the workspace.
-    above = ["interrupted_runs", "open_workflows"]
+    above = ["interrupted_runs", "open_workflows", "guard_problems"]
     assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
     from git_agentos.run import cleanup
