@@ -37,6 +37,10 @@ class Builtins:
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
         raise NotImplementedError
 
+    def starts(self, argv: tuple[str, ...], state: State) -> None:
+        """Take note of a script that runs and is not read."""
+        raise NotImplementedError
+
     def perhaps(self, text: str, state: State, stdin: str | None) -> None:
         raise NotImplementedError
 
@@ -79,6 +83,7 @@ class Builtins:
         # A file: it is not read, and what it sets is not known. What it does with git is judged when it runs.
         state.forget_variables()
         if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
+            self.starts(tuple(argv), state)
             state.lost = state.lost or _may_move(os.path.join(state.directory, name) if words.known(name) else "")
         return UNKNOWN
 

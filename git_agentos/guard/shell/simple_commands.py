@@ -128,6 +128,9 @@ class SimpleCommands(Builtins):
             if path is not None:
                 state.feeds[path] = state.feeds.get(path, "") + said if adds else said
 
+    def starts(self, argv: tuple[str, ...], state: State) -> None:
+        self._program(argv, state, None, (), {})
+
     def _written(self, writes: tuple[str, ...], state: State) -> None:
         """A program that does nothing but write what it is given: `> file`."""
         if writes:
