@@ -161,6 +161,8 @@ class _Judging:
             return self._git(program._replace(argv=(first, *program.argv[1:])))
         if name in programs.SHELLS:
             self._start_file(program)
+        if programs_code.prints_settings(program.argv):
+            return ""
         inner = programs.unwrap(program.argv, program.stdin)
         if not inner or any(each.doubt or each.reads or each.script is not None for each in inner):
             self._perhaps_writes(program)
@@ -186,7 +188,7 @@ class _Judging:
             elif name in programs_code.AWK:
                 for found in programs_code.awk_commands(text):
                     self._inner(program, programs.Inner(text=found.text), UNKNOWN if found.fed else program.stdin)
-            elif programs_code.may_run_git(text):
+            elif programs_code.may_run_git(text) and not programs_code.only_matches(name, text):
                 self._note(program, [Operation("interpreter", name)])
             else:
                 for found in programs_code.commands_in(text):
