@@ -365,6 +365,8 @@ class _Judge:
     def _update(self, update: RefUpdate, *, explained: bool, command: set[str]) -> None:
         """What one line of a reference transaction is, beyond what the command is known to do."""
         name, facts = update.name, self.facts
+        if name == "refs/stash" and self.line.command != "stash" and not update.new.strip("0"):
+            self.found.append(Operation("ref-delete", name))
         if name == "refs/stash" or name.startswith(
             ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
         ):

@@ -4,6 +4,7 @@
     post-checkout                           after_checkout   agentos.auto.afterCommit
     pre-commit                              pre_commit       agentos.auto.beforeRisky
     a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
+    an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
 What goes wrong is said once and written to the log, and git goes on.
 """
@@ -11,7 +12,7 @@ What goes wrong is said once and written to the log, and git goes on.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import wording
@@ -42,6 +43,22 @@ def post_checkout(called: Called) -> int:
     return _after(called.pid, "after_checkout", "after a checkout")
 
 
+def stash(called: Called) -> int:
+    """An agent pushes a commit to the stash (`args`), and has not cleared its files yet: who pushed it is recorded, and
+    its checkpoint keeps the commit, whoever drops the entry."""
+    asked = subject.of(called.pid)
+    location, commit = asked.location, called.args[0]
+    if location is None or asked.who.agent is None:
+        return 0
+    from git_agentos.guard.policy import stash as entries
+
+    listed = entries.listed(location.common_dir)
+    entries.record(location.git_dir, commit, listed, asked.call.environment)
+    if asked.settings.auto_on("beforeRisky") and commit not in listed:
+        _record(asked, "before_risky", "before a push to the stash", commits=(commit,))
+    return 0
+
+
 def before_commit(asked: Subject) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
     if asked.settings.auto_on("beforeRisky"):
@@ -61,14 +78,14 @@ def _after(pid: int, trigger: str, description: str) -> int:
     return 0
 
 
-def _record(asked: Subject, trigger: str, description: str) -> None:
+def _record(asked: Subject, trigger: str, description: str, commits: Sequence[str] = ()) -> None:
     if asked.location is None:
         return
     folder = place.folder(asked.common_dir)
     meta = {"command": wording.command(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
-            _take(asked, trigger, description, meta)
+            _take(asked, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         talk.warn_once(folder, f"no checkpoint {description}: {error}")
         _log(asked, f"no checkpoint {description}", str(error))
@@ -79,12 +96,12 @@ def _record(asked: Subject, trigger: str, description: str) -> None:
         talk.forget(folder)
 
 
-def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str]) -> None:
+def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
     from git_agentos.guard import saving
 
     assert asked.location is not None
     context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
-    saving.save(context, Save(), description=description, meta=meta, whole=False, trigger=trigger)
+    saving.save(context, Save(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
 
 
 def _log(asked: Subject, summary: str, reason: str) -> None:

@@ -1,6 +1,6 @@
 """A subcommand -> its operations. This module knows which function reads which subcommand, and those that are simple.
 
-The functions are in `families_files` (worktree), `families_index` (index, stash), `families_refs` (branches, tags,
+The functions are in `families_files` (worktree), `families_index` (index), `stash`, `families_refs` (branches, tags,
 other refs, worktrees), `families_history` (commits, merges, rebases), `families_transfer` (remotes), `families_output`
 (files that are written), `families_store` (objects, configuration) and `families_agentos` (this tool's own). Each is
 given a `Reading`, asks its facts what it has to know, and notes operations; none of them changes anything.
@@ -19,6 +19,7 @@ from git_agentos.guard.policy import (
     families_refs,
     families_store,
     families_transfer,
+    stash,
 )
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 
@@ -63,6 +64,7 @@ _SIMPLE: Mapping[str, str] = {
 _FAMILIES: Mapping[str, Family] = {
     **families_files.FAMILIES,
     **families_index.FAMILIES,
+    **stash.FAMILIES,
     **families_refs.FAMILIES,
     **families_history.FAMILIES,
     **families_transfer.FAMILIES,

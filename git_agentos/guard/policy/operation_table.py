@@ -16,7 +16,8 @@ add | y | add, stage, update-index of paths | changes the index only |
 commit | y | commit, commit --fixup | makes a new commit |
 objects | y | hash-object, commit-tree, write-tree, pack-objects, index-pack … | adds objects |
 stash | y | stash, stash push, create, store | puts changes into the stash |
-stash-apply | y | stash apply, pop, branch | brings stashed changes back |
+stash-apply | y | stash apply, pop, branch of an entry of one's own | brings stashed changes back |
+stash-drop-own | y | stash drop, clear of entries that this agent's worktree made | deletes entries that a checkpoint keeps |
 fetch | y | fetch, fetch --prune, remote update | brings commits of a remote |
 switch | y | switch, checkout BRANCH | switches branches |
 branch-create | y | branch NEW, switch -c, checkout -b | makes a branch |
@@ -54,6 +55,7 @@ commit-amend | y | commit --amend | replaces the last commit | git commit --fixu
 reset-soft | y | reset --soft | moves the branch | git revert, or a new branch there: git branch NAME COMMIT
 reset-mixed | y | reset COMMIT, reset --mixed | moves the branch | git revert, or a new branch there: git branch NAME COMMIT
 stash-drop | y | stash drop | deletes an entry of the stash that all worktrees share | git stash apply, and leave it
+stash-other | s | stash pop, apply, branch, drop, clear of an entry that another worktree or the person made | takes or deletes work that another worktree put into the stash | git stash list, git stash show -p; git stash push makes an entry of your own
 stash-clear | y | stash clear | deletes the stash that all worktrees share | git stash apply, and leave it
 tag-move | y | tag -f, fetch --tags --force | moves a tag | git tag NEW-NAME
 tag-delete | y | tag -d | deletes a tag | leave it
