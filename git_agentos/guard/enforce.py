@@ -268,8 +268,9 @@ class _Case:
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
         asked = circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
-        of_entries = not OF_ENTRIES.isdisjoint(names) and self.judgement.save is not None
-        return circumstances.add_entries(asked, self.judgement.save.commits if of_entries else ())
+        save = self.judgement.save
+        of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
+        return circumstances.add_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, ownership
 from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
@@ -252,10 +252,16 @@ class _Judge:
         changes = any(operation.name not in _WHEREVER for operation in reading.operations)
         if changes and self.facts.redirected:
             self.found.append(Operation("redirect"))
+        if any(operation.name in _OF_WORKTREE for operation in reading.operations) and self._is_others(caller):
+            self.found.append(Operation("other-worktree", self.facts.root or ""))
         for text in reading.texts:
             self._judge_text(text)
         for argv in reading.calls:
             self._judge_call(argv)
+
+    def _is_others(self, caller: Caller) -> bool:
+        """Whether what the command changes is another worktree's."""
+        return any(ownership.is_others(caller, each) for each in self.facts.changed_worktrees)
 
     def _around(self, *, looks: bool) -> None:
         """What comes with the command: configuration, and variables that redirect or run something."""
@@ -447,6 +453,16 @@ class _Judge:
         return Save(frozenset(ignored), everything, tuple(dict.fromkeys(commits))), savable
 
 
+# What changes a worktree: its files, its index, what it has checked out, or its own configuration. (Stash entries have
+# their makers; branches and tags are everybody's.)
+_OF_WORKTREE = frozenset(
+    "add commit stash stash-apply stash-other switch revert apply reset-index checkout-paths remove move abort "
+    "continue bisect submodule-update sparse-widen config-set merge rebase cherry-pick pull am commit-amend reset-soft "
+    "reset-mixed reset-hard reset-merge reset-keep skip remove-force move-force clean clean-interactive clean-unforced "
+    "checkout-merge checkout-conflict checkout-interactive checkout-force checkout-dirty switch-shared index-rewrite "
+    "index-flags submodule-change submodule-force read-tree checkout-index sparse-checkout branch-reset symbolic-ref "
+    "config-guard".split()
+)
 # What is the same in whatever repository it is done: it cannot lose anything in one that the command was sent to.
 _WHEREVER = frozenset("look add objects stash fetch clone init agentos".split())
 

@@ -11,11 +11,12 @@ What goes wrong is said once and written to the log, and git goes on.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import wording
+from git_agentos.guard import ownership, wording
 from git_agentos.guard.decision import Save
 from git_agentos.guard.setup import place
 from git_agentos.hooks import subject, talk
@@ -41,6 +42,15 @@ def post_rewrite(called: Called) -> int:
 def post_checkout(called: Called) -> int:
     """After a branch was switched."""
     return _after(called.pid, "after_checkout", "after a checkout")
+
+
+def new_worktree(called: Called) -> int:
+    """A worktree was made by `git worktree add`: it is the agent's own who did it."""
+    asked = subject.of(called.pid)
+    if asked.location is not None and not asked.location.is_main and asked.who.agent is not None:
+        caller = ownership.Caller(asked.who, asked.call.environment, asked.call.cwd, os.getpid())
+        ownership.record_maker(caller, asked.location.git_dir)
+    return 0
 
 
 def stash(called: Called) -> int:

@@ -143,6 +143,24 @@ class Facts:
         path = os.path.realpath(os.path.join(self.root or self.folder, self._given_index))
         return os.path.basename(path) not in ("index", "index.lock") or not self.in_git_dir(path)
 
+    @cached_property
+    def changed_worktrees(self) -> tuple[str, ...]:
+        """The git directories of the worktrees whose HEAD, files or index the command works on: variables and options
+        can name those of different ones."""
+        found: list[str] = []
+        if self._given_dir or self._given_tree or self._given_common:
+            found += self.git_dirs[:1]
+            natural = location.find(self.root) if self.root is not None else None
+        else:
+            natural = location.find(self.folder)
+        if natural is not None:
+            found.append(natural[1])
+        if self._given_index:
+            path = os.path.realpath(os.path.join(self.root or self.folder, self._given_index))
+            if os.path.basename(path) == "index" and self.in_git_dir(path):
+                found.append(os.path.dirname(path))
+        return tuple(dict.fromkeys(found))
+
     def path(self, name: str) -> str:
         """A file name on the command line, absolute."""
         return os.path.normpath(os.path.join(self.folder, name))
@@ -164,6 +182,10 @@ class Facts:
             return sorted(os.listdir(self.path(name)))
         except OSError:
             return []
+
+    def is_in_worktree(self, name: str) -> bool:
+        """Whether a file name is below the top of the worktree; true outside of one, where nothing else is known."""
+        return self.root is None or is_below(self.path(name), self.root)
 
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is below some git directory."""

@@ -28,7 +28,6 @@ def _read_tree(reading: Reading) -> None:
     options = reading.options()
     if options.has("dry-run"):
         raise OnlyLooks
-    reading.writes(options.value("index-output"))
     if options.has("u"):
         reading.do("read-tree")
         ways = [reading.facts.in_the_way(word) for word in options.operands]

@@ -79,6 +79,7 @@ config-alias | n | config alias.* | sets an alias, that others' commands may mee
 config-command | n | config of keys that hold commands; clone -c of such | sets a command that git will run | GIT_EDITOR=true and the like for one command
 config-risky | n | config of remotes' URLs and refspecs, gc, receive.*, protocol.* | changes what later commands do | the option on the command itself
 config-global | n | config --global, --system | changes the user's own configuration | git config without --global
+config-shared | n | config KEY VALUE without --worktree in a linked worktree | changes the configuration of all worktrees, the person's too | git -c KEY=VALUE COMMAND, or git config --worktree KEY VALUE
 config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration | leave it
 config-edit | n | config --edit | edits configuration in any way | git config KEY VALUE
 remote-change | n | remote remove, rename, set-url | changes where a remote leads, or forgets it | git remote add
@@ -90,6 +91,7 @@ maintenance-schedule | n | maintenance start, stop, register, unregister | chang
 import | s | fast-import | writes refs from a stream | git fetch, git am
 write-file | y | --output=FILE, archive -o, bundle create, mailinfo, interpret-trailers --in-place, --export-marks and the like over a file | overwrites a file | give a new file's name
 redirect | s | GIT_DIR, --git-dir, --work-tree to another repository | works in another repository | cd there
+other-worktree | s | what changes the files, the index or HEAD of another worktree: -C, cd, --git-dir, --work-tree, GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE | changes a worktree that is not this agent's | the same command in the agent's own worktree; git -C FOLDER log, status and diff look
 init-redirect | s | init --separate-git-dir, --template, clone --template | moves a git directory or brings hooks | git init
 foreign | s | svn, p4, cvs*, lfs push, prune … | works on another system's store | its commands that only look
 send | n | send-email, imap-send, instaweb, daemon | sends or serves work elsewhere | git format-patch
