@@ -252,7 +252,9 @@ class _Judge:
         changes = any(operation.name not in _WHEREVER for operation in reading.operations)
         if changes and self.facts.redirected:
             self.found.append(Operation("redirect"))
-        if any(operation.name in _OF_WORKTREE for operation in reading.operations) and self._is_others(caller):
+        names = {operation.name for operation in reading.operations} - {_LOOK.name}
+        works_on_one = bool(names & _OF_WORKTREE) or (command in ("switch", "checkout") and bool(names))
+        if works_on_one and self._is_others(caller):
             self.found.append(Operation("other-worktree", self.facts.root or ""))
         for text in reading.texts:
             self._judge_text(text)
