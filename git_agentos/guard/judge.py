@@ -179,9 +179,18 @@ class _Judge:
         if command in _TIDIES:
             return self._conclude()
         explained = bool(names & _MOVES_BRANCH)
+        self._keep_pruned(updates)
         for update in updates:
             self._update(update, explained=explained, command=names)
         return self._conclude()
+
+    def _keep_pruned(self, updates: Sequence[RefUpdate]) -> None:
+        """What remote-tracking refs that are deleted hold, and nothing else, goes into a checkpoint."""
+        gone = [each.name for each in updates if each.name.startswith("refs/remotes/") and not each.new.strip("0")]
+        commits = self.facts.held_only_by(gone) if gone else []
+        if commits:
+            self.reading = self.reading or Reading("", (), self.facts)
+            self.reading.save(commits=commits)
 
     def push(self, lines: Sequence[str], remote: str) -> Judgement:
         if _is_git(self.call.argv):

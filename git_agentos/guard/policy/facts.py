@@ -8,6 +8,7 @@ told. What cannot be found out is told as the worse.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -85,6 +86,11 @@ class Facts:
             return "true" if given[-1].value is None else given[-1].value
         values = self.settings.values.get(key)
         return values[-1] if values else None
+
+    def configured(self, keys: re.Pattern[str]) -> list[str]:
+        """The values of all keys that a pattern matches (in lower case), as the command would see them."""
+        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.config)])
+        return [value for key in names if keys.fullmatch(key.lower()) and (value := self.config(key)) is not None]
 
     def variable(self, name: str) -> str:
         """An environment variable as the command sees it; empty where it is not set."""
@@ -361,6 +367,24 @@ class Facts:
             if status != 0 or out.strip():
                 found.append(tip)
         return found
+
+    def held_only_by(self, refs: Sequence[str]) -> list[str]:
+        """Commits by which everything is kept that these refs reach (full names, `refs/remotes/origin/` for all below
+        it) and nothing else does: one question for however many refs."""
+        status, out = self.git("for-each-ref", "--format=%(objectname) %(refname)")
+        rows = [os.fsdecode(line).split(" ", 1) for line in out.splitlines()] if status == 0 else []
+        names, folders = set(refs), tuple(each for each in refs if each.endswith("/"))
+        tips = [oid for oid, name in rows if name in names or (folders and name.startswith(folders))]
+        if not tips:
+            return []
+        rest = {oid for oid, name in rows if not (name in names or (folders and name.startswith(folders)))}
+        data = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in rest), "^HEAD\n"])
+        status, out = self.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=data.encode())
+        if status != 0:
+            return list(dict.fromkeys(tips))
+        found = [line.split() for line in out.decode("ascii", "replace").splitlines()]
+        parents = {parent for row in found for parent in row[1:]}
+        return [row[0] for row in found if row[0] not in parents]
 
     def own_head(self) -> list[str]:
         """The commit that HEAD is at, where nothing but HEAD and its branch keeps it."""

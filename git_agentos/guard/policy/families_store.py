@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from git_agentos.guard.policy import config_keys
 from git_agentos.guard.policy.options import UNRESOLVED, Options
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 
-_EXPIRIES = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
+# When gc forgets what nothing reaches, and reflogs: for all refs, or for those that a pattern in the key names.
+_EXPIRIES = re.compile(r"gc\.pruneexpire|gc\.(.*\.)?reflogexpire(unreachable)?")
 
 
 def _gc(reading: Reading) -> None:
@@ -19,8 +21,7 @@ def _gc(reading: Reading) -> None:
 
 def _collect(reading: Reading, options: Options) -> None:
     dates = [value for value in options.given.get("prune", ()) if value]
-    configured = [value for key in _EXPIRIES if (value := reading.facts.config(key)) is not None]
-    # What configuration says of the grace is the user's; here it comes with the command.
+    configured = reading.facts.configured(_EXPIRIES)
     if any(config_keys.is_recent(value) for value in dates) or (
         not dates and not options.has("no-prune") and any(map(config_keys.is_recent, configured))
     ):
