@@ -10,6 +10,7 @@ it deletes or overwrites files, the judgement has a `save`.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Sa
 from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import programs, programs_code, programs_files
 from git_agentos.guard.shell.shell_run import Program, Shell
@@ -31,6 +33,7 @@ from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
+_MOST_COMMITS = 20  # that are counted in a text
 # Where git finds the user's configuration.
 _USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _NOTHING = Judgement(Decision(ALLOW, []))
@@ -92,18 +95,13 @@ def merged(found: Sequence[Step]) -> Judgement:
     rest = [step.judgement for step in found if step.judgement is not worst]
     names = list(dict.fromkeys((*worst.decision.operations, *(n for each in rest for n in each.decision.operations))))
     saves = [each.save for each in (worst, *rest) if each.save is not None and each.root == worst.root]
-    save = None
-    if saves:
-        save = Save(
-            frozenset().union(*(each.ignored for each in saves)),
-            any(each.everything_ignored for each in saves),
-            tuple(dict.fromkeys(commit for each in saves for commit in each.commits)),
-        )
+    save = functools.reduce(Save.joined, saves) if saves else None
     savable = all(each.savable for each in (worst, *rest) if each.decision.decision != ALLOW)
     decision = Decision(
         worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
     )
-    return Judgement(decision, save, savable, worst.root)
+    relies = any(each.relies_on_save for each in (worst, *rest))
+    return Judgement(decision, save, savable, worst.root, relies)
 
 
 class _Judging:
@@ -118,6 +116,7 @@ class _Judging:
         self._settings = {call.cwd: settings} if settings is not None else {}
         self._seen: dict[tuple[object, ...], None] = {}
         self._judged: set[tuple[object, ...]] = set()
+        self._before = NOTHING_BEFORE
 
     def is_free(self) -> bool:
         """Whether nothing is stopped and nothing is saved: a person, unless configuration says otherwise."""
@@ -210,6 +209,7 @@ class _Judging:
             call.argv,
             call.cwd,
             program.lost,
+            self._before,
             *(call.environment.get(key) for key in self._telling(call.environment)),
         )
         if place in self._judged:
@@ -222,8 +222,13 @@ class _Judging:
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
         judgement = judge(
-            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+            call,
+            self.who,
+            self._settings.get(program.directory) if same else None,
+            trusted=self.call.environment,
+            before=self._before,
         )
+        self._before = _after(self._before, judgement)
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
@@ -235,7 +240,8 @@ class _Judging:
             )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
-        if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
+        depends = judgement.relies_on_save or not _DEPENDS_ON_PLACE.isdisjoint(decision.operations)
+        if program.lost and decision.decision == ALLOW and depends:
             self._note(program, [Operation("unresolved", "where it runs")])
         self._step(call, judgement)
         return _git_said(program)
@@ -290,10 +296,20 @@ class _Judging:
     def _step(self, call: Call, judgement: Judgement) -> None:
         if self.who.agent is None and judgement.decision.decision != ALLOW:
             judgement = judgement._replace(decision=Decision(ALLOW, judgement.decision.operations))
-        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root)
+        decision = judgement.decision
+        key = (call.argv, call.cwd, decision.decision, tuple(decision.operations), judgement.root)
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
+
+
+def _after(before: Before, judgement: Judgement) -> Before:
+    """What has been done to the worktree once this command has run as well."""
+    tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create"}
+    commits = sum(each.name == "commit" for each in judgement.found)
+    return Before(
+        min(before.commits + commits, _MOST_COMMITS), before.tags | tags, before.leaves_head or judgement.leaves_head
+    )
 
 
 def _harness_file(files: programs_files.Files, directory: str) -> str | None:

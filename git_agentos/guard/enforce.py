@@ -144,10 +144,14 @@ class _Case:
     def _allowed(self) -> Verdict:
         if not self._saves():
             return Verdict(True, self.decision, None, "")
-        self._save(whole=False)
-        if self.decision.checkpoint is None:
+        relies = self.judgement.relies_on_save
+        if relies:
+            self._log_before("allowed")
+        self._save(whole=relies)
+        if self.decision.checkpoint is None or (relies and self.incomplete):
             return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
-        self._log("allowed", run=True)
+        if not (relies and self._takes_the_log):
+            self._log("allowed", run=True)
         return self._verdict(True)
 
     def _saved(self) -> Verdict:
@@ -332,7 +336,11 @@ class _Case:
             )  # fmt: skip
         self.decision = replace(self.decision, checkpoint=saved.checkpoint.id)
         cleans = any(name.startswith("clean") for name in self.decision.operations)
-        missing = [item for item in saved.skipped if cleans or item.reason != _OTHER_WORKTREE]
+        missing = [
+            item
+            for item in saved.skipped
+            if (cleans or item.reason != _OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
+        ]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             self.incomplete = wording.printable(f"'{missing[0].path}'{more} ({missing[0].reason})")

@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import location, locks, process, worktrees
@@ -158,15 +158,18 @@ def _managed(common_dir: str) -> dict[str, str]:
     return found
 
 
-def _made_by(git_dir: str) -> str | None:
-    """Who made a managed worktree; None where that is not known, and for the person's own."""
+def record(git_dir: str) -> dict[str, Any]:
+    """What is recorded of a managed worktree (`worktree.record`); empty where it is none, or the record is damaged."""
     try:
         body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
-        found = body["created_by"]
-    except FileNotFoundError:
-        found = _recorded_maker(git_dir)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _made_by(git_dir: str) -> str | None:
+    """Who made a worktree; None where that is not known, and for the person's own."""
+    found = record(git_dir).get("created_by") or _recorded_maker(git_dir)
     return found if isinstance(found, str) and found != "main" else None
 
 

@@ -45,14 +45,16 @@ def save(
 ) -> Saved:
     """Take a checkpoint of the worktree with what `wanted` names.
 
-    `whole` takes files in however large they are: the command is going to run, and nothing else will hold them. A state
+    `whole` takes in, however large they are, the files that the command may change: it is going to run, and nothing
+    else will hold them. A state
     that was saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet.
     Raises as `take.take` does.
     """
     request = Request(ignored=wanted.ignored, everything_ignored=wanted.everything_ignored)
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
     done = _take(context, origin, request, wanted.commits)
-    large = frozenset(os.fsencode(item.path) for item in done.state.skipped if item.reason == TOO_LARGE)
+    skipped = [os.fsencode(item.path) for item in done.state.skipped if item.reason == TOO_LARGE]
+    large = frozenset(path for path in skipped if wanted.may_touch(path))
     if whole and large:
         done = _take(context, origin, request._replace(ignored=request.ignored | large), wanted.commits)
     return Saved(done.checkpoint, tuple(done.state.skipped))

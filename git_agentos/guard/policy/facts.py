@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -193,6 +193,13 @@ class Facts:
         """Whether a file name is below the top of the worktree; true outside of one, where nothing else is known."""
         return self.root is None or is_below(self.path(name), self.root)
 
+    def from_root(self, name: str) -> frozenset[bytes]:
+        """The file of this name, relative to the top, as a checkpoint is asked for it; nothing where it is none."""
+        path = os.path.realpath(self.path(name))
+        if self.root is None or not is_below(path, self.root) or not os.path.isfile(path):
+            return frozenset()
+        return frozenset({os.fsencode(os.path.relpath(path, self.root))})
+
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is below some git directory."""
         path = os.path.realpath(self.path(name))
@@ -368,27 +375,28 @@ class Facts:
                 found.append(tip)
         return found
 
-    def held_only_by(self, refs: Sequence[str]) -> list[str]:
+    def held_only_by(self, refs: Collection[str]) -> list[str]:
         """Commits by which everything is kept that these refs reach (full names, `refs/remotes/origin/` for all below
         it) and nothing else does: one question for however many refs."""
         status, out = self.git("for-each-ref", "--format=%(objectname) %(refname)")
         rows = [os.fsdecode(line).split(" ", 1) for line in out.splitlines()] if status == 0 else []
-        names, folders = set(refs), tuple(each for each in refs if each.endswith("/"))
-        tips = [oid for oid, name in rows if name in names or (folders and name.startswith(folders))]
+        folders = tuple(each for each in refs if each.endswith("/"))
+        tips = {oid: "" for oid, name in rows if name in refs or name.startswith(folders)}
+        others = {oid for oid, name in rows if not (name in refs or name.startswith(folders))}
+        data = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in others), "^HEAD\n"])
         if not tips:
             return []
-        rest = {oid for oid, name in rows if not (name in names or (folders and name.startswith(folders)))}
-        data = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in rest), "^HEAD\n"])
         status, out = self.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=data.encode())
         if status != 0:
-            return list(dict.fromkeys(tips))
+            return list(tips)
         found = [line.split() for line in out.decode("ascii", "replace").splitlines()]
         parents = {parent for row in found for parent in row[1:]}
         return [row[0] for row in found if row[0] not in parents]
 
-    def own_head(self) -> list[str]:
-        """The commit that HEAD is at, where nothing but HEAD and its branch keeps it."""
-        return self.orphaned([f"refs/heads/{self.branch}"] if self.branch is not None else [], head=True)
+    def own_head(self, new: str | None = None) -> list[str]:
+        """The commit that HEAD is at, where nothing but HEAD and its branch, and not the revision `new`, keeps it."""
+        names = [f"refs/heads/{self.branch}"] if self.branch is not None else []
+        return self.orphaned(names, head=True, new=self.commit(new) if new is not None else None)
 
     def stashes(self) -> list[str]:
         """The commits of the stash, the newest first."""

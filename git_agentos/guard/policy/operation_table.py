@@ -17,7 +17,6 @@ commit | y | commit, commit --fixup | makes a new commit |
 objects | y | hash-object, commit-tree, write-tree, pack-objects, index-pack … | adds objects |
 stash | y | stash, stash push, create, store | puts changes into the stash |
 stash-apply | y | stash apply, pop, branch of an entry of one's own | brings stashed changes back |
-stash-drop-own | y | stash drop, clear of entries that this agent's worktree made | deletes entries that a checkpoint keeps |
 fetch | y | fetch, fetch --prune, remote update | brings commits of a remote |
 switch | y | switch, checkout BRANCH | switches branches |
 branch-create | y | branch NEW, switch -c, checkout -b | makes a branch |
@@ -145,4 +144,26 @@ no-verify | n | --no-verify of commit, merge, rebase, push, am | goes around the
 config-guard | s | -c, GIT_CONFIG_*, config of core.hooksPath, core.fsmonitor, hook.*, agentos.*, include.* … | goes around the guard | the command without it
 exec-path | s | --exec-path, GIT_EXEC_PATH | runs other programs in git's place | the command without it
 git-dir-write | s | rm -rf .git, writes into .git | damages the repository | git commands
+"""
+
+# What each operation changes, and so what it could lose (`policy.effects`): one effect each, the widest.
+EFFECTS = """
+nothing      look add objects fetch branch-create tag-create worktree-add remote-add notes-add init clone agentos gc
+files        write-file apply reset-index checkout-paths remove move remove-force move-force sparse-widen index-rewrite index-flags
+files        checkout-dirty checkout-conflict checkout-interactive checkout-merge checkout-force read-tree checkout-index
+files        switch
+ignored      clean clean-interactive clean-unforced sparse-checkout
+own-history  commit commit-amend revert abort continue bisect skip merge rebase cherry-pick pull am
+own-history  reset-soft reset-mixed reset-hard reset-merge reset-keep
+shared-refs  branch-configure branch-move branch-rename branch-delete branch-force branch-reset tag-move tag-delete
+shared-refs  ref-delete ref-rewrite symbolic-ref notes-change replace reflog-expire fetch-force agentos-refs
+shared-refs  protected-branch gc-prune prune repack-delete filter import import-force
+stash        stash stash-apply stash-drop stash-clear stash-other
+remote       push push-force push-delete push-mirror push-prune send
+config       config-set config-shared config-alias config-command config-risky config-global config-unset config-edit config-guard
+config       remote-change rerere-change maintenance-schedule credential guard-change no-verify
+elsewhere    worktree-remove worktree-remove-force worktree-move worktree-prune switch-shared file-outside other-worktree
+elsewhere    redirect init-redirect foreign git-dir-write submodule-update submodule-change submodule-force
+elsewhere    agentos-change approvals commit-agentos
+unknown      tool run-command interpreter unknown-command unknown-option unresolved shell-error exec-path
 """

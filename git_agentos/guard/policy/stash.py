@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.git import locks, process, worktrees
-from git_agentos.guard import identity, ownership, signing
+from git_agentos.guard import ownership, signing
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
@@ -144,24 +144,20 @@ def _drop(reading: Reading, words: Sequence[str]) -> None:
     entry = _entry(words)
     commit = reading.facts.commit(entry)
     subject = f"{entry}, {commit[:12]}" if commit is not None else entry
-    reading.do(_loss(reading, [commit] if commit is not None else [], "stash-drop"), subject)
-    reading.save(commits=[commit] if commit is not None else [])
+    _delete(reading, "stash-drop", subject, [commit] if commit is not None else [])
 
 
 def _clear(reading: Reading) -> None:
     entries = reading.facts.stashes()
-    reading.do(_loss(reading, entries, "stash-clear"), f"{len(entries)} entries")
-    reading.save(commits=entries)
+    _delete(reading, "stash-clear", f"{len(entries)} entries", entries)
 
 
-def _loss(reading: Reading, commits: Sequence[str], name: str) -> str:
-    """The operation that deleting these entries is. In the main worktree an agent's entries and the person's cannot be
-    told apart: there it is `name`."""
-    if _others(reading, commits):
-        return "stash-other"
-    git_dirs = reading.facts.git_dirs
-    in_own = bool(commits) and len(git_dirs) > 1 and identity.recorded(git_dirs[0]) is not None
-    return "stash-drop-own" if in_own else name
+def _delete(reading: Reading, name: str, subject: str, commits: Sequence[str]) -> None:
+    """Entries are deleted. In the main worktree an agent's and the person's cannot be told apart: `Own` is never true
+    there."""
+    others = _others(reading, commits)
+    reading.do("stash-other" if others else name, subject, own=not others, limited=not others)
+    reading.save(commits=commits, touches=())
 
 
 def _others(reading: Reading, commits: Sequence[str], *, listed: bool = False) -> list[str]:
