@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from git_agentos.guard.call import Call
+from git_agentos.guard.commands import judge_text
+from git_agentos.guard.identity import Who
 from tests.guard.guarded import checkpoints, grant_all, guarded, sh
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
@@ -183,3 +187,30 @@ def test_a_record_cannot_be_made_up(team: tuple[Repo, Repo, Repo]) -> None:
     sh(two, f"git stash store {commit}")
     assert below_exec(two, "stash", "drop").code == 3
     assert entries(repo)[-1] == commit
+
+
+def test_a_text_pops_what_it_pushes(team: tuple[Repo, Repo, Repo]) -> None:
+    """A harness is asked about the whole text before it runs: what is at the top then is not what is there now."""
+    repo, one, _ = team
+    sh(repo, "git stash")
+
+    def decided(text: str) -> str:
+        call = Call((), str(one.path), {**os.environ, "AGENTOS_AGENT_ID": "one"})
+        return judge_text(text, call, Who("one", "environment")).decision.decision
+
+    for text in (
+        "git stash && make && git stash pop",
+        "git stash push -u; git stash pop stash@{0}",
+        "git stash; git stash apply; git stash drop",
+        "git stash; git stash; git stash list",
+    ):
+        assert decided(text) == "allow", text
+    for text in (
+        "git stash && git stash pop stash@{1}",
+        "git stash pop",
+        "git stash; git stash pop; git stash pop",
+        "git stash; git stash drop; git stash drop",
+        "git stash push -- readme.txt; git stash pop",  # nothing of it has changed: git makes no entry
+        "git stash; git stash clear",
+    ):
+        assert decided(text) == "approve", text

@@ -19,13 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.git import locks, process, worktrees
 from git_agentos.guard import ownership, signing
+from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.options import UNRESOLVED, Options
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 from git_agentos.util import files
 
 _KIND = "stash"
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
+# An entry by its place: a number alone counts from the newest, too.
+_PLACE = re.compile(r"(\d+)\Z|(?:refs/)?stash(?:@\{(\d+)\})?\Z")
 # Operations of the stash whose approval is for the entries that they name, whatever is at their place later.
 OF_ENTRIES = frozenset({"stash-apply", "stash-drop", "stash-clear", "stash-other"})
 
@@ -100,12 +103,11 @@ def _stash(reading: Reading) -> None:
     elif which in ("list", "show"):
         raise OnlyLooks
     elif which in ("push", "save"):
-        reading.options("stash push", rest, paths=True)
-        _push(reading)
+        _push(reading, makes_entry=_has_changes(reading, reading.options("stash push", rest, paths=True)))
     elif which in ("create", "store"):
         if rest in (["-h"], ["--help"]):
             raise OnlyLooks
-        _push(reading)
+        _push(reading, makes_entry=which == "store")
     elif which in ("pop", "apply", "branch"):
         options = reading.options("stash apply", rest)
         _apply(reading, which, options.operands[-1:] if which != "branch" else options.operands[1:2])
@@ -124,13 +126,33 @@ def _stash(reading: Reading) -> None:
         reading.do("unknown-command", f"stash {which}")
 
 
-def _push(reading: Reading) -> None:
-    reading.do("stash")
+def entries_made(operation: Operation) -> int:
+    """How many entries an operation of a text adds to those on top that the text itself has pushed (-1: takes away)."""
+    if operation.name == "stash":
+        return int(operation.own)
+    return -int(operation.own and operation.name in ("stash-apply", "stash-drop"))
+
+
+def _has_changes(reading: Reading, options: Options) -> bool:
+    """Whether there is something to push now: without, git makes no entry, and the next `pop` takes another one."""
+    untracked = "normal" if options.has("include-untracked", "all") else "no"
+    status, out = reading.facts.git(
+        "status", "--porcelain", f"--untracked-files={untracked}", "--ignore-submodules=all", "--", *options.operands
+    )
+    return status == 0 and bool(out)
+
+
+def _push(reading: Reading, *, makes_entry: bool) -> None:
+    reading.do("stash", own=makes_entry)
     reading.save()
 
 
 def _apply(reading: Reading, which: str, words: Sequence[str]) -> None:
-    entry = _entry(words)
+    entry = _entry(reading, words)
+    if entry is None:
+        reading.do("stash-apply", "pushed before", own=which != "apply")
+        reading.save()
+        return
     commit = reading.facts.commit(entry)
     if commit is not None and _others(reading, [commit], listed=which == "apply"):
         reading.do("stash-other", f"{entry}, {commit[:12]}")
@@ -141,9 +163,9 @@ def _apply(reading: Reading, which: str, words: Sequence[str]) -> None:
 
 
 def _drop(reading: Reading, words: Sequence[str]) -> None:
-    entry = _entry(words)
-    commit = reading.facts.commit(entry)
-    subject = f"{entry}, {commit[:12]}" if commit is not None else entry
+    entry = _entry(reading, words)
+    commit = reading.facts.commit(entry) if entry is not None else None
+    subject = f"{entry}, {commit[:12]}" if commit is not None else entry or "pushed before"
     _delete(reading, "stash-drop", subject, [commit] if commit is not None else [])
 
 
@@ -174,10 +196,15 @@ def _export(reading: Reading, words: Sequence[str]) -> None:
     reading.do("branch-move" if any(word.startswith("--to") for word in words) else "stash")
 
 
-def _entry(words: Sequence[str]) -> str:
-    """An entry of the stash as a revision: a number alone counts from the newest."""
+def _entry(reading: Reading, words: Sequence[str]) -> str | None:
+    """An entry of the stash as a revision of now; None for one that commands before this one, in the same text,
+    push."""
     word = words[0] if words else "0"
-    return f"stash@{{{word}}}" if word.isdigit() else word
+    place = _PLACE.match(word)
+    if place is None:
+        return word
+    number = int(place[1] or place[2] or 0) - reading.own.stashed
+    return f"stash@{{{number}}}" if number >= 0 else None
 
 
 FAMILIES = {"stash": _stash}
