@@ -17,6 +17,9 @@ from git_agentos.guard.identity import Who
 from git_agentos.guard.judge import judge
 from git_agentos.guard.policy import config_keys, families, harmless, option_table
 from tests.guard import field
+from tests.guard.guarded import guarded
+from tests.guard.stake import blob_id
+from tests.support import tool
 from tests.support.repo import Repo
 
 AGENT = Who("dev", "environment")
@@ -283,6 +286,27 @@ def test_files_outside_of_the_worktree_are_not_overwritten(here: Repo, text: str
     for name in ("precious.txt", "precious.idx", "0001-mine.patch", "0001"):
         (folder / name).unlink()
     assert "file-outside" not in decided(here, text)[1]
+
+
+def test_in_its_own_worktree_what_is_overwritten_is_saved_first(tmp_path: Path) -> None:
+    dev = guarded(field.build(tmp_path))
+    commands = {
+        "dirty.txt": "git diff --output=dirty.txt HEAD",
+        "old.bundle": "git bundle create -q old.bundle HEAD",
+        "cache/x.o": "git archive -o cache/x.o HEAD",
+        "marks": "git -C src fast-export --export-marks=marks HEAD",
+        "0001-second.patch": "git format-patch -q -1",
+    }
+    before = {}
+    for name in commands:
+        dev.write(name, f"{CANARY}{name}\n")
+        before[name] = blob_id(dev.read(name))
+    done = tool.run(dev.path, "guard", "exec", "--", "sh", "-ec", "; ".join(commands.values()))
+    assert done.code == 0, done
+    held = dev.text("rev-list", "--objects", "refs/agentos/timelines/dev").split()
+    for name, oid in before.items():
+        assert blob_id(dev.read(name)) != oid, name
+        assert oid in held, name
 
 
 # -- programs that are run ---------------------------------------------------------------------------------------------

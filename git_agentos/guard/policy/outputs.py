@@ -17,6 +17,8 @@ from git_agentos.guard.policy.reading import Reading
 
 # The message that git is about to use, as a hook edits it.
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG")
+# git goes to the top of the worktree first, and these take a name as it is, in some versions.
+_FROM_TOP = ("fast-export", "interpret-trailers", "read-tree")
 _VALUED, _FOLDER = "=", "/"
 
 
@@ -30,12 +32,19 @@ def note(reading: Reading) -> None:
     tokens = f"{WRITES.get(command, '')} {EVERYWHERE}".split()
     for name in _files(tokens, args):
         if command != "index-pack" or not reading.facts.in_objects(name):
-            reading.writes(name)
+            _writes(reading, name)
     for token in tokens:
         if token.startswith("@"):
             _operands(reading, command, args, token)
     if any(token.endswith(_FOLDER) for token in tokens):
         _into_folder(reading, command, tokens, args)
+
+
+def _writes(reading: Reading, name: str, *, saved: bool = False) -> None:
+    reading.writes(name, saved=saved)
+    root = reading.facts.root
+    if reading.command in _FROM_TOP and root is not None and root != os.path.realpath(reading.facts.folder):
+        reading.writes(os.path.join(root, name) if name else name, saved=saved)
 
 
 def _files(tokens: Sequence[str], args: Sequence[str], kind: str = _VALUED) -> Iterator[str]:
@@ -68,7 +77,7 @@ def _operands(reading: Reading, command: str, args: Sequence[str], token: str) -
             # git can make the index of a pack again.
             reading.writes(os.path.splitext(name)[0] + "." + ending, saved=True)
         elif command != "interpret-trailers" or os.path.basename(name) not in _MESSAGES:
-            reading.writes(name, saved=command == "merge-file")
+            _writes(reading, name, saved=command == "merge-file")
 
 
 def _into_folder(reading: Reading, command: str, tokens: Sequence[str], args: Sequence[str]) -> None:
