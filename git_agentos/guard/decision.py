@@ -33,13 +33,16 @@ class Save(NamedTuple):
     """What must be saved before a command runs, beside the visible working state.
 
     `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
-    stands for all of them. `commits` are ids of commits that no ref may reach afterwards. `touches` are the files and
-    folders that the command may change, relative to the root; None where it may be any.
+    stands for all of them. `commits` are ids of commits that no ref may reach afterwards. `repositories` are ignored
+    folders that are repositories; `left_out` says which ignored files are too many or too large to be saved. `touches`
+    are the files and folders that the command may change, relative to the root; None where it may be any.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     commits: Sequence[str] = ()
+    repositories: frozenset[bytes] = frozenset()
+    left_out: str = ""
     touches: frozenset[bytes] | None = None
 
     def may_touch(self, path: bytes) -> bool:
@@ -58,6 +61,8 @@ class Save(NamedTuple):
             self.ignored | other.ignored,
             self.everything_ignored or other.everything_ignored,
             tuple(dict.fromkeys((*self.commits, *other.commits))),
+            self.repositories | other.repositories,
+            "; ".join(dict.fromkeys(text for text in (self.left_out, other.left_out) if text)),
             None if anywhere else (self.touches or frozenset()) | (other.touches or frozenset()),
         )
 

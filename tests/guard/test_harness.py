@@ -24,6 +24,7 @@ from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import act
 from git_agentos.guard.harness.event import Answer
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
@@ -341,14 +342,14 @@ def test_files_that_a_command_deletes_are_saved_first(worktree: Repo) -> None:
     assert told("claude-code", ask("claude-code", body, worktree.path)) is None
     (saved,) = checkpoints(worktree)
     assert (saved["trigger"], saved["untracked_files"]) == ("before_risky", ["new.txt"])
-    worktree.git("config", "agentos.auto.beforeRisky", "false")
+    set_up(worktree, "agentos.auto.beforeRisky", "false")
     worktree.write("new.txt", "another\n")
     assert told("claude-code", ask("claude-code", body, worktree.path)) is None
     assert len(checkpoints(worktree)) == 1
 
 
 def test_in_mode_save_it_runs_and_says_how_to_come_back(worktree: Repo) -> None:
-    worktree.git("config", "agentos.guard.mode", "save")
+    set_up(worktree, "agentos.guard.mode", "save")
     answer = ask("claude-code", FORMS["claude-code"].shell("git reset --hard", str(worktree.path)), worktree.path)
     assert told("claude-code", answer) is None
     (saved,) = checkpoints(worktree)
@@ -487,6 +488,17 @@ def _shell(worktree: Repo, text: str, environment: Mapping[str, str] | None = No
         ("git merge main", "export HOME=/tmp/x; git merge main"),
         ("git merge main", "git merge main; git merge main --no-ff"),
         ("git merge 'a", "git merge 'b"),
+        ('echo "unclosed', 'git stash clear; git clean -fdx; echo "unclosed'),
+        ('echo "unclosed', 'echo  "unclosed'),
+        ("git merge 'a", 'sh -c "git merge \'a"'),
+        ("x=$(cat cmd); git $x", "y=$(cat cmd); git $y"),
+        ("x=$(cat cmd); git $x", "x=$(cat cmd); git stash clear; git $x"),
+        ('eval "$CODE"', 'eval "$CODE" '),
+        ("$G status", "$G reset --hard"),
+        ("ls | sh", "ls -l | sh"),
+        ('bash -c "$CODE"', 'bash -c "$OTHER"'),
+        ("bash -c 'echo \"unclosed'", "bash -c 'git clean -fdx; echo \"unclosed'"),
+        ("for x in $(cat list); do git $x; done", "for x in $(cat list); do git  $x; done"),
         ("git push origin main", "GIT_SSH_COMMAND=./x git push origin main"),
         ("git push origin main", "git -c url.x.insteadOf=y push origin main"),
     ],
@@ -505,8 +517,12 @@ def test_what_cannot_be_known_is_shown_and_said(worktree: Repo) -> None:
     assert "write out what variables" in reason
     (waiting,) = run_ok(worktree.path, "approvals", "list")["approvals"]
     assert waiting["text"] == 'git merge "$A"'
-    _shell(worktree, "git merge 'x")
-    assert "git merge 'x" in [each["text"] for each in run_ok(worktree.path, "approvals", "list")["approvals"]]
+    reason = _shell(worktree, "git merge 'x")
+    assert reason is not None
+    assert "rewrite it" in reason
+    (waiting,) = [e for e in run_ok(worktree.path, "approvals", "list")["approvals"] if e["text"] == "git merge 'x"]
+    assert waiting["argv"] == ["sh", "-c", "git merge 'x"]
+    assert waiting["checkpoint"] is not None, "once it runs, it may do anything"
 
 
 def test_no_grant_of_a_text_is_used_before_all_are_there(worktree: Repo) -> None:

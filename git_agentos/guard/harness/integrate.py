@@ -21,6 +21,7 @@ from git_agentos.errors import GuardError
 from git_agentos.guard import harness, signing
 from git_agentos.guard.harness import opencode
 from git_agentos.guard.setup import place
+from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 _MARK = harness.MARK.decode()
@@ -63,8 +64,10 @@ def printed(name: str, root: str, *, user: bool = False) -> Integrated:
 def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """Put our hooks into the settings below `root` (a worktree, or with `user` the home folder).
 
-    GuardError where the file is not understood: it is left as it is.
+    GuardError where the file is not understood, or where shell text could not be read: it is left as it is.
     """
+    if syntax.program() is None:  # every command would be denied
+        raise syntax.missing()
     module = harness.module(name)
     path = os.path.join(root, module.USER if user else module.PROJECT)
     before = _content(path)

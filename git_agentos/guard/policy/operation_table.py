@@ -105,7 +105,7 @@ unknown-option | s | any option that is not known here | may do anything | the o
 unresolved | s | a subcommand, option or ref that only the shell knows | cannot be read | write the value out
 interpreter | s | python -c, perl -e, node -e … with git in it | may run any git command | run the git command itself
 shell-error | s | shell text with a syntax error | cannot be read | correct it
-file-outside | n | an edit of a file outside of the worktree | changes files that are not the agent's | files in the worktree
+file-outside | n | an edit of a file outside of the worktree; shell text that writes in another repository, or deletes a folder with one, a home or the system in it | changes files that are not the agent's | files in the worktree
 """
 
 FORBIDDEN = """

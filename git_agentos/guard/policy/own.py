@@ -40,6 +40,8 @@ _MAKING = re.compile(
 )
 _FROM_HEAD = re.compile(r"(?:HEAD|@)((?:~\d*|\^1?)*)\Z")
 _RENAMED = re.compile(rb"\tBranch: renamed (refs/heads/\S+) to (refs/heads/\S+)\Z")
+# `git agentos restore` makes a branch for what it brings back.
+_RESTORED = re.compile(rb"[0-9a-f]+ ([0-9a-f]+) .*\tagentos restore: moving from .* to (\S+)\Z")
 # Refs that publish nothing: the stash's and the agent's own operations, and our own.
 _PRIVATE = ("refs/stash", "refs/bisect/*", "refs/rewritten/*", "refs/worktree/*", "refs/agentos/*")
 
@@ -227,6 +229,8 @@ class Own:
             new, name, old = (*os.fsdecode(line).split(" "), "", "", "")[:3]
             if not old or found.get(name) == old:
                 found[name] = new
+        for restored in filter(None, (_RESTORED.match(line) for line in self._log)):
+            found[_HEADS + os.fsdecode(restored[2])] = restored[1].decode("ascii")
         return found
 
     def _value(self, name: str) -> str | None:

@@ -128,7 +128,7 @@ class Reading:
         if not self.saving:
             return None
         touches = None if self._touches is None else frozenset(self._touches)
-        return Save(frozenset(self.ignored), self.everything_ignored, tuple(self.commits), touches)
+        return Save(frozenset(self.ignored), self.everything_ignored, tuple(self.commits), touches=touches)
 
     def options(
         self, name: str | None = None, args: Sequence[str] | None = None, *, stop: bool = False, paths: bool = False
