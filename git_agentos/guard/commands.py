@@ -24,7 +24,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
 from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
-from git_agentos.guard.policy import operations
+from git_agentos.guard.policy import operations, stash
 from git_agentos.guard.policy.own import NOTHING_BEFORE, Before
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
@@ -435,7 +435,10 @@ def _after(before: Before, judgement: Judgement) -> Before:
     tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create"}
     commits = sum(each.name == "commit" for each in judgement.found)
     return Before(
-        min(before.commits + commits, _MOST_COMMITS), before.tags | tags, before.leaves_head or judgement.leaves_head
+        min(before.commits + commits, _MOST_COMMITS),
+        before.tags | tags,
+        before.leaves_head or judgement.leaves_head,
+        max(0, before.stashed + sum(stash.entries_made(each) for each in judgement.found)),
     )
 
 
