@@ -70,13 +70,13 @@ def integrate(
     NAME is claude-code, codex, gemini, cursor, copilot or opencode. What is in the settings stays; --remove takes out
     what was put in, and brings the file back as it was where nobody has edited it since.
     """
-    from git_agentos.git import location
+    from git_agentos.git import gitfile
     from git_agentos.guard.harness import integrate as domain
 
     if print_ and remove:
         raise UsageError("--print and --remove do not go together")
     if print_:
-        place = location.find(run.directory)
+        place = gitfile.find(run.directory)
         folder = os.path.expanduser("~") if user else place[0] if place is not None else os.path.abspath(run.directory)
         shown = domain.printed(name, folder, user=user)
         run.output.show("guard-integrate", shown, lambda _: Text(shown.settings or ""))

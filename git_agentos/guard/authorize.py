@@ -38,6 +38,7 @@ _authorized: ContextVar[bool] = ContextVar("authorized", default=False)
 _DECISIONS = {
     "approvals grant": "granting",
     "approvals deny": "denying",
+    "guard confirm": "confirming",
     "run accept": "accepting a run",
     "tdd approve": "approving a workflow",
 }
@@ -132,7 +133,7 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
             f"'git agentos {name}' is not known to the guard, and this is {_called(who)}",
             "whoever runs the agents can run it",
         )
-    if command.target == command_table.PERSON:
+    if command.target == command_table.PERSON and not request.options & command.alone:
         from git_agentos.guard.approval import authority
 
         raise authority.refusal(who, _DECISIONS[name])
@@ -143,7 +144,7 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
 
 
 def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
-    from git_agentos.git import location
+    from git_agentos.git import gitfile
     from git_agentos.guard import enforce, settings
     from git_agentos.guard.call import Call
     from git_agentos.guard.decision import ALLOW, Judgement
@@ -156,7 +157,7 @@ def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders:
         if all(operations.TABLE[each.name].default == ALLOW for each in found):
             return  # what it says about the guard is for others to mend; nothing is lost by what saves first
         raise
-    place = location.find(where)
+    place = gitfile.find(where)
     verdict = enforce.enforce(
         Call(tuple(argv), where, os.environ),
         Judgement(operations.decision(found, known), root=place[0] if place is not None else None),

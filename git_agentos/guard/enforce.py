@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
-from git_agentos.guard.approval import approvals
+from git_agentos.guard.approval import approvals, weakening
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
 from git_agentos.guard.identity import ILL_FORMED, Who
 
@@ -354,7 +354,7 @@ class _Case:
         return None
 
     def _saves(self) -> bool:
-        return self.settings.auto_on("beforeRisky")
+        return self.settings.auto_on("beforeRisky", person=self.who.agent is None)
 
     def _open(self) -> Context | None:
         """The worktree, opened when it is needed: pygit2 is not loaded before."""
@@ -506,7 +506,14 @@ class _Case:
         log.note(context, "decision", summary, details=details, checkpoint_id=decision.checkpoint)
 
     def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
-        return Verdict(run, self.decision, approval, message)
+        return Verdict(run, self.decision, approval, self._with_unconfirmed(message))
+
+    def _with_unconfirmed(self, message: str) -> str:
+        """What is told, and which settings do not count that make the guard weaker."""
+        notice = weakening.notice(self.settings.pending) if self.who.agent is not None else ""
+        if not notice:
+            return message
+        return f"{message}\n  {wording.printable(notice)}" if message else wording.told(wording.printable(notice))
 
 
 __all__ = ["APPROVE", "FORBID", "HARNESS", "LAYERS", "Verdict", "enforce"]

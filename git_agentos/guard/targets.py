@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from git_agentos.git import location, worktrees
+from git_agentos.git import gitfile, worktrees
 from git_agentos.guard import harness_files, identity, ownership
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
@@ -31,7 +31,7 @@ class Targets:
     def __init__(self, call: Call, who: Who) -> None:
         self.call = call
         self.who = who
-        found = location.find(call.cwd)
+        found = gitfile.find(call.cwd)
         self.root = os.path.realpath(found[0]) if found is not None else None
         self._settings = settings_files(call.environment)
         self._owned: dict[str, bool] = {}
@@ -51,7 +51,7 @@ class Targets:
     def worktree(self, path: str) -> str | None:
         """The root of the worktree that a path is in; of a link, where it is itself."""
         folder = _existing(os.path.dirname(path) if os.path.islink(path) else path)
-        found = location.find(folder)
+        found = gitfile.find(folder)
         return os.path.realpath(found[0]) if found is not None else None
 
     def _of(self, path: str, whole: bool) -> str | None:
@@ -73,7 +73,7 @@ class Targets:
 
     def _worktrees(self) -> list[str]:
         """The roots of the linked worktrees of the agent's repository."""
-        found = location.find(self.call.cwd)
+        found = gitfile.find(self.call.cwd)
         entries = worktrees.entries(_common_dir(found[1])) if found is not None else ()
         pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
         return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
@@ -99,7 +99,7 @@ class Targets:
 
     def _owns(self, root: str) -> bool:
         if root not in self._owned:
-            found = location.find(root)
+            found = gitfile.find(root)
             git_dir = os.path.realpath(found[1]) if found is not None else None
             caller = ownership.Caller(self.who, self.call.environment, self.call.cwd, os.getpid())
             self._owned[root] = git_dir is not None and (
@@ -114,7 +114,7 @@ class Targets:
 
     def is_sibling(self, root: str) -> bool:
         """Whether a worktree belongs to the same repository as the agent's."""
-        mine, other = location.find(self.call.cwd), location.find(root)
+        mine, other = gitfile.find(self.call.cwd), gitfile.find(root)
         return mine is not None and other is not None and _common_dir(mine[1]) == _common_dir(other[1])
 
 

@@ -26,6 +26,7 @@ from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 from tests.guard.no_shfmt import without_shfmt
+from tests.support.confirming import set_up
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
@@ -726,7 +727,7 @@ def test_with_everyone_people_are_saved_but_not_stopped(dirty: Repo) -> None:
 
 def test_policy_decides_about_what_is_not_git_too(dirty: Repo) -> None:
     judge = judging(dirty)
-    dirty.git("config", "agentos.policy.interpreter", "allow")
+    set_up(dirty, "agentos.policy.interpreter", "allow")
     dirty.git("config", "agentos.policy.unresolved", "forbid")
     assert judge("python -c 'git'").decision.decision == ALLOW
     found = judge("$G").decision

@@ -37,6 +37,11 @@ def integrated(folders: tuple[str, str]) -> list[str]:
     return [name for name in NAMES if any(map(asks, _settings(module(name), folders)))]
 
 
+def settings_files(folders: tuple[str, str]) -> list[str]:
+    """The settings in a worktree or in the home folder (`folders`) that have our hooks in them."""
+    return [path for name in NAMES for path in _settings(module(name), folders) if asks(path)]
+
+
 def _settings(found: ModuleType, folders: tuple[str, str]) -> tuple[str, str]:
     return os.path.join(folders[0], found.PROJECT), os.path.join(folders[1], found.USER)
 
