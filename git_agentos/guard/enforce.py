@@ -314,6 +314,7 @@ class _Case:
         from git_agentos.git import refs
         from git_agentos.guard.approval import circumstances
         from git_agentos.guard.policy import git_line
+        from git_agentos.guard.policy.stash import OF_ENTRIES
 
         call = self.call
         head = refs.read_head(location)
@@ -334,7 +335,10 @@ class _Case:
         where = git_line.parse(call.argv, call.environment).where if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
-        return circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        asked = circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        save = self.judgement.save
+        of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
+        return circumstances.add_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""

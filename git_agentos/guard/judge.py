@@ -22,7 +22,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation
 from git_agentos.guard.identity import Who
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy import config_keys, families, git_line, variables
+from git_agentos.guard.policy import config_keys, families, git_line, other_worktrees, variables
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.families_refs import OURS
 from git_agentos.guard.policy.options import UNRESOLVED
@@ -190,9 +190,18 @@ class _Judge:
         if command in _TIDIES:
             return self._conclude()
         explained = bool(names & _MOVES_BRANCH)
+        self._keep_pruned(updates)
         for update in updates:
             self._update(update, explained=explained, command=names)
         return self._conclude()
+
+    def _keep_pruned(self, updates: Sequence[RefUpdate]) -> None:
+        """What remote-tracking refs that are deleted hold, and nothing else, goes into a checkpoint."""
+        gone = [each.name for each in updates if each.name.startswith("refs/remotes/") and not each.new.strip("0")]
+        commits = self.facts.held_only_by(frozenset(gone)) if gone else []
+        if commits:
+            self.reading = self.reading or Reading("", (), self.facts)
+            self.reading.save(commits=commits)
 
     def _moves(self, updates: Sequence[RefUpdate]) -> Iterator[Move]:
         """The branches that move from one commit to another."""
@@ -270,6 +279,8 @@ class _Judge:
         changes = any(operation.name not in _WHEREVER for operation in reading.operations)
         if changes and self.facts.redirected:
             self.found.append(Operation("redirect"))
+        if other_worktrees.is_changed(reading):
+            self.found.append(Operation("other-worktree", self.facts.root or ""))
         for text in reading.texts:
             self._judge_text(text)
         for argv in reading.calls:
@@ -280,6 +291,8 @@ class _Judge:
         for item in (*self.line.config, *variables.brought(self.call, self.line.where, self.users)):
             meaning = config_keys.given(item)
             if meaning.operation is not None:
+                if meaning.operation == "write-file" and self.reading is not None:
+                    self.reading.unsaved = True  # which file that is, only libcurl knows
                 self.found.append(Operation(meaning.operation, item.key.replace(UNRESOLVED, "…")))
             if meaning.text is not None:
                 self._judge_text(meaning.text)
@@ -384,6 +397,8 @@ class _Judge:
     def _update(self, update: RefUpdate, *, explained: bool, command: set[str]) -> None:
         """What one line of a reference transaction is, beyond what the command is known to do."""
         name, facts = update.name, self.facts
+        if name == "refs/stash" and self.line.command != "stash" and not update.new.strip("0"):
+            self.found.append(Operation("ref-delete", name))
         if name == "refs/stash" or name.startswith(
             ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
         ):

@@ -16,7 +16,6 @@ def _apply(reading: Reading) -> None:
     looks = options.has("check", "stat", "numstat", "summary", "no-add") and not options.has("apply")
     if looks and not options.has("index", "cached", "3way", "build-fake-ancestor"):
         raise OnlyLooks
-    reading.writes(options.value("build-fake-ancestor"))
     if options.has("unsafe-paths"):
         reading.do("file-outside")
     reading.do("apply")

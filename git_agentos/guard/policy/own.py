@@ -57,12 +57,14 @@ class Move(NamedTuple):
 class Before(NamedTuple):
     """What commands before this one, in the same text, will have done to the worktree by then.
 
-    They make so many `commits` on top of HEAD, and these `tags` (full names); or HEAD may be elsewhere by then.
+    They make so many `commits` on top of HEAD, and these `tags` (full names); or HEAD may be elsewhere by then. They
+    leave so many new entries in the stash (`stashed`).
     """
 
     commits: int = 0
     tags: frozenset[str] = frozenset()
     leaves_head: bool = False
+    stashed: int = 0
 
 
 NOTHING_BEFORE = Before()
@@ -75,6 +77,7 @@ class Own:
         self._facts = facts
         self._caller = caller
         self._before = before
+        self.stashed = before.stashed
 
     @cached_property
     def worktree(self) -> bool:

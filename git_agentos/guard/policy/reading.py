@@ -151,7 +151,7 @@ class Reading:
 
     def only_looks(self) -> None:
         """Take back what was noted, apart from what such a command does all the same: programs that it runs (a dry run
-        of a push starts its transport), and files that it writes."""
+        of a push starts its transport). The files that it writes are noted after this (`outputs`)."""
         self.operations[:] = [each for each in self.operations if each.name == "run-command"]
         self.texts.clear()
         self.calls.clear()
@@ -159,7 +159,6 @@ class Reading:
         self.ignored.clear()
         self.commits.clear()
         self._touches = set()
-        self.writes_what_is_named()
         self.looks_at_urls(self.args)
 
     def runs(self, text: str) -> None:
@@ -174,8 +173,9 @@ class Reading:
             self.do("run-command", text)
             self.texts.append(text)
 
-    def writes(self, name: str) -> None:
-        """Note a file that is overwritten; over nothing, it is nobody's loss."""
+    def writes(self, name: str, *, saved: bool = False) -> None:
+        """Note a file that is overwritten; over nothing, it is nobody's loss. With `saved`, it takes no approval to
+        overwrite a file of the worktree, which is saved first."""
         if UNRESOLVED in name:
             self.do("unresolved", name)
         elif not name or name == "-" or is_device(name):
@@ -183,10 +183,15 @@ class Reading:
         elif self.facts.in_git_dir(name):
             self.do("git-dir-write", name)
         elif leads_through_a_process(name) or self.facts.holds_bytes(name):
-            self.do("write-file", name)
-            self.save(ignored=self.facts.ignored([name]))
+            inside = self.facts.is_in_worktree(name)
+            if not (inside and saved):
+                hidden = leads_through_a_process(name)
+                self.do("write-file" if inside or hidden else "file-outside", name, limited=inside and not hidden)
+            if inside:
+                # By its name it is saved whether it is ignored or not, and however large it is.
+                self.save(ignored=self.facts.from_root(name), touches=[name])
 
-    def writes_below(self, folder: str, pattern: str) -> None:
+    def writes_below(self, folder: str, pattern: str, *, saved: bool = False) -> None:
         """Note files that are written into a folder, and overwrite what is there by a name that `pattern` matches."""
         if UNRESOLVED in folder:
             self.do("unresolved", folder)
@@ -195,16 +200,7 @@ class Reading:
         else:
             for name in self.facts.names_in(folder or "."):
                 if re.fullmatch(pattern, name):
-                    self.writes(os.path.join(folder, name))
-
-    def writes_what_is_named(self) -> None:
-        """Note the file of `--output`, which every command that can show a difference takes. It may be spelled short,
-        and what looks like it counts, whatever it may be to git (`--grep --output=x`)."""
-        words = list(self.args)
-        for n, word in enumerate(words[: words.index("--")] if "--" in words else words):
-            name, equals, value = word.partition("=")
-            if len(name) > 2 and "--output".startswith(name):
-                self.writes(value if equals else "".join(words[n + 1 : n + 2]))
+                    self.writes(os.path.join(folder, name), saved=saved)
 
     def looks_at_urls(self, words: Iterable[str]) -> None:
         """Note URLs that make git run a program (git-remote-ext(1), git-remote-fd(1))."""
