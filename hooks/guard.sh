@@ -201,6 +201,13 @@ passed() {
 	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
+# Whether the `git gc` that `split` has read may forget at once what nobody has looked at: by an option, or by any
+# configuration of when things expire.
+gc_forgets() {
+	case $rest in *--pr*) return 0 ;; esac
+	[ -n "$(command -p git config --name-only --get-regexp '^gc\..*expire' 2>/dev/null)" ]
+}
+
 # Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.
 arguments() {
 	arguments_of "$git_pid"
