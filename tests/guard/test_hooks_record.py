@@ -260,7 +260,7 @@ def waiting(repo: Repo) -> list[str]:
     ],
 )
 def test_the_command_does_not_wait(repo: Repo, tmp_path: Path, command: str, hook: str, trigger: str) -> None:
-    repo.git("config", "agentos.policy.merge", "allow")
+    set_up(repo, "agentos.policy.merge", "allow")
     agent = guarded(repo, base="main~1" if "merge" in command else "main")
     agent.write("new.txt", "new\n")
     if "commit" in command:
