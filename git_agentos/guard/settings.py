@@ -1,6 +1,8 @@
 """The guard's settings: policy and switches, from configuration that an agent's worktree cannot set.
 
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
+    agentos.guard.preset          strict (default), recoverable: what an agent may do in its own worktree because it can
+                                  be undone (`policy.effects`)
     agentos.guard.everyone        true: people's commands are saved too (nothing of theirs is ever stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
     agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
@@ -39,6 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 STRICT, SAVE = "strict", "save"
+RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
 AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
@@ -72,6 +75,7 @@ class GuardSettings(NamedTuple):
     """
 
     mode: str = STRICT
+    preset: str = STRICT
     everyone: bool = False
     policy: Mapping[str, Rule] = {}
     protected: tuple[str, ...] = ()
@@ -168,6 +172,7 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
         values.setdefault(entry.key, []).append("true" if entry.value is None else entry.value)
     last = {entry.key: entry for entry in ours}
     mode = _one_of(last.get("agentos.guard.mode"), (STRICT, SAVE), "agentos.guard.mode") or STRICT
+    preset = _one_of(last.get("agentos.guard.preset"), (STRICT, RECOVERABLE), "agentos.guard.preset") or STRICT
     everyone = last.get("agentos.guard.everyone")
     prefix = "agentos.policy."
     policy = {
@@ -178,6 +183,7 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
     key_file = last.get("agentos.approvalkey")
     return GuardSettings(
         mode=mode,
+        preset=preset,
         everyone=_boolean(everyone) if everyone is not None else False,
         policy=policy,
         protected=tuple(

@@ -22,6 +22,7 @@ def agent(repo: Repo) -> Repo:
     without_files(made)
     made.write("own.txt", "own\n")
     made.commit("own")
+    repo.git("tag", "looked-at", "agent/dev")
     repo.git("branch", "loose", "other")
     repo.git("branch", "packed", "other")
     repo.git("tag", "old", "main~1")

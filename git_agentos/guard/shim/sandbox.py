@@ -7,7 +7,10 @@ Everything is as outside, but read-only are
     what is ours there: the guard's scripts, grants, records of commands that were killed
     what git reads configuration from: the user's and the system's files, and what they include
 
-and not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
+The shim is mounted over every git that a PATH leads to; behind it runs the one in git's own folder, which whoever names
+that path can run as well.
+
+Not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
 there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
 committing would not work otherwise; so do our locks, which are links to what lies beside refs, requests for approval,
 and the notes of which grants were used. `git gc` does not work in there: it would change all worktrees' reflogs.
