@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, MOST_ALTERNATIVES, Alternatives, Array, State
-from git_agentos.guard.shell.syntax import BREAK, PRESENT, Node, ShellError
+from git_agentos.guard.shell.syntax import BREAK, OR, PRESENT, Node, ShellError
 from git_agentos.guard.shell.words import UNKNOWN
 
 Run = Callable[[list[Node], State, str | None], str]
 """Runs what is inside of `$(…)`, with its input, and returns what it prints, UNKNOWN where that is not known."""
 
 _FEED = "/dev/fd/"
+_MOST_TEXTS = 8
 # Characters behind which a backslash is taken away.
 _ANYWHERE, _IN_QUOTES, _IN_DOCUMENT = "", '$`"\\\n', "$`\\\n"
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
@@ -90,6 +91,12 @@ def combined(words_: Sequence[list[list[str]]]) -> list[list[str]]:
     if total > MOST_ALTERNATIVES:
         words_ = [options if len(options) == 1 else [[UNKNOWN]] for options in words_]
     return [[field for part in choice for field in part] for choice in product(*words_)]
+
+
+def one_of(printed: Sequence[str]) -> str:
+    """What is printed where it may be any of these."""
+    texts = list(dict.fromkeys(printed))
+    return OR.join(texts) if len(texts) <= _MOST_TEXTS else UNKNOWN
 
 
 def literal(word: Node) -> str | None:
@@ -168,13 +175,13 @@ def _part(part: Node, state: State, run: Run, escapes: str) -> Iterator[Atom]:
         yield _Choice(tuple(_parameter(part, state, run, quoted=escapes != _ANYWHERE)))
     elif kind == "CmdSubst":
         said = run(part.get("Stmts") or [], state, None)
-        text = _checked(said.rstrip("\n") if said.strip(UNKNOWN) else said[:1])
-        yield _Choice((PRESENT + text if escapes != _ANYWHERE else _split((text,), state),))
+        texts = [_checked(each.rstrip("\n") if each.strip(UNKNOWN) else each[:1]) for each in said.split(OR)]
+        yield _Choice(tuple(PRESENT + text if escapes != _ANYWHERE else _split((text,), state) for text in texts))
     elif kind == "ProcSubst":
         output = part["Op"] != "<("
         said = run(part.get("Stmts") or [], state, UNKNOWN if output else None)
         name = f"{_FEED}{63 + len(state.feeds)}{UNKNOWN}"
-        state.feeds[name] = UNKNOWN if output else said
+        state.feeds[name] = UNKNOWN if output or OR in said else said
         yield _Fixed(name)
     elif kind == "ArithmExp":
         numbers_in(part, state, run)
@@ -209,7 +216,7 @@ def _pattern(part: Node) -> str:
 
 
 def _checked(text: str) -> str:
-    return UNKNOWN if BREAK in text or PRESENT in text else text
+    return UNKNOWN if any(mark in text for mark in (BREAK, PRESENT, OR)) else text
 
 
 def _is_quoted(parts: list[Node]) -> bool:
@@ -259,17 +266,23 @@ def _parameter(part: Node, state: State, run: Run, *, quoted: bool) -> Iterator[
         return
     given = _default(default, state, run, quoted)
     name, kind = part["Param"]["Value"], operator[-1]
+    kept: list[Array] = []
     for value in held:
+        is_unknown = UNKNOWN in "".join(value)
         is_set = any(value) if operator.startswith(":") else bool(value)
         if kind == "+":
-            yield from given if is_set or UNKNOWN in "".join(value) else [""]
-        elif is_set:
+            yield from given if is_set else ()
+            yield from ("",) if is_unknown or not is_set else ()
+            continue
+        if is_set:
+            kept.append(value)
             yield _shown(value, state, quoted)
-        if kind in "-=" and (not is_set or UNKNOWN in "".join(value)):
-            if kind == "=":
-                state.assign(name, tuple((text.replace(BREAK, " ").replace(PRESENT, ""),) for text in given))
+        if kind in "-=" and (is_unknown or not is_set):
             yield from given
-    if kind == "?" and not any(any(value) for value in held):
+    if kind == "=" and (len(kept) < len(held) or any(UNKNOWN in "".join(value) for value in kept)):
+        given_values = [(text.replace(BREAK, " ").replace(PRESENT, ""),) for text in given]
+        state.assign(name, tuple(dict.fromkeys((*kept, *given_values))))
+    if kind == "?" and not kept:
         yield UNKNOWN
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.builtins import BUILTINS, MOST_OUTPUT, script
-from git_agentos.guard.shell.expansion import combined, commands_in, fields, literal, numbers_in
+from git_agentos.guard.shell.expansion import combined, commands_in, fields, literal, numbers_in, one_of
 from git_agentos.guard.shell.simple_commands import SimpleCommands, Start
 from git_agentos.guard.shell.state import ANY, State
-from git_agentos.guard.shell.syntax import Node, ShellError, parse
+from git_agentos.guard.shell.syntax import OR, Node, ShellError, parse
 from git_agentos.guard.shell.words import UNKNOWN
 
 _MOST_COMMANDS = 5000
@@ -38,7 +38,9 @@ class Reader(SimpleCommands):
 
     def statements(self, found: Iterable[Node], state: State, stdin: str | None = None) -> str:
         # What is behind an `exit` is looked at, and changes nothing.
-        return "".join([self.statement(each, state.inner() if state.ended else state, stdin) for each in found])
+        printed = [self.statement(each, state.inner() if state.ended else state, stdin) for each in found]
+        said = "".join(printed)
+        return UNKNOWN if OR in said and len(list(filter(None, printed))) > 1 else said
 
     def statement(self, node: Node, state: State, stdin: str | None = None) -> str:
         self.depth += 1
@@ -103,7 +105,8 @@ class Reader(SimpleCommands):
         inner = state
         for n, part in enumerate(parts):
             inner = state.inner()
-            stdin = self.statement(part, inner, stdin if n == 0 else stdin or "")
+            given = stdin if n == 0 else UNKNOWN if OR in (stdin or "") else stdin or ""
+            stdin = self.statement(part, inner, given)
         # Some shells run the last part themselves.
         inner.ended = ""
         state.join(inner)
@@ -112,13 +115,18 @@ class Reader(SimpleCommands):
     def _list(self, parts: list[Node], operators: list[str], state: State, stdin: str | None) -> str:
         """`a && b || c`: what is known after it is what is known where it succeeds, and where it fails."""
         said, success, failure = self._attempt(parts[0], state.inner(), stdin)
+        # What was printed where it succeeded, and where it failed: then it may be nothing.
+        prints = ([said] if success else [], ["", said] if failure else [])
         for operator, part in zip(operators, parts[1:], strict=True):
             start, other = (success, failure) if operator == "&&" else (failure, success)
             # What is never reached is looked at all the same.
             more, then, otherwise = self._attempt(part, (start or other or state).inner(), stdin)
-            said += more
             if start is None:
                 then = otherwise = None
+            before, rest = prints if operator == "&&" else prints[::-1]
+            done, failed = [each + more for each in before], [text + m for text in before for m in ("", more)]
+            done, failed = done if then else [], failed if otherwise else []
+            prints = (done, rest + failed) if operator == "&&" else (rest + done, failed)
             success, failure = (
                 (then, _either(other, otherwise)) if operator == "&&" else (_either(other, then), otherwise)
             )
@@ -127,7 +135,7 @@ class Reader(SimpleCommands):
             state.ended = "exit"
         else:
             state.become(end)
-        return said
+        return one_of([text if text.count(OR) == 0 else UNKNOWN for text in (*prints[0], *prints[1])])
 
     def _attempt(self, node: Node, state: State, stdin: str | None) -> tuple[str, State | None, State | None]:
         """What a part prints, and what is known where it succeeds, and where it fails; None where it does not."""
@@ -155,9 +163,9 @@ class Reader(SimpleCommands):
         said = self.statements(condition[:-1], state, stdin)
         more, success, failure = self._attempt(condition[-1], state.inner() if state.ended else state, stdin)
         then, otherwise = (success or state).inner(), (failure or state).inner()
-        said += more + self.statements(node.get("Then") or [], then, stdin)
-        if node.get("Else"):
-            said += self._of_ifclause(node["Else"], otherwise, stdin)
+        printed = [self.statements(node.get("Then") or [], then, stdin)]
+        printed.append(self._of_ifclause(node["Else"], otherwise, stdin) if node.get("Else") else "")
+        said = one_of(printed) if not said + more else UNKNOWN
         end = _either(then if success is not None else None, otherwise if failure is not None else None)
         if end is None:
             state.ended = "exit"
@@ -222,7 +230,7 @@ class Reader(SimpleCommands):
 
     def _of_caseclause(self, node: Node, state: State, stdin: str | None) -> str:
         fields(node["Word"], state, self._inside)
-        begin, said, falls = state.inner(), "", False
+        begin, printed, falls = state.inner(), [], False
         ends: list[State] = []
         complete = False
         for item in node.get("Items") or []:
@@ -232,14 +240,15 @@ class Reader(SimpleCommands):
             for pattern in item["Patterns"]:
                 complete = complete or literal(pattern) == "*"
                 commands_in(pattern, state, self._inside)
-            said += self.statements(item.get("Stmts") or [], inner, stdin)
+            said = self.statements(item.get("Stmts") or [], inner, stdin)
+            printed.append(UNKNOWN if falls else said)
             ends.append(inner)
             falls = item.get("Op", ";;") != ";;"
         first, *rest = ends if complete else [begin, *ends]
         for each in rest:
             first.join(each)
         state.become(first)
-        return said
+        return one_of(printed if complete else [*printed, ""])
 
     def _of_funcdecl(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
         names = [node["Name"]] if node.get("Name") else node.get("Names") or []

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from git_agentos.guard.shell import builtins, words
 from git_agentos.guard.shell.builtins import BUILTINS, DECLARING, SILENT, Builtins
-from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, numbers_in, single
+from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, numbers_in, one_of, single
 from git_agentos.guard.shell.programs import without_prefix
 from git_agentos.guard.shell.state import ANY, Alternatives, State
-from git_agentos.guard.shell.syntax import Node, ShellError
+from git_agentos.guard.shell.syntax import OR, Node, ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>", "&>|", ">!", ">>|", "&>!"})
@@ -60,18 +60,19 @@ class SimpleCommands(Builtins):
         if not node.get("Args"):
             self._written(writes, state)
             return stdin if stdin is not None and not writes else ""
-        said, begin, ends = "", state.inner(), []
+        printed, begin, ends = [], state.inner(), []
         for argv in found:
             # One of several that it may be: each begins where this one does.
             inner = begin.inner()
             if argv:
-                said += self._start(argv, inner, stdin, writes, overlay)
+                printed.append(self._start(argv, inner, stdin, writes, overlay))
             else:
                 self._written(writes, inner)
             ends.append(inner)
         state.become(ends[0])
         for end in ends[1:]:
             state.join(end)
+        said = one_of(printed)
         self.keep(writes, said, redirects, state)
         return "" if writes else said
 
@@ -122,6 +123,7 @@ class SimpleCommands(Builtins):
 
     def keep(self, writes: tuple[str, ...], said: str, redirects: list[Node], state: State) -> None:
         """Remember what a file holds that the text itself writes: it may be run."""
+        said = UNKNOWN if OR in said else said
         adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
         for name in writes:
             path = builtins.place(name, state)

@@ -19,9 +19,9 @@ Node = dict[str, Any]
 """A node of shfmt's tree; its fields are those of Go's package `mvdan.cc/sh/v3/syntax`."""
 
 REQUIREMENT = "shfmt-py>=4.1,<5"
-BREAK, PRESENT = "\ufdd0", "\ufdd1"
-"""Marks within an expanded word (`expansion`): the next argument begins, and it is there although it may be empty.
-Unicode has these characters for a program's own use; no text may contain them."""
+BREAK, PRESENT, OR = "\ufdd0", "\ufdd1", "\ufdd2"
+"""Marks. Within an expanded word (`expansion`): the next argument begins; it is there although it may be empty. Within
+what a command prints: it may be something else. Unicode keeps these characters for programs; no text may have them."""
 
 _MOST_TEXT = 1 << 20
 _MOST_TREE = 16 << 20
@@ -62,7 +62,7 @@ def parse(text: str) -> list[Node]:
     """The statements of a text. Nobody may change them."""
     if len(text) > _MOST_TEXT:
         raise ShellError("it is too long")
-    if BREAK in text or PRESENT in text:
+    if BREAK in text or PRESENT in text or OR in text:
         raise ShellError("it has a character that is no text")
     path = program()
     if path is None:
