@@ -26,7 +26,10 @@ def reference_transaction(called: Called) -> int:
     merges = is_merge(asked.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
 
     def judged(asked: Subject) -> Judgement:
-        return judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        found = judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        # The state before the command was saved then; what a rebase is in the middle of is not what to go back to.
+        was_saved = found.relies_on_save and passed.is_noted(asked.common_dir, asked.pid)
+        return found._replace(save=None) if was_saved else found
 
     # A merge moves its own branch and no other afterwards.
     covers = passed.ALL if merges else passed.FILES

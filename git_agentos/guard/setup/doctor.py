@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.doctor import Finding
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, ConfigurationError
 from git_agentos.git import chained, process, worktrees
 from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, settings, signing, tampering
+from git_agentos.guard import confirmation, identity, settings, signing, tampering
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.approval import approval_files
+from git_agentos.guard.approval import approval_files, weakening
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.guard.shell import syntax
@@ -25,6 +25,7 @@ from git_agentos.util import files
 MOVED = "guard-moved"
 _FIX = "git agentos doctor --fix"
 _ENABLE = f"{_FIX}, or git agentos guard enable"
+_CONFIRM = "git agentos guard confirm, in a terminal, if you have set it; else put the value back"
 _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant again what still waits"
 
 
@@ -70,7 +71,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
-    findings += _elsewhere(location, environment)
+    findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.name_of(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
@@ -110,6 +111,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     yield from _shim(location, environment)
     yield from _shell_reader()
     yield from _unguarded(location)
+    yield from _settings(location, environment)
 
 
 # -- mending -----------------------------------------------------------------------------------------------------------
@@ -307,6 +309,21 @@ def _unguarded(location: Location) -> Iterator[Finding]:
             yield Finding(
                 "guard-off", "info", f"the worktree '{id_}' is not guarded", f"git agentos guard enable {id_}", False
             )
+
+
+def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Settings that do not count, and what says which do."""
+    wrong = confirmation.problem(environment)
+    if wrong is not None:
+        yield Finding("confirmations-damaged", "warning", wrong, "remove it, and git agentos guard confirm", False)
+    with contextlib.suppress(ConfigurationError):  # that is told by whoever needs the value
+        yield from _unconfirmed(settings.read(location.root, environment))
+
+
+def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
+    for each in read.pending:
+        message = f"{weakening.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
+        yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
