@@ -315,7 +315,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
         ("git add -A", [], []),
         ("git commit -q -m one", ["pre-commit"], ["post-commit"]),
         ("git switch -q -c elsewhere", [], ["post-checkout"]),
-        ("git stash push -q -u", [], []),
+        ("git stash push -q -u", ["stash"], []),
         ("git stash pop -q", ["fsmonitor"], []),
     ):
         if "pop" not in command:
