@@ -99,11 +99,15 @@ EOF
 # running, in a session of its own and with nothing open that somebody could wait for.
 agentos() {
 	if [ -x @PYTHON@ ] && [ -n "${background-}" ]; then
+		# Who ends the worktree looks for processes in it.
+		AGENTOS_RECORD_IN=$PWD
+		export AGENTOS_RECORD_IN
 		if command -pv setsid >/dev/null 2>&1; then
-			command -p setsid @PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+			(cd "$guard" && command -p setsid @PYTHON@ @RUN@ "$@") </dev/null >/dev/null 2>&1 &
 		else
-			@PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+			(cd "$guard" && exec @PYTHON@ @RUN@ "$@") </dev/null >/dev/null 2>&1 &
 		fi
+		unset AGENTOS_RECORD_IN
 	elif [ -x @PYTHON@ ]; then
 		@PYTHON@ @RUN@ "$@"
 	elif command -v git-agentos >/dev/null 2>&1; then
