@@ -9,7 +9,6 @@ import json
 import random
 import shutil
 import statistics
-import time
 from collections.abc import Callable
 
 import measure
@@ -17,6 +16,7 @@ import rows_guard
 import rows_large
 import rows_run
 import rows_tdd
+import rows_worktree
 import toolbox
 from harness import TIMES, Bench, Cell, add_ratio, bare_imports, ms, tool
 from measure import Run, Series
@@ -532,82 +532,6 @@ def conflicts(bench: Bench) -> None:
     )
 
 
-_ADD, _PLAIN, _CLAIM = "git worktree add", "worktree create", "worktree create, from the pool"
-_GIT_REMOVE, _REMOVE = "git worktree remove", "worktree remove"
-
-
-def worktree(bench: Bench) -> None:
-    """Worktrees made, plainly and from the pool, and removed, against git's own commands for it.
-
-    Ours also takes a checkpoint and writes a log entry, at the beginning and at the end. Every round removes what the
-    one before it has made, and waits for what is deleted in the background.
-    """
-    size = bench.size_near(100_000)
-    bench.say(f"worktree: {size} files")
-    arena = bench.arena(size, "a")
-    arena.fresh()
-    folder = arena.path.with_name(arena.path.name + ".worktrees")
-    plain = folder / "plain"
-    commands = {
-        _ADD: ("git", "worktree", "add", "--quiet", "--no-track", "-b", "plain", str(plain)),
-        _PLAIN: tool(bench, "worktree", "create", "-q", "dev"),
-        _CLAIM: tool(bench, "worktree", "create", "-q", "dev"),
-        _GIT_REMOVE: ("git", "worktree", "remove", str(plain)),
-        _REMOVE: tool(bench, "worktree", "remove", "-q", "dev"),
-    }
-    ended = tool(bench, "worktree", "remove", "-q", "--delete-branch", "dev")
-
-    def clear() -> None:
-        """No worktree but the main one, none prepared, and nothing in the trash."""
-        if plain.exists():
-            arena.git("worktree", "remove", "--force", str(plain))
-        arena.git("branch", "-D", "plain", may_fail=True)
-        if (folder / "dev").exists():
-            measure.run(ended, arena.path, arena.environment)
-        arena.git("branch", "-D", "agent/dev", may_fail=True)
-        _fill_pool(bench, arena, 0)
-        waiting = [folder / ".agentos-trash", arena.path / ".git/agentos/trash"]
-        deadline = time.monotonic() + 300
-        while any(path.is_dir() and any(path.iterdir()) for path in waiting):
-            if time.monotonic() > deadline:
-                raise BenchError("what was removed is not deleted after five minutes")
-            time.sleep(0.1)
-
-    def prepare(name: str, _number: int) -> None:
-        clear()
-        if name == _CLAIM:
-            _fill_pool(bench, arena, 1)
-            arena.git("config", "agentos.pool", "0")  # so that nothing is prepared while others are timed
-        if name in (_GIT_REMOVE, _REMOVE):
-            measure.run(commands[_ADD if name == _GIT_REMOVE else _PLAIN], arena.path, arena.environment)
-            if not arena.hurried:
-                time.sleep(1.1)  # so that no stat data is suspect
-
-    try:
-        series = measure.alternate(
-            tuple(commands),
-            bench.rounds,
-            prepare,
-            lambda name, _number: measure.run(commands[name], arena.path, arena.environment),
-        )
-        clear()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(arena.path / ".git", ignore_errors=True)
-    for what, ours, other, limit in (
-        ("made", _PLAIN, _ADD, 1.15),
-        ("made from the pool", _CLAIM, _ADD, 0.1),
-        ("removed", _REMOVE, _GIT_REMOVE, 0.05),
-    ):
-        work = f"a worktree of {size:,} files {what}, against `{other}`"
-        add_ratio(bench, "worktree", work, series[ours], series[other], limit, judged=size == 100_000)
-
-
-def _fill_pool(bench: Bench, arena: Arena, number: int) -> None:
-    arena.git("config", "agentos.pool", str(number))
-    measure.run(tool(bench, "worktree", "refill", "-q"), arena.path, arena.environment)
-
-
 ROWS: dict[str, Callable[[Bench], None]] = {
     "checkpoint": checkpoint,
     "startup": startup,
@@ -620,7 +544,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "database": database,
     "log": log,
     "conflicts": conflicts,
-    "worktree": worktree,
+    "worktree": rows_worktree.worktree,
     "guard": rows_guard.guard,
     "rollback": rows_run.rollback,
     "tdd": rows_tdd.tdd,

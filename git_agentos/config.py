@@ -91,6 +91,11 @@ def run_base(values: ConfigValues) -> str | None:
     return values.get("agentos.runbase", [""])[-1] or None
 
 
+def run_cleanup(values: ConfigValues) -> bool:
+    """agentos.runCleanup: whether worktree and branch of a run go once nobody waits for them."""
+    return boolean(values, "agentos.runcleanup", default=False)
+
+
 def tdd_agent(values: ConfigValues) -> str | None:
     """agentos.tdd.agent: who writes where `tdd run --agent` is not given, in its words; None where unset or empty."""
     return values.get("agentos.tdd.agent", [""])[-1] or None
@@ -167,10 +172,16 @@ def _committer(values: ConfigValues, environment: Mapping[str, str]) -> bytes:
 
 def agent_id(text: str, *, source: str) -> str:
     """A well-formed agent id; a malformed one is a UsageError that names where it came from."""
-    if not AGENT_ID.match(text) or text.endswith((".lock", ".")) or ".." in text:
+    return well_formed(text, "an agent id", source=source)
+
+
+def well_formed(text: str, what: str, *, source: str, longest: int = LONGEST_ID) -> str:
+    """An id with the form of an agent's; what is malformed is a UsageError that says `what` it is not."""
+    if not AGENT_ID.match(text[:LONGEST_ID]) or text.endswith((".lock", ".")) or ".." in text or len(text) > longest:
+        shown = text if len(text) <= LONGEST_ID else f"{text[:LONGEST_ID]}..."
         raise UsageError(
-            f"'{text}' ({source}) is not an agent id",
-            "use up to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit",
+            f"'{shown}' ({source}) is not {what}",
+            f"use up to {longest} letters, digits, '.', '_' and '-', beginning with a letter or digit",
         )
     return text
 

@@ -47,10 +47,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The JSON kind `log-timeline`: the newest first."""
+    """The JSON kind `log-timeline`: the newest first. Not `complete`: entries could not be read."""
 
     agent: str
     events: list[Event]
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Found:
     commits: list[Event] = field(default_factory=list)
     saved: list[Saved] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    complete: bool = True
 
     def events(self) -> list[Event]:
         """One stream, the newest first."""
@@ -102,9 +104,10 @@ def timeline_of(context: Context, agent: str | None = None, *, limit: int | None
     if limit is not None and limit < 0:
         raise UsageError("the number of events cannot be negative")
     name = agent or context.timeline
-    events = collect(context, agent, limit).events()
+    found = collect(context, agent, limit)
+    events = found.events()
     shown = events if limit is None else events[:limit]
-    return Timeline(name, [with_files(context, event) for event in shown])
+    return Timeline(name, [with_files(context, event) for event in shown], found.complete)
 
 
 # -- collecting ------------------------------------------------------------------------------------------------------
@@ -120,10 +123,13 @@ def collect(context: Context, agent: str | None, limit: int | None) -> Found:
     found.saved = list(_checkpoints(context, agent, limit))
     known = known or bool(found.saved)
     try:
-        found.entries = log.entries(context, agent=agent, limit=limit)
+        read = log.read(context, agent=agent, limit=limit)
     except CheckpointNotFound:
         if not known:
             raise
+        return found
+    found.entries, found.complete = read.entries, read.complete
+    read.tell(empty=not (found.entries or found.commits or found.saved) and limit != 0)
     return found
 
 

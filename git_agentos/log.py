@@ -11,47 +11,45 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import carry, timeline
-from git_agentos.checkpoint.carry import MOST_FILES
+from git_agentos.checkpoint.carry import MOST_FILES, Problems
 from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.whole_log import Rebuilt, archive_files, rebuild, revive
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, DatabaseError, UsageError
-from git_agentos.git import locks, moment, trees, worktrees
+from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
+from git_agentos.git import moment, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.git.repository import Repository, is_hex
 from git_agentos.redact import redact, redact_value
-from git_agentos.store import database, items
+from git_agentos.store import database
 from git_agentos.store import entries as rows
 from git_agentos.store import location as place
 from git_agentos.store.database import Connection
 from git_agentos.store.entries import TYPES, Entry, Scope, Wanted
 
 __all__ = [
-    "MOST_FILES", "TYPES", "Entry", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open", "last", "note",
-    "rebuild", "revive",
+    "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
+    "last", "note", "read", "rebuild", "revive",
 ]  # fmt: skip
 
-_DATABASE = b"issue_workflow.db"
 
+class Reading(NamedTuple):
+    """Entries, and why they are not all that there are; no reason where they are."""
 
-@dataclass(frozen=True)
-class Rebuilt:
-    """What `rebuild` did; the fields are the keys of the JSON kind `log-rebuild`.
+    entries: list[Entry]
+    problems: Problems
 
-    `entries` and `items` are what the database holds of this worktree now, `uncarried` how many of both no checkpoint
-    carries yet, `checkpoints` how many were read; `moved_aside` is where a damaged database went, None if it was sound.
-    """
+    @property
+    def complete(self) -> bool:
+        """Whether these are all entries."""
+        return not self.problems
 
-    path: str
-    entries: int
-    items: int
-    uncarried: int
-    checkpoints: int
-    moved_aside: str | None
+    def tell(self, *, empty: bool) -> None:
+        """Warn of what is wrong; raise it where the answer would be `empty`."""
+        carry.tell(self.problems, empty=empty)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -207,11 +205,38 @@ def entries(
     newest_first: bool = True,
     text: str | None = None,
 ) -> list[Entry]:
+    """The entries that `read` finds. What keeps them from being all there are is a warning; where no entry is left, it
+    is raised."""
+    found = read(
+        context,
+        agent=agent,
+        every=every,
+        kinds=kinds,
+        since=since,
+        limit=limit,
+        newest_first=newest_first,
+        text=text,
+    )
+    found.tell(empty=not found.entries and limit != 0)
+    return found.entries
+
+
+def read(
+    context: Context,
+    *,
+    agent: str | None = None,
+    every: bool = False,
+    kinds: Sequence[str] | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    newest_first: bool = True,
+    text: str | None = None,
+) -> Reading:
     """Entries by time: this worktree's; with `agent` those that it made or whose worktree is its; or all.
 
     `kinds` are some of TYPES; `text` has to occur in an entry (case does not matter); `limit` takes from the side that
-    comes first. Worktrees that are gone are read from their timelines. CheckpointNotFound where nothing here knows
-    `agent`.
+    comes first. Worktrees that are gone, and databases that cannot be read, are read from their timelines.
+    CheckpointNotFound where nothing here knows `agent`.
     """
     for kind in kinds or ():
         if kind not in TYPES:
@@ -226,22 +251,24 @@ def entries(
         limit=limit,
         newest_first=newest_first,
     )
-    found = _own(context, wanted)
+    problems: Problems = []
+    found = _own(context, wanted, problems)
     if agent is not None or every:
         others = _others(context)
         for name, where in others.items():
-            found += _of_other(context, name, where, wanted)
+            found += _of_other(context, name, where, wanted, problems)
         if agent is not None and not found and agent not in (context.timeline, *others):
             _refuse_unknown(context, agent, wanted)
     unique = {entry.id: entry for entry in found}
     merged = sorted(unique.values(), key=rows.order, reverse=newest_first)
-    return merged if limit is None else merged[:limit]
+    return Reading(merged if limit is None else merged[:limit], problems)
 
 
-def last(where: Location, settings: Settings | None = None) -> Entry | None:
+def last(where: Location, settings: Settings | None = None, repository: Repository | None = None) -> Entry | None:
     """The last entry of a worktree's log that is in its database; None where there is none. Never an error.
 
-    Without `settings` it is the worktree's own file that is looked into.
+    Without `settings` it is the worktree's own file that is looked into. Where that is missing, or cannot be read, the
+    newest checkpoint is asked, if `repository` is given.
     """
     path = place.file_of(where, settings.workflow_db if settings is not None else "")
     name = timeline.name_of(where)
@@ -250,6 +277,9 @@ def last(where: Location, settings: Settings | None = None) -> Entry | None:
         with database.opened_to_read(path) as opened:
             found = rows.find(opened.connection, place.repository_id(where, make=False), Wanted(worktree=name, limit=1))
             return found[0] if found else None
+    with contextlib.suppress(AgentosError, OSError):
+        part = None if repository is None else next(carry.parts_of(repository, name, problems=[]), None)
+        return None if part is None else max((*part.log, part.own), key=rows.order)
     return None
 
 
@@ -275,8 +305,10 @@ def follow(
     while True:
         began = time.monotonic()
         # An entry may be written a while after its time: writers wait for each other.
-        found = entries(context, agent=agent, every=every, kinds=kinds, since=begin, limit=limit if first else None)
-        for entry in reversed(found):
+        found = read(context, agent=agent, every=every, kinds=kinds, since=begin, limit=limit if first else None)
+        if first:
+            found.tell(empty=not found.entries and limit != 0)
+        for entry in reversed(found.entries):
             if entry.id not in seen:
                 seen.add(entry.id)
                 yield entry
@@ -288,15 +320,18 @@ def follow(
         begin = max(start, datetime.fromtimestamp(time.time() - 2 * database.BUSY_SECONDS, UTC))
 
 
-def _own(context: Context, wanted: Wanted) -> list[Entry]:
-    def read(connection: Connection, scope: Scope) -> list[Entry]:
+def _own(context: Context, wanted: Wanted, problems: Problems) -> list[Entry]:
+    def find(connection: Connection, scope: Scope) -> list[Entry]:
         return rows.find(connection, scope.repository, wanted._replace(worktree=scope.worktree))
 
+    own: Problems = []
     try:
-        return list(_using(context, read))
-    except (AgentosError, OSError) as error:
-        carry.warn(f"the log is read from the checkpoints alone: {error}")
-        return _of_timeline(context.repository, context.timeline, wanted)
+        where = (context.repository, context.settings, context.timeline)
+        found = list(carry.using(*where, find, make=True, problems=own) or ())
+    except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+        return _of_other(context, context.timeline, context.location, wanted, problems)
+    problems += own
+    return found
 
 
 def _others(context: Context) -> dict[str, Location | None]:
@@ -309,30 +344,33 @@ def _others(context: Context) -> dict[str, Location | None]:
     return found
 
 
-def _of_other(context: Context, name: str, where: Location | None, wanted: Wanted) -> list[Entry]:
+def _of_other(context: Context, name: str, where: Location | None, wanted: Wanted, problems: Problems) -> list[Entry]:
     repository = context.repository
     if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
-        return _of_timeline(repository, name, wanted)
+        return _of_timeline(repository, name, wanted, problems)
     try:
         path = place.check_place(where, context.settings.workflow_db)
         scope = Scope(place.repository_id(where), name)
         with database.opened_to_read(path) as opened:
             known, reached = carry.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, scope.repository, wanted._replace(worktree=name))
+    except database.NotSetUp:
+        return _of_timeline(repository, name, wanted, problems)
     except (AgentosError, OSError) as error:
-        if isinstance(error, DamagedDatabase) or not isinstance(error, DatabaseError):
-            carry.warn(f"the log of '{name}' is read from its checkpoints alone: {error}")
-        return _of_timeline(repository, name, wanted)
-    return found + _of_timeline(repository, name, wanted, reached if known else None)
+        problems.append(carry.Unread(f"the log of '{name}' is read from its checkpoints alone", error))
+        return _of_timeline(repository, name, wanted, problems)
+    return found + _of_timeline(repository, name, wanted, problems, reached if known else None)
 
 
-def _of_timeline(repository: Repository, name: str, wanted: Wanted, until: str | None = None) -> list[Entry]:
+def _of_timeline(
+    repository: Repository, name: str, wanted: Wanted, problems: Problems, until: str | None = None
+) -> list[Entry]:
     """What the checkpoints of a worktree carry, after the timeline commit `until`."""
     if until is not None and timeline.tip(repository.location, name) == until:
         return []
     return [
         entry
-        for part in carry.parts_of(repository, name, until)
+        for part in carry.parts_of(repository, name, until, problems)
         for entry in (*part.log, part.own)
         if (wanted.agent is None or wanted.agent in (entry.agent_id, name))
         and (wanted.kinds is None or entry.type in wanted.kinds)
@@ -346,98 +384,4 @@ def _refuse_unknown(context: Context, agent: str, wanted: Wanted) -> None:
         raise CheckpointNotFound(
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows everybody's"
         )
-    entries(context, agent=agent, limit=1)
-
-
-# -- outliving the worktree -------------------------------------------------------------------------------------------
-
-
-def rebuild(context: Context) -> Rebuilt:
-    """Make the database again from what the checkpoints carry, or complete it; nothing that can be read is lost.
-
-    A damaged one is moved aside first. Rows that no checkpoint carries yet are kept as far as they can be read.
-    """
-    repository, settings = context.repository, context.settings
-    path = place.make_place(context.location, settings.workflow_db)
-    aside = None
-    if os.path.lexists(path):
-        try:
-            with database.opened(path) as opened:
-                database.check(opened)
-        except DamagedDatabase as damaged:
-            aside = carry.mend(repository, settings, context.timeline, damaged)
-
-    def work(connection: Connection, scope: Scope) -> Rebuilt:
-        read = carry.catch_up(connection, repository, settings, scope, anew=True)
-        for each in database.moved_aside(path):  # whoever moved it may have been killed before it read it
-            carry.take_over(connection, each)
-        if rows.has_index(connection):
-            connection.execute("INSERT INTO agentos_log_search (agentos_log_search) VALUES ('rebuild')")
-        counts = [
-            connection.execute(f"SELECT count(*) FROM {table} WHERE repository = ? AND worktree = ?{more}", scope)
-            for table in ("agentos_log", "agentos_memory")
-            for more in ("", " AND carried IS NULL")
-        ]
-        log, log_waiting, memory, memory_waiting = (int(each.fetchone()[0]) for each in counts)
-        return Rebuilt(path, log, memory, log_waiting + memory_waiting, read, aside)
-
-    done = _using(context, work)
-    assert isinstance(done, Rebuilt)
-    return done
-
-
-def archive_files(context: Context, writer: Writer) -> Mapping[bytes, trees.Entry]:
-    """What an archive holds of log, memory and database: the whole of both as JSON lines, and a copy of the worktree's
-    own file (of one that worktrees share, nothing but the lines). Empty where there is no database."""
-
-    def read(connection: Connection, scope: Scope) -> tuple[list[Entry], list[items.Item]]:
-        found = rows.find(connection, scope.repository, Wanted(worktree=scope.worktree, newest_first=False))
-        return found, items.find(connection, *scope)[::-1]
-
-    repository = context.repository
-    found = _using(context, read, make=False)
-    if found is None:
-        return {}
-    log = {entry.id: entry for entry in found[0]}
-    memory = {item.id: item for item in found[1]}
-    for part in carry.parts_of(repository, context.timeline):  # what agentos.logRetention has dropped
-        log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
-        memory = {**{item.id: item for item in part.memory}, **memory}
-    lines = carry.lines(rows.line(entry) for entry in sorted(log.values(), key=rows.order))
-    files = {b"database/" + carry.LOG: (trees.REGULAR, writer.write("blob", lines))}
-    if memory:
-        lines = carry.lines(items.line(item) for item in sorted(memory.values(), key=items.order))
-        files[b"database/" + carry.MEMORY] = (trees.REGULAR, writer.write("blob", lines))
-    if place.shared_file(context.settings.workflow_db) is None:
-        path = place.check_place(context.location, "")
-        with locks.scratch(context.location) as folder:
-            copy = os.path.join(folder, "copy.db")
-            with database.opened(path) as opened:
-                database.copy_into(opened, copy)
-            with open(copy, "rb") as file:
-                files[b"database/" + _DATABASE] = (trees.REGULAR, writer.write("blob", file.read()))
-    return files
-
-
-def revive(context: Context) -> None:
-    """Give a worktree that was made again its log and memory: the database of its newest archive, if it has one, and
-    everything that its checkpoints carry."""
-    repository, settings = context.repository, context.settings
-    path = place.make_place(context.location, settings.workflow_db)
-    if place.shared_file(settings.workflow_db) is None and not os.path.lexists(path):
-        data = _archived(repository, context.timeline)
-        if data is not None:
-            database.put(path, data)
-    _using(context, rows.waiting)
-
-
-def _archived(repository: Repository, name: str) -> bytes | None:
-    """The database that the newest archive of a timeline holds."""
-    from git_agentos.checkpoint import format
-
-    for link in timeline.walk(repository, name):
-        extra = repository.commit(format.parts(repository, link.checkpoint).extra).tree
-        found = trees.find(repository, extra, b"database/" + _DATABASE)
-        if found is not None:
-            return repository.blob(found[1])
-    return None
+    read(context, agent=agent, limit=1)

@@ -10,11 +10,12 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import carry, timeline
+from git_agentos.checkpoint.carry import Problems
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, CheckpointNotFound, DamagedDatabase, DatabaseError, UsageError
+from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
 from git_agentos.git import moment, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.redact import redact
@@ -25,7 +26,23 @@ from git_agentos.store.database import Connection
 from git_agentos.store.entries import Scope
 from git_agentos.store.items import Contribution, Item
 
-__all__ = ["Contribution", "Item", "artifact", "items", "merge"]
+__all__ = ["Contribution", "Item", "Reading", "artifact", "items", "merge", "read"]
+
+
+class Reading(NamedTuple):
+    """Items, and why they are not all that there are; no reason where they are."""
+
+    items: list[Item]
+    problems: Problems
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all items."""
+        return not self.problems
+
+    def tell(self) -> None:
+        """Warn of what is wrong; raise it where there is no item."""
+        carry.tell(self.problems, empty=not self.items)
 
 
 def artifact(context: Context, *, type: str, path: str, description: str) -> Item:  # noqa: A002 (the key's name)
@@ -58,17 +75,19 @@ def merge(context: Context, target: str, sources: Sequence[str], commit: str) ->
     if not sources:
         raise UsageError("a merge has at least one source")
     repository = context.repository
-    known = timeline.all_names(context.location)
+    names = timeline.all_names(context.location)
     for source in sources:
-        if source not in known:
+        if source not in names:
             raise CheckpointNotFound(
                 f"there is no worktree '{source}' with checkpoints",
                 "git agentos checkpoint list --all shows everybody's",
             )
     oid = _commit(context, commit)
+    known = read(context, every=True)
+    carry.tell(known.problems, empty=False)
     before = {
         (each.worktree, checkpoint)
-        for item in items(context, every=True)
+        for item in known.items
         if item.kind == "merge" and item.target == target
         for each in item.contributions
         for checkpoint in each.checkpoints
@@ -88,11 +107,21 @@ def merge(context: Context, target: str, sources: Sequence[str], commit: str) ->
 
 
 def items(context: Context, *, agent: str | None = None, every: bool = False) -> list[Item]:
+    """The items that `read` finds. What keeps them from being all there are is a warning; where no item is left, it is
+    raised."""
+    found = read(context, agent=agent, every=every)
+    found.tell()
+    return found.items
+
+
+def read(context: Context, *, agent: str | None = None, every: bool = False) -> Reading:
     """The items of this worktree, the newest first; with `agent` those that it made or whose worktree is its; or all.
 
-    Worktrees that are gone are read from their timelines. CheckpointNotFound where nothing here knows `agent`.
+    Worktrees that are gone, and databases that cannot be read, are read from their timelines. CheckpointNotFound where
+    nothing here knows `agent`.
     """
-    found = _own(context)
+    problems: Problems = []
+    found = _own(context, problems)
     names = [context.timeline]
     if agent is not None or every:
         core = context.settings.values.get("core.worktree", [None])[-1]
@@ -100,7 +129,7 @@ def items(context: Context, *, agent: str | None = None, every: bool = False) ->
         names = sorted({*timeline.all_names(context.location), *living})
         for name in names:
             if name != context.timeline:
-                found += _of_other(context, name, living.get(name))
+                found += _of_other(context, name, living.get(name), problems)
     if agent is not None:
         found = [item for item in found if agent in (item.created_by, item.worktree)]
         if not found and agent not in names:
@@ -109,7 +138,7 @@ def items(context: Context, *, agent: str | None = None, every: bool = False) ->
                 "git agentos memory list --all shows everybody's",
             )
     unique = {item.id: item for item in found}
-    return sorted(unique.values(), key=rows.order, reverse=True)
+    return Reading(sorted(unique.values(), key=rows.order, reverse=True), problems)
 
 
 def _beginning(context: Context, kind: str) -> dict[str, Any]:
@@ -141,34 +170,38 @@ def _write(context: Context, item: Item) -> Item:
     return item
 
 
-def _own(context: Context) -> list[Item]:
-    def read(connection: Connection, scope: Scope) -> list[Item]:
+def _own(context: Context, problems: Problems) -> list[Item]:
+    def find(connection: Connection, scope: Scope) -> list[Item]:
         return rows.find(connection, *scope)
 
+    own: Problems = []
     try:
-        return list(carry.using(context.repository, context.settings, context.timeline, read, make=True) or ())
-    except (AgentosError, OSError) as error:
-        carry.warn(f"the memory is read from the checkpoints alone: {error}")
-        return _of_timeline(context, context.timeline)
+        where = (context.repository, context.settings, context.timeline)
+        found = list(carry.using(*where, find, make=True, problems=own) or ())
+    except (AgentosError, OSError):  # nothing can be written to it; it may be readable
+        return _of_other(context, context.timeline, context.location, problems)
+    problems += own
+    return found
 
 
-def _of_other(context: Context, name: str, where: Location | None) -> list[Item]:
+def _of_other(context: Context, name: str, where: Location | None, problems: Problems) -> list[Item]:
     if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
-        return _of_timeline(context, name)
+        return _of_timeline(context, name, problems)
     try:
         path = place.check_place(where, context.settings.workflow_db)
         with database.opened_to_read(path) as opened:
             scope = Scope(place.repository_id(where), name)
             _, reached = carry.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, *scope)
+    except database.NotSetUp:
+        return _of_timeline(context, name, problems)
     except (AgentosError, OSError) as error:
-        if isinstance(error, DamagedDatabase) or not isinstance(error, DatabaseError):
-            carry.warn(f"the memory of '{name}' is read from its checkpoints alone: {error}")
-        return _of_timeline(context, name)
-    return found + _of_timeline(context, name, reached)
+        problems.append(carry.Unread(f"the memory of '{name}' is read from its checkpoints alone", error))
+        return _of_timeline(context, name, problems)
+    return found + _of_timeline(context, name, problems, reached)
 
 
-def _of_timeline(context: Context, name: str, until: str | None = None) -> list[Item]:
+def _of_timeline(context: Context, name: str, problems: Problems, until: str | None = None) -> list[Item]:
     if until is not None and timeline.tip(context.location, name) == until:
         return []
-    return [item for part in carry.parts_of(context.repository, name, until) for item in part.memory]
+    return [item for part in carry.parts_of(context.repository, name, until, problems) for item in part.memory]

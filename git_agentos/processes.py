@@ -44,6 +44,13 @@ class Process(NamedTuple):
     ancestor: bool
 
 
+class Identity(NamedTuple):
+    """A process: its id, and when it was started (proc(5), in ticks since the system was)."""
+
+    pid: int
+    started: bytes
+
+
 class Ended(NamedTuple):
     """How a program ended: `code` is negative for a signal, None where it ran out of time; `output` is the end (1 MiB)
     of what it said on stdout and stderr, in the order in which it came."""
@@ -235,15 +242,19 @@ def parse_lsof(out: bytes, top: bytes, ancestors: set[int]) -> list[Process]:
 
 
 def why_not_stale(lock: str, places: Sequence[str]) -> str | None:
-    """Why git's lock file `lock` is not proven to be left by a killed process; None where it is proven.
+    """Why git's lock file `lock` is not proven to be left by a killed process, at one look; None where it is proven.
 
-    git makes a lock, and may close it while it works on (an editor, a hook): so it is stale only where no process has
-    it open and no git process of its owner works in this repository, whose worktrees and git directories are `places`.
+    `git.dead_locks` says what the rule is, and waits for processes that are about to end.
     """
     try:
         found = os.lstat(lock)
     except FileNotFoundError:
         return "it is gone"
+    return unprovable(lock, found) or next(iter(makers(found, places).values()), None)
+
+
+def unprovable(lock: str, found: os.stat_result) -> str | None:
+    """Why nothing can be proven about the lock file `lock`, whatever processes there are; None where it can."""
     if not stat.S_ISREG(found.st_mode):
         return "it is no regular file"
     if not os.path.isdir(os.path.join(_PROC, "self")):
@@ -251,15 +262,22 @@ def why_not_stale(lock: str, places: Sequence[str]) -> str | None:
     kind = file_system_of(lock)
     if kind is None or kind.startswith(_SHARED_FILE_SYSTEMS):
         return "its file system may be shared with other machines"
-    tops = [os.fsencode(os.path.realpath(place)) for place in places]
-    waiting = {pid for pid in above() if _is_ours(pid)}
-    for pid in _pids():
-        if pid == os.getpid() or pid in waiting:
-            continue
-        reason = _may_hold(pid, found, tops)
-        if reason is not None:
-            return reason
     return None
+
+
+def makers(lock: os.stat_result, places: Sequence[str], among: Iterable[Identity] | None = None) -> dict[Identity, str]:
+    """The living processes that may have made a lock file, each with the reason: those of its owner that have it open,
+    and the gits that work in one of the folders `places`. `among` names the only ones that are looked at."""
+    tops = [os.fsencode(os.path.realpath(place)) for place in places]
+    found = {}
+    for pid in _pids() if among is None else [each.pid for each in among]:
+        identity = _identity(pid) if pid != os.getpid() else None
+        if identity is None or (among is not None and identity not in among):
+            continue
+        reason = _may_hold(pid, lock, tops)
+        if reason is not None:
+            found[identity] = reason
+    return found
 
 
 def _may_hold(pid: int, lock: os.stat_result, tops: Sequence[bytes]) -> str | None:
@@ -278,11 +296,27 @@ def _may_hold(pid: int, lock: os.stat_result, tops: Sequence[bytes]) -> str | No
         return f"process {pid} ({_name(pid)}) may not be looked into"
     for name in names:
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(f"{_PROC}/{pid}/fd/{name}"), lock):
+            if os.path.samestat(os.stat(f"{_PROC}/{pid}/fd/{name}"), lock) and not _only_names(pid, name):
                 return f"process {pid} ({_name(pid)}) has it open"
-    if _is_git(pid) and _works_in(pid, tops):
+    if _is_git(pid) and not _makes_no_lock(pid) and _works_in(pid, tops):
         return f"process {pid} ({_name(pid)}) is at work in this repository"
     return None
+
+
+def _only_names(pid: int, descriptor: str) -> bool:
+    """Whether a descriptor was opened with O_PATH: so does whoever looks at a lock, and nobody who makes one."""
+    with open(f"{_PROC}/{pid}/fdinfo/{descriptor}", "rb") as file:
+        flags = next((line.split()[1] for line in file if line.startswith(b"flags:")), b"0")
+    return bool(int(flags, 8) & os.O_PATH)
+
+
+def _identity(pid: int) -> Identity | None:
+    """A living process, which its id alone does not tell: that is given again."""
+    try:
+        with open(f"{_PROC}/{pid}/stat", "rb") as file:
+            return Identity(pid, file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError):
+        return None
 
 
 def _is_dead(pid: int) -> bool:
@@ -302,18 +336,22 @@ def _is_git(pid: int) -> bool:
         return False
 
 
-def _is_ours(pid: int) -> bool:
-    """Whether a process only waits for a command of ours, as the git of `git agentos …` does."""
+def _makes_no_lock(pid: int) -> bool:
+    """Whether a git makes no lock of its own: it waits for a command of ours, as the git of `git agentos …` does, or
+    watches files."""
     from git_agentos.util import git_command_line  # not at the top: this module is run as a script too
 
     command = git_command_line.parse(list(map(os.fsdecode, _command_line(pid)))).command or ""
-    return command == "agentos" or command.startswith("agentos-")
+    return command in ("agentos", "fsmonitor--daemon") or command.startswith("agentos-")
 
 
 def _works_in(pid: int, tops: Sequence[bytes]) -> bool:
-    cwd = _link(f"{_PROC}/{pid}/cwd")
-    if cwd is None:
-        return os.path.isdir(f"{_PROC}/{pid}")  # alive, and not to be looked into
+    try:
+        cwd = os.readlink(os.fsencode(f"{_PROC}/{pid}/cwd"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it is ending, or has ended: it touches no file any more
+    except OSError:
+        return True  # it is not to be looked into
     assigned = _command_line(pid)
     with contextlib.suppress(OSError), open(f"{_PROC}/{pid}/environ", "rb") as file:
         assigned += file.read().split(b"\0")

@@ -95,7 +95,7 @@ class Patterns:
 class Review:
     """The JSON kind `log-review`. `errors` and `decisions` begin with the oldest, `events` with the newest; `begin` and
     `end` are the first and the last moment (None where nothing happened); `counts` are numbers of events by kind, and
-    of errors and decisions."""
+    of errors and decisions. Not `complete`: entries could not be read."""
 
     agent: str
     begin: str | None
@@ -105,6 +105,7 @@ class Review:
     decisions: list[Decision]
     patterns: Patterns
     events: list[Event]
+    complete: bool = True
 
 
 def review(context: Context, agent: str | None = None) -> Review:
@@ -136,6 +137,7 @@ def review(context: Context, agent: str | None = None) -> Review:
             silences=silences([event.time for event in events]),
         ),
         events=events,
+        complete=found.complete,
     )
 
 

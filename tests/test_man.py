@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -22,6 +24,7 @@ from git_agentos import __version__
 from git_agentos.checkpoint import doctor
 from git_agentos.cli import tree
 from git_agentos.cli.tree import Command
+from git_agentos.guard.policy import command_table
 from git_agentos.guard.setup import doctor as guard
 from git_agentos.run import doctor as runs
 from git_agentos.worktree import doctor as worktrees
@@ -148,16 +151,47 @@ def test_subcommands_are_described() -> None:
 
 def test_findings_are_described() -> None:
     """Every code that `doctor` can report is in its page."""
-    modules = [ast.parse(inspect.getsource(module)) for module in (doctor, guard, runs)]
-    calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
-    codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
-    reported = {code.value for code in codes if isinstance(code, ast.Constant)}
+    reported: set[str] = set()
+    for module in (doctor, guard, runs):
+        calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
+        codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
+        reported |= {str(code.value) for code in codes if isinstance(code, ast.Constant)}
+        reported |= {str(getattr(module, code.id)) for code in codes if isinstance(code, ast.Name)}
     modules = [ast.parse(inspect.getsource(module)) for module in (repair, entries)]
     for call in [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]:
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         if name in ("Mended", "Fault", "_waits") and isinstance(call.args[1], ast.Constant):
             reported.add(worktrees.code_of(str(call.args[1].value)))
     assert set(tags(sections(MAN / "git-agentos-doctor.1")["FINDINGS"])) == reported
+
+
+def examples(page: Path) -> Iterator[str]:
+    """The commands of a page's examples, as one would type them."""
+    text = "\n".join(plain(line).replace("\\(rs", "\\") for line in sections(page).get("EXAMPLES", ()))
+    for command in re.findall(r"^\$ ((?:.*\\\n)*.*)", text, re.MULTILINE):
+        yield command.replace("\\\n", " ")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_are_commands_that_there_are(page: Path) -> None:
+    """Their names and options are those of the commands."""
+    found = list(examples(page))
+    assert found
+    known = command_table.table()
+    for example in found:
+        lexer = shlex.shlex(example, posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        words = list(lexer)
+        assert words, example
+        for start in [n for n, word in enumerate(words) if words[n : n + 2] == ["git", "agentos"]]:
+            ours = list(itertools.takewhile(lambda word: not set(word) <= set("|&;<>()"), words[start + 2 :]))
+            request = command_table.parse(ours)
+            if request is None:  # --help, --version
+                continue
+            assert request.path in known, example
+            command = known[request.path]
+            usual = command_table.COMMON_VALUED | command_table.COMMON_FLAGS
+            assert request.options <= command.valued | command.flags | usual, example
 
 
 def test_common_options_are_the_same_everywhere() -> None:

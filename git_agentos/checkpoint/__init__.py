@@ -3,6 +3,8 @@
 state           a worktree's complete state as values and tree oids
 capture         worktree -> state: what of the index, and which paths
 contents        the bytes of those paths: read untorn, converted as git would
+unmodified      files that git calls so, and that no checkout would give
+own_bytes       what a state knows of the bytes that its files had
 walk            folders, and what git passes over without a word: what an exact restore needs beside
 closed          files that cannot be read are opened for a save
 statcache       which files were hashed before
@@ -22,6 +24,7 @@ planning        working them out
 paths           which paths it may touch
 obstacles       what is in the way
 index_plan      how the index has to change
+checkout        files as git checks them out by the attributes of a state
 apply           carrying them out in the worktree
 gitdir          putting the index, the operation in progress and the sparse checkout in place
 head            where HEAD goes

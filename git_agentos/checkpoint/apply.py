@@ -17,10 +17,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from git_agentos.checkpoint import checkout
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import State
 from git_agentos.config import boolean
-from git_agentos.git import convert, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories
 
@@ -48,16 +50,17 @@ class Staged:
         self._count += 1
         return b"%b/%d" % (self._places, self._count)
 
-    def write(self, repository: Repository, path: bytes, oid: str, permissions: int) -> None:
-        """Make the file of `path` with a blob's content."""
+    def write(self, repository: Repository, path: bytes, oid: str, permissions: int, *, crlf: bool = False) -> None:
+        """Make the file of `path` with a blob's content, with `crlf` that with CRLF."""
+        form = Form(oid, crlf)
         if self._below is not None and self._is_reached(self._below, path):
             try:
-                self.written[path] = _identity(_write_blob(repository, oid, self._below + path, permissions))
+                self.written[path] = _identity(_write_file(repository, form, self._below + path, permissions))
                 return
             except FileExistsError:
                 pass  # `_put` sees to it
         place = self.files[path] = self.place()
-        _write_blob(repository, oid, place, permissions)
+        _write_file(repository, form, place, permissions)
 
     def _is_reached(self, below: bytes, path: bytes) -> bool:
         """Make the folders above `path`; whether they all are folders, and not symlinks to some."""
@@ -81,37 +84,52 @@ def stage(
 ) -> None:
     """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
     folder = staged.folder
-    convertible = [path for path, file in plan.write.items() if file.raw is None and file.entry[0] != trees.SYMLINK]
-    through_git = converted(repository, store, target, convertible, settings, folder)
+    convertible = [path for path, file in plan.write.items() if file.own is None and file.entry[0] != trees.SYMLINK]
+    leaving = frozenset(plan.remove)
+    through_git = checkout.converted(repository, store, target, convertible, settings, folder, leaving)
     symlinks = boolean(settings, "core.symlinks", default=True)
+    root = os.fsencode(repository.location.root)
     for path, file in plan.write.items():
         linked = file.entry[0] == trees.SYMLINK and symlinks
+        form = file.own or Form(file.oid)
         if not linked and path not in through_git and not file.recheck:
-            staged.write(repository, path, file.raw or file.entry[1], file.permissions)
-            continue
-        place = staged.files[path] = staged.place()
-        if linked:
-            os.symlink(repository.blob(file.entry[1]), place)
+            staged.write(repository, path, form.oid, file.permissions, crlf=form.crlf)
+        elif linked:
+            place = staged.files[path] = staged.place()
+            os.symlink(repository.blob(file.oid), place)
         elif path in through_git:
+            if file.recheck and _is_same_file(through_git[path], os.path.join(root, path)):
+                continue
+            place = staged.files[path] = staged.place()
             os.rename(through_git[path], place)
             os.chmod(place, file.permissions)
-        else:
-            _write_blob(repository, file.raw or file.entry[1], place, file.permissions)
-        if file.recheck and filecmp.cmp(
-            place, os.path.join(os.fsencode(repository.location.root), path), shallow=False
-        ):
-            del staged.files[path]
-            os.unlink(place)
+        elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
+            place = staged.files[path] = staged.place()
+            _write_file(repository, form, place, file.permissions)
 
 
-def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int) -> os.stat_result:
-    """Make the file `place` with a blob's content. There may be thousands: each takes as few system calls as can be."""
+def _is_file(path: bytes) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_same_file(one: bytes, other: bytes) -> bool:
+    """Whether `other` is there, as a file with the bytes of `one`."""
+    with contextlib.suppress(OSError):
+        return _is_file(other) and filecmp.cmp(one, other, shallow=False)
+    return False
+
+
+def _write_file(repository: Repository, form: Form, place: bytes, permissions: int) -> os.stat_result:
+    """Make the file `place`. There may be thousands: each takes as few system calls as can be."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
-        if repository.is_large(oid, _STREAM_FROM):
-            repository.stream_blob(oid, descriptor)
+        if not form.crlf and repository.is_large(form.oid, _STREAM_FROM):
+            repository.stream_blob(form.oid, descriptor)
         else:
-            data = memoryview(repository.blob(oid))
+            data = memoryview(form.read(repository))
             while data:
                 data = data[os.write(descriptor, data) :]
         found = os.fstat(descriptor)
@@ -120,67 +138,6 @@ def _write_blob(repository: Repository, oid: str, place: bytes, permissions: int
         return found
     finally:
         os.close(descriptor)
-
-
-def converted(
-    repository: Repository,
-    store: Writer,
-    target: State,
-    paths: list[bytes],
-    settings: Mapping[str, list[str]],
-    folder: str,
-) -> dict[bytes, bytes]:
-    """Path -> file with the converted content, for those paths that git converts in the target state.
-
-    The attributes are the target's: its `.gitattributes` files are laid out in a working tree of their own.
-    """
-    if not paths:
-        return {}
-    root = os.path.join(folder, "attributes")
-    os.mkdir(root)
-    found = _lay_out_attributes(repository, store, target, paths, settings, root)
-    env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
-    needing = convert.needing_conversion(repository, paths, settings, tracks_attributes=found, root=root, env=env)
-    if not needing:
-        return {}
-    into = os.path.join(folder, "converted")
-    os.mkdir(into)
-    files: dict[bytes, trees.Entry] = {}
-    for path in needing:
-        entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
-        files[path] = entry
-    convert.smudge(repository, files, into, base_index=None, attributes_from=root)
-    return {path: os.path.join(os.fsencode(into), path) for path in needing}
-
-
-def _lay_out_attributes(
-    repository: Repository,
-    store: Writer,
-    target: State,
-    paths: list[bytes],
-    settings: Mapping[str, list[str]],
-    root: str,
-) -> bool:
-    """Write the target's `.gitattributes` files that may concern `paths` below `root`; whether there are any.
-
-    As for git, the worktree's file counts, and the index's where the worktree has none.
-    """
-    found = False
-    names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
-    users = settings.get("core.attributesfile", [""])[-1]
-    if users and not users.startswith(("/", "~")) and not (users := os.path.normpath(users)).startswith(".."):
-        names.append(os.fsencode(users))  # git reads it from the top of the worktree
-    for name in names:
-        entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
-        entry = entry or trees.find(store, target.index_tree, name)
-        if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
-            continue
-        place = os.path.join(os.fsencode(root), name)
-        directories.make(os.path.dirname(place))
-        with open(place, "wb") as file:
-            file.write(repository.blob(target.raw.get(name, entry[1])))
-        found = True
-    return found
 
 
 class Application:

@@ -11,18 +11,18 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, journal, nested, operation, timeline
+from git_agentos.checkpoint import nested, operation, unmodified
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
-from git_agentos.checkpoint.paths import covers, is_allowed
-from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.paths import is_allowed
+from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
-from git_agentos.errors import AgentosError, IncompleteCaptureError
+from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import convert, ignore, refs, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan, Scanned
@@ -37,7 +37,8 @@ UNREADABLE = "cannot be read: "
 class Request(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
-    `ignored` names ignored files to save; `everything_ignored` takes them all, and ignored repositories too.
+    `ignored` names ignored files to save, `revealed` those of which large ones may be left out, `repositories` ignored
+    repositories; `everything_ignored` takes them all, and ignored repositories too.
     `take_nested` makes a checkpoint in a repository inside the worktree and returns its id; without it there is a
     record of its HEAD alone. With `leaving`, the worktree's git directory is about to go, and the objects of submodules
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
@@ -48,6 +49,8 @@ class Request(NamedTuple):
     """
 
     ignored: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    repositories: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     take_nested: nested.Take | None = None
     leaving: bool = False
@@ -60,7 +63,10 @@ class Request(NamedTuple):
 
     def for_inner(self) -> Request:
         """What is asked for of a repository inside."""
-        return self._replace(ignored=frozenset(), touched=frozenset(), walked=None, bits={}, within=True)
+        none: frozenset[bytes] = frozenset()
+        return self._replace(
+            ignored=none, revealed=none, repositories=none, touched=frozenset(), walked=None, bits={}, within=True
+        )
 
 
 def capture(
@@ -105,6 +111,7 @@ class _Capture:
         self.request = request
         self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
         self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
+        self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
         self.walked: Walked | None = None
         self.plain_links: set[bytes] = set()
@@ -123,7 +130,8 @@ class _Capture:
         in_worktree, links = self._worktree_paths()
         untracked = self._storable(scanned.untracked)
         index_tree = trees.edit(self.writer, head_tree, index_changes)
-        ignored, hidden_repositories = self._ignored_paths(index_tree)
+        seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
+        ignored, hidden_repositories = self._ignored_paths(index_tree, self._ignored_attributes(seen, index_tree))
         expected = {**self._touched({*in_worktree, *untracked, *ignored, *stages}, index_tree), **scanned.unseen}
         unseen = [path for path, (mode, _) in expected.items() if mode != trees.GITLINK and path not in in_worktree]
         entries = self.contents.read([*in_worktree, *untracked, *ignored, *unseen], plain_links=self.plain_links)
@@ -167,15 +175,16 @@ class _Capture:
             and change.index_mode in (trees.REGULAR, trees.EXECUTABLE)
             and self.contents.is_file(change.path)
         }
-        self.contents.compare(only_staged)
+        self.contents.keep(only_staged)
         self.contents.note_permissions({c.path: c.index_mode for c in scanned.changed if c.path in only_staged})
-        self._check_suspects({*in_worktree, *untracked, *links, *stages, *only_staged}, index_tree)
-        self._check_attributes({*in_worktree, *untracked, *links, *stages}, index_tree)
+        read = {*in_worktree, *untracked, *links, *stages}
+        unmodified.compare(self.contents, scanned, index_tree, read, only_staged.keys(), leaving=self.request.leaving)
         tree = trees.edit(self.writer, index_tree, tracked)
         files = operation.read(self.repository.location)
         pins, operation_trees = operation.pins(self.repository, files)
         self.contents.cache.save()
         walked = self._walk() if self.request.exact else None
+        apart = {*scanned.gitlinks, *self.request.repositories}
         return State(
             head=head,
             index_tree=index_tree,
@@ -188,10 +197,15 @@ class _Capture:
             skip_worktree=scanned.skip_worktree,
             absent=scanned.absent,
             sparse=self._sparse(),
+            rules=self._rules(),
             empty_directories=self._empty(walked),
             permissions={**self.contents.permissions, **self.request.bits},
             umask=self.contents.umask,
             raw=self.contents.raw,
+            crlf=frozenset(self.contents.crlf),
+            has_own_bytes=True,
+            line_ends=convert.line_ends(scanned.config),
+            filters=sorted(convert.drivers(scanned.config)),
             ignored=saved_ignored,
             operation=operation.name_of(files),
             operation_files=operation.store(files, self.writer),
@@ -207,9 +221,7 @@ class _Capture:
                 | repositories.differing
             ),
             git_version=scanned.git_version,
-            untracked=sorted(
-                {*others, *(path + b"/" for path in repositories.records.keys() - scanned.gitlinks.keys())}
-            ),
+            untracked=sorted({*others, *(path + b"/" for path in repositories.records.keys() - apart)}),
             complete=walked is not None,
             folders=self._folders(walked) if walked is not None else {},
         )
@@ -253,6 +265,12 @@ class _Capture:
             patterns=patterns,
         )
 
+    def _rules(self) -> RulesOutside:
+        """The ignore rules that lie outside of the worktree."""
+        found = (self.outside.exclude, self.outside.users)
+        exclude, users = (self.writer.write("blob", data) if data else None for data in found)
+        return RulesOutside(exclude, users, self.outside.users_path)
+
     # -- which paths ----------------------------------------------------------------------------------------
 
     def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
@@ -290,9 +308,23 @@ class _Capture:
             kept.append(path)
         return kept
 
-    def _ignored_paths(self, index_tree: str) -> tuple[list[bytes], list[bytes]]:
-        """Ignored files to save, and ignored repositories."""
-        paths: set[bytes] = set()
+    def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
+        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
+        it checks out, follows from them."""
+        visible = {*seen, *self.scanned.untracked}
+        return {
+            path
+            for path in convert.attribute_files(self.repository, seen, self.scanned.config)
+            if self.contents.is_file(path)
+            and path not in visible
+            and is_allowed(path)
+            and os.access(self.contents.at(path), os.R_OK)
+            and trees.find(self.writer, index_tree, path) is None
+        }
+
+    def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Ignored files to save, `paths` among them, and ignored repositories."""
+        paths |= set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
         repositories: set[bytes] = set()
         if self.settings.include_ignored:
             paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
@@ -310,7 +342,15 @@ class _Capture:
         paths -= set(self.scanned.untracked)
         # What an operation is about to overwrite has to be saved whatever its size.
         saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+        repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
         return saved, sorted(repositories)
+
+    def _hidden_rules(self, index_tree: str) -> set[bytes]:
+        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        path = self.outside.users_path
+        if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
+            return set(self.scanned.hidden_rules)
+        return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
 
     def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
         """Those files that the index does not have; what `ls-files --others` would say."""
@@ -361,9 +401,11 @@ class _Capture:
         return self.walked
 
     def _empty(self, walked: Walked | None) -> list[bytes]:
-        if walked is None:
-            return sorted(path for path in self.scanned.empty_directories if is_allowed(path))
-        found = {*walked.empty, *self.scanned.empty_directories} - self.scanned.gitlinks.keys()
+        found = set(self.scanned.empty_directories)
+        if walked is None and self.request.everything_ignored:
+            walked = self._walk()
+        if walked is not None:
+            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
     def _folders(self, walked: Walked) -> dict[bytes, int]:
@@ -384,64 +426,3 @@ class _Capture:
             self.contents.permissions.setdefault(path, self.contents.usual(entry[0]))
             return (mode, entry[1])
         return entry
-
-    def _check_attributes(self, seen: set[bytes], index_tree: str) -> None:
-        """Where a `.gitattributes` differs from HEAD's, files below it that git calls unchanged may have bytes that no
-        checkout would give any more: their own bytes are kept as well."""
-        changed = [*(change.path for change in self.scanned.changed), *self.scanned.untracked]
-        folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}
-        if not folders:
-            return
-        below = [
-            (path, entry)
-            for path, entry in trees.walk(self.writer, index_tree)
-            if entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and path not in seen
-            and covers(folders, path)
-            and self.contents.is_file(path)
-        ]
-        blobs = {path: entry[1] for path, entry in below}
-        self.contents.compare(blobs, plain=True)
-
-    def _check_suspects(self, seen: set[bytes], index_tree: str) -> None:
-        """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
-
-        Whether git sees them depends on the index's stat data: an entry without a size is compared after conversion.
-        """
-        location = self.repository.location
-        if not convert.possible(self.repository, self.scanned.config, tracks_attributes=self.scanned.tracks_attributes):
-            return
-        suspects: set[bytes] = set()
-        with contextlib.suppress(AgentosError):
-            newest = timeline.newest(self.repository, timeline.name_of(location))
-            suspects |= format.raw_paths(self.repository, newest.checkpoint) if newest is not None else set()
-        with contextlib.suppress(AgentosError):
-            last = journal.read_last(location)
-            suspects |= format.raw_paths(self.repository, last.target) if last is not None else set()
-        blobs = {
-            path: entry[1]
-            for path in suspects - seen
-            if (entry := trees.find(self.writer, index_tree, path)) is not None
-            and entry[0] in (trees.REGULAR, trees.EXECUTABLE)
-            and self.contents.is_file(path)
-        }
-        self.contents.compare(blobs, plain=True)
-
-
-def unseen_by_git(
-    repository: Repository, writer: Writer, settings: Settings, entries: Mapping[bytes, Entry]
-) -> tuple[dict[bytes, str], dict[bytes, int]]:
-    """Of files that git calls unchanged (path -> entry): the own bytes of those that no checkout would give, and
-    permission bits other than a checkout's.
-
-    A filter may lose something on the way in: what it lost is in the worktree alone.
-    """
-    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
-    files = {
-        path: oid
-        for path, (mode, oid) in entries.items()
-        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
-    }
-    contents.compare(files)
-    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
-    return contents.raw, contents.permissions

@@ -29,6 +29,7 @@ from git_agentos.errors import (
     AgentosWarning,
     CheckpointFormatError,
     DamagedDatabase,
+    DatabaseError,
     MissingObjectsError,
     RepositoryError,
 )
@@ -46,6 +47,26 @@ LOG = b"log.jsonl"
 MEMORY = b"memory.jsonl"
 ARCHIVE = b"database"
 MOST_FILES = 1000
+
+
+# Why what was read is not all that there is.
+Problems = list[AgentosError]
+
+
+class TimelineCut(AgentosError):
+    """A timeline cannot be read to its end."""
+
+
+class NewerFormat(AgentosError):
+    """A checkpoint cannot be understood: a newer version may."""
+
+
+class Unread(DatabaseError):
+    """A database cannot be read, and checkpoints are read in its place; `cause` says why."""
+
+    def __init__(self, what: str, cause: Exception) -> None:
+        super().__init__(f"{what}: {cause}", cause.hint if isinstance(cause, AgentosError) else None)
+        self.cause = cause
 
 
 class Load(NamedTuple):
@@ -146,9 +167,11 @@ def using(
     work: Callable[[Connection, Scope], T],
     *,
     make: bool,
+    problems: Problems | None = None,
 ) -> T | None:
     """Do `work` with the database of a worktree, in step with its timeline; None where there is none and `make` is not
     set. A damaged one is moved aside and made again from the checkpoints, with a warning; `work` may then run twice.
+    `problems` is told what of the timeline cannot be read; without it that is a warning.
     """
     where = repository.location
     if not make and not exists(repository, settings):
@@ -158,7 +181,7 @@ def using(
         try:
             scope = Scope(location.repository_id(where), worktree)
             with database.opened(path) as opened:
-                catch_up(opened.connection, repository, settings, scope)
+                catch_up(opened.connection, repository, settings, scope, problems=problems)
                 return work(opened.connection, scope)
         except DamagedDatabase as damaged:
             if attempt == 2:
@@ -198,14 +221,20 @@ def take_over(connection: Connection, aside: str) -> int:
 
 
 def catch_up(
-    connection: Connection, repository: Repository, settings: Settings, scope: Scope, *, anew: bool = False
+    connection: Connection,
+    repository: Repository,
+    settings: Settings,
+    scope: Scope,
+    *,
+    anew: bool = False,
+    problems: Problems | None = None,
 ) -> int:
     """Read what the database does not know of the timeline yet, or with `anew` all of it; how many checkpoints."""
     tip = timeline.tip(repository.location, scope.worktree)
     known, reached = reached_of(connection, scope)
     if known and reached == tip and not anew:
         return 0
-    parts, complete = _collect(repository, scope.worktree, None if anew else reached)
+    parts, complete = _collect(repository, scope.worktree, None if anew else reached, problems)
     oldest = _oldest_kept(settings)
     with database.transaction(connection):
         for part in reversed(parts):
@@ -232,15 +261,18 @@ def reached_of(connection: Connection, scope: Scope) -> tuple[bool, str | None]:
     return (True, row[0]) if row is not None else (False, None)
 
 
-def _collect(repository: Repository, worktree: str, until: str | None) -> tuple[list[Part], bool]:
-    """The parts of a timeline, and whether none had to be left out."""
-    parts: list[Part] = []
-    try:
-        parts += parts_of(repository, worktree, until)
-    except (MissingObjectsError, RepositoryError) as error:
-        warn(f"the timeline of '{worktree}' cannot be read to its end: {error}")
-        return parts, False
-    return parts, True
+def _collect(
+    repository: Repository, worktree: str, until: str | None, problems: Problems | None
+) -> tuple[list[Part], bool]:
+    """The parts of a timeline, and whether all of it has been read: one that a newer version wrote is tried again."""
+    found: Problems = []
+    parts = list(parts_of(repository, worktree, until, found))
+    if problems is None:
+        for each in found:
+            warn(str(each))
+    else:
+        problems += found
+    return parts, not any(isinstance(each, NewerFormat | TimelineCut) for each in found)
 
 
 def drop_old(connection: Connection, scope: Scope, settings: Settings) -> None:
@@ -260,22 +292,43 @@ def _oldest_kept(settings: Settings) -> str:
 # -- reading a timeline -----------------------------------------------------------------------------------------------
 
 
-def parts_of(repository: Repository, worktree: str, until: str | None = None) -> Iterator[Part]:
+def parts_of(
+    repository: Repository, worktree: str, until: str | None = None, problems: Problems | None = None
+) -> Iterator[Part]:
     """What the checkpoints of a timeline say, the newest first, down to the timeline commit `until` without it.
 
-    A checkpoint that cannot be understood is left out, with a warning.
+    A checkpoint that cannot be read is left out, and `problems` is told so; without that it is a warning, and a
+    timeline that is cut off an error.
     """
-    for link in timeline.walk(repository, worktree):
-        if link.commit == until:
+    links = timeline.walk(repository, worktree)
+    while True:
+        try:
+            link = next(links, None)
+        except (MissingObjectsError, RepositoryError) as error:
+            if problems is None:
+                raise
+            problems.append(TimelineCut(f"the timeline of '{worktree}' cannot be read to its end: {error}"))
+            return
+        if link is None or link.commit == until:
             return
         try:
             part = part_of(repository, link)
         except (CheckpointFormatError, MissingObjectsError) as error:
-            warn(f"what a checkpoint says to the log cannot be read: {error}")
+            _left_out(problems, link, error)
             continue
         yield part
         if part.whole:
             return
+
+
+def _left_out(problems: Problems | None, link: Link, error: AgentosError) -> None:
+    text = f"what checkpoint {link.checkpoint[:8]} says to the log cannot be read: {error}"
+    if problems is None:
+        warn(text)
+    elif isinstance(error, CheckpointFormatError):
+        problems.append(NewerFormat(text, error.hint))
+    else:
+        problems.append(AgentosError(text, error.hint))
 
 
 def part_of(repository: Repository, link: Link) -> Part:
@@ -329,3 +382,12 @@ def _id_of(checkpoint: Checkpoint) -> str:
 
 def warn(text: str) -> None:
     warnings.warn(AgentosWarning(text), stacklevel=3)
+
+
+def tell(problems: Problems, *, empty: bool) -> None:
+    """Warn of problems; where the answer would be `empty`, raise the first: there is more."""
+    if problems and empty:
+        first = problems[0]
+        raise first.cause if isinstance(first, Unread) and isinstance(first.cause, AgentosError) else first
+    for each in problems:
+        warn(str(each))

@@ -15,8 +15,10 @@ import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.statcache import StatCache, now_ns, row
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import convert, locks, trees
 from git_agentos.git.objects import FileChanged
@@ -50,6 +52,8 @@ class Contents:
         self.skipped: list[Skipped] = []
         self.permissions: dict[bytes, int] = {}
         self.raw: dict[bytes, str] = {}
+        self.crlf: set[bytes] = set()
+        self.as_stored: set[bytes] = set()
         self.umask = _umask()
 
     def at(self, path: bytes) -> bytes:
@@ -154,19 +158,21 @@ class Contents:
             before = {path: self._settled_stamp(path) for path in waiting}
             cleaned = convert.clean(self.writer, waiting)
             lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
-            # Own bytes are written only where git cannot give them.
-            own = {p: self._plain(p, self.at(p)) for p in waiting if p in lossy or cleaned[p] is None}
-            changed = [path for path in waiting if before[path] != self._stamp(path)]
             for path in waiting:
-                self.raw.pop(path, None)
-                if own.get(path):
-                    self.raw[path] = own[path]
+                self._forget(path)
                 found = cleaned[path]
+                if found is None or path in lossy:
+                    own = self._plain(path, self.at(path))
+                    if own:
+                        self.raw[path] = own
+                    # Where a required filter fails, the file's own bytes are all there is, and they are enough.
+                    result[path] = found or own
+                else:
+                    self._keep(path, found)
+                    result[path] = found
                 if found is not None:
                     self.writer.rely(found, functools.partial(convert.clean, self.writer, [path]))
-                # Where a required filter fails, the file's own bytes are all there is, and they are enough.
-                result[path] = own[path] if found is None else found
-            waiting = changed
+            waiting = [path for path in waiting if before[path] != self._stamp(path)]
         self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
         return result
 
@@ -176,8 +182,31 @@ class Contents:
         converted = self.converted([path for path in blobs if self.is_file(path)])
         same = converted - self._lossy({path: blobs[path] for path in converted}) if converted else set()
         for path in same:
-            self.raw.pop(path, None)
+            self._forget(path)
         return same
+
+    def _forget(self, path: bytes) -> None:
+        self.raw.pop(path, None)
+        self.crlf.discard(path)
+
+    def _keep(self, path: bytes, oid: str) -> None:
+        """Note what the bytes of a file are, beside its blob `oid`: they are stored only where they cannot be made from
+        the blob without a filter, which may be gone one day."""
+        form = self._form(path, oid)
+        if form is None:
+            own = self._plain(path, self.at(path))
+            if own and own != oid:
+                self.raw[path] = own
+        elif form.crlf:
+            self.crlf.add(path)
+
+    def _form(self, path: bytes, oid: str) -> Form | None:
+        """How the blob `oid` has a file's bytes; None where it does not."""
+        full = self.at(path)
+        if Form(oid).is_at(full):
+            return Form(oid)
+        found = Form(oid, crlf=True)
+        return found if _size(full) <= _STREAM_FROM and found.is_at(full) else None
 
     def converted(self, paths: Sequence[bytes]) -> set[bytes]:
         """Those of `paths` that git converts."""
@@ -193,6 +222,25 @@ class Contents:
                 own = self._plain(path, self.at(path))
                 if own and (path in lossy or own != blobs[path]):
                     self.raw[path] = own
+
+    def keep(self, blobs: Mapping[bytes, str]) -> None:
+        """Note what the bytes of files are whose blob (path -> oid) is in the index already."""
+        self.compare(blobs)
+        drivers = any(key.startswith("filter.") for key in self.config)
+        for path, oid in blobs.items():
+            if path in self.raw:
+                continue
+            # Whatever git converts without a driver, the size changes with the bytes.
+            if drivers or self.repository.size(oid) != _size(self.at(path)):
+                self._keep(path, oid)
+
+    def note_forms(self, blobs: Mapping[bytes, str]) -> None:
+        """Of unmodified files that git converts: whether their blob has their bytes, or would with CRLF."""
+        self.compare(blobs)
+        for path in self.converted([path for path in blobs if path not in self.raw]):
+            form = self._form(path, blobs[path])
+            if form is not None:
+                (self.crlf if form.crlf else self.as_stored).add(path)
 
     def usual(self, mode: int) -> int:
         """The permission bits of a checkout."""
@@ -247,9 +295,42 @@ class Contents:
         return lossy
 
 
+def with_unseen(
+    repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
+) -> State:
+    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
+    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
+
+    A filter may lose something on the way in: what it lost is in the worktree alone.
+    """
+    if not entries:
+        return state
+    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
+    files = {
+        path: oid
+        for path, (mode, oid) in entries.items()
+        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
+    }
+    contents.note_forms(files)
+    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
+    return state._replace(
+        raw={**state.raw, **contents.raw},
+        crlf=state.crlf | contents.crlf,
+        as_stored=state.as_stored | contents.as_stored,
+        permissions={**state.permissions, **contents.permissions},
+    )
+
+
 def _mode(path: bytes) -> int:
     try:
         return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_size
     except OSError:
         return 0
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, DamagedFile, RepositoryError
-from git_agentos.git import locks, process, refs
+from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
+from git_agentos.git import locks, process, refs, worktrees
+from git_agentos.git.location import Location
 from git_agentos.git.objects import KEEP_MARK
 from git_agentos.git.repository import Repository
+from git_agentos.store import location as store
 
 _OLDEST_GIT = (2, 38)
 
@@ -37,6 +39,7 @@ def examine(repository: Repository, settings: Settings, *, fix: bool) -> Iterato
     yield from _keep_files(repository, fix=fix)
     yield from _names_in_the_way(repository)
     yield from _timelines(repository, fix=fix)
+    yield from _databases(repository, settings)
     yield from _kept(repository)
     if settings.max_file_size == 0:
         yield Finding(
@@ -148,6 +151,30 @@ def _timelines(repository: Repository, *, fix: bool) -> Iterator[Finding]:
                 format.read(repository, newest.checkpoint)
         except AgentosError as error:
             yield Finding("timeline", "error", f"timeline '{name}': {error.message}", error.hint, False)
+
+
+def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
+    """Workflow databases that cannot be read. A damaged one is mended by the next command that uses it."""
+    core = settings.values.get("core.worktree", [None])[-1]
+    paths: dict[str, Location] = {}
+    for where in worktrees.living(repository.location, core):
+        paths.setdefault(store.file_of(where, settings.workflow_db), where)
+    for path, where in paths.items():
+        if not os.path.lexists(path):
+            continue
+        from git_agentos.store import database  # only where there is one: it loads sqlite3
+
+        try:
+            store.check_place(where, settings.workflow_db)
+            with database.opened_to_read(path) as opened:
+                database.check(opened)
+        except database.NotSetUp:
+            continue
+        except DamagedDatabase as error:
+            hint = f"git -C '{where.root}' agentos log rebuild moves it aside, and makes it again from the checkpoints"
+            yield Finding("database", "error", error.message, hint, False)
+        except AgentosError as error:
+            yield Finding("database", "error", error.message, error.hint, False)
 
 
 def _kept(repository: Repository) -> Iterator[Finding]:

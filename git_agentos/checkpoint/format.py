@@ -11,8 +11,9 @@ A checkpoint is a commit C that `git stash apply --index` understands:
                       stages/<n>/<path>  index stages 1-3 of unmerged paths
                       gitdir/<name>      files of the operation in progress, `refs/bisect/*` among them
                       gitdir-trees/<n>   trees that those files name (AUTO_MERGE)
-                      ignored/<path>     ignored files that had to be saved
-                      raw/<path>         the worktree's own bytes where a checkout would give others
+                      ignored/<path>     ignored files that had to be saved; rules that are ignored themselves
+                      rules/<name>       ignore rules outside of the worktree: `exclude` (info/exclude), `users`
+                      raw/<path>         the worktree's own bytes where the blob does not give them
                       nested/<path>      JSON that describes a repository inside the worktree (see `nested`)
                       sparse-checkout    the patterns of a sparse checkout
                       log.jsonl          entries of the agent log since the previous checkpoint, if any: one JSON
@@ -43,11 +44,18 @@ lone surrogate, escaped):
     not_present       [path] known not to exist, though ignored files are not captured: what a restore then created
     absent            those of skip_worktree that are not on disk, in the same form
     sparse            null or {"cone": bool, "index": bool}
+    excludes_file     core.excludesFile where it lies in the worktree, else null; absent: nothing is said of rules
     empty_directories [path]
     complete          true, only where everything is in it: all ignored files, all empty directories, and
     folders           {path: octal string} the permission bits of directories, where other than what umask gives
     permissions       {path: octal string}, where other than what umask gives
     umask             octal string
+    crlf              [path] whose own bytes are the blob's with each LF as CRLF. Where this key is there, the own
+                      bytes of every path in ignored/, staged_changes, unstaged_changes and untracked_files are known:
+                      those in raw/, else by this list, else the blob's. Nothing converts them when they come back
+    as_stored         [path] unmodified files that git converts and whose own bytes are the blob's
+    line_ends         core.autocrlf and core.eol, where set: by them git checks out unmodified files
+    filters           [name] of the filters that had a smudge or process command
     operation         null or its name
     skipped           [{"path", "reason"}]
     staged_changes, unstaged_changes, untracked_files   [path]
@@ -72,7 +80,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.state import Skipped, Sparse, State
+from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
 from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import trees
 from git_agentos.git.refs import Head
@@ -184,6 +192,7 @@ def write(
         "restores": origin.restores,
         "restored_part": None if origin.restored_part is None else dict(origin.restored_part),
         **_state_fields(state),
+        **_conversion_fields(state),
         "state": digest(state),
         **versions,
     }
@@ -237,6 +246,7 @@ def _state_fields(state: State) -> dict[str, Any]:
         "absent": _names(state.absent),
         "not_present": _names(state.not_present),
         "sparse": None if state.sparse is None else {"cone": state.sparse.cone, "index": state.sparse.sparse_index},
+        **_rules_fields(state.rules),
         "empty_directories": _names(state.empty_directories),
         "permissions": {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.permissions.items())},
         "umask": f"{state.umask:o}",
@@ -249,9 +259,26 @@ def _state_fields(state: State) -> dict[str, Any]:
     }
 
 
+def _rules_fields(rules: RulesOutside | None) -> dict[str, Any]:
+    if rules is None:
+        return {}
+    return {"excludes_file": None if rules.users_path is None else os.fsdecode(rules.users_path)}
+
+
 def _complete_fields(state: State) -> dict[str, Any]:
     folders = {os.fsdecode(path): f"{bits:o}" for path, bits in sorted(state.folders.items())}
     return {"complete": True, "folders": folders}
+
+
+def _conversion_fields(state: State) -> dict[str, Any]:
+    if not state.has_own_bytes:
+        return {}
+    return {
+        "crlf": sorted(_names(state.crlf)),
+        "as_stored": sorted(_names(state.as_stored)),
+        "line_ends": state.line_ends and dict(state.line_ends),
+        "filters": list(state.filters),
+    }
 
 
 def digest(state: State) -> str:
@@ -262,6 +289,8 @@ def digest(state: State) -> str:
         "patterns": state.sparse.patterns if state.sparse is not None else None,
         **{name: list(map(str, items)) for name, items in _extra_entries(state).items()},
     }
+    # Left out where there is nothing in them, as there is not in the states of older versions.
+    parts.update({name: value for name, value in _conversion_fields(state).items() if value and name != "filters"})
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -277,6 +306,9 @@ def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
     entries.update({f"ignored/{os.fsdecode(path)}": entry for path, entry in state.ignored.items()})
     entries.update({f"raw/{os.fsdecode(path)}": (regular, oid) for path, oid in state.raw.items()})
     entries.update({f"nested/{os.fsdecode(path)}": (regular, oid) for path, oid in state.nested.items()})
+    for name, blob in () if state.rules is None else (("exclude", state.rules.exclude), ("users", state.rules.users)):
+        if blob is not None:
+            entries[f"rules/{name}"] = (regular, blob)
     if state.sparse is not None and state.sparse.patterns is not None:
         entries["sparse-checkout"] = (regular, state.sparse.patterns)
     return entries
@@ -418,10 +450,16 @@ def read_state(repository: Repository, oid: str) -> State:
             absent=[os.fsencode(path) for path in meta["absent"]],
             not_present=[os.fsencode(path) for path in meta["not_present"]],
             sparse=None if sparse is None else Sparse(sparse["cone"], sparse["index"], patterns and patterns[1]),
+            rules=_rules(meta, groups.get(b"rules", {})),
             empty_directories=[os.fsencode(path) for path in meta["empty_directories"]],
             permissions={os.fsencode(path): int(bits, 8) for path, bits in meta["permissions"].items()},
             umask=int(meta["umask"], 8),
             raw={path: oid for path, (_, oid) in groups.get(b"raw", {}).items()},
+            crlf=frozenset(os.fsencode(path) for path in meta.get("crlf", [])),
+            as_stored=frozenset(os.fsencode(path) for path in meta.get("as_stored", [])),
+            has_own_bytes="crlf" in meta,
+            filters=[str(name) for name in meta.get("filters", [])],
+            line_ends=None if meta.get("line_ends") is None else dict(meta["line_ends"]),
             ignored=groups.get(b"ignored", {}),
             operation=meta["operation"],
             operation_files={os.fsdecode(name): oid for name, (_, oid) in groups.get(b"gitdir", {}).items()},
@@ -444,6 +482,14 @@ def read_state(repository: Repository, oid: str) -> State:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointFormatError(f"the metadata of checkpoint {oid[:8]} is damaged") from error
     return state
+
+
+def _rules(meta: Mapping[str, Any], blobs: Mapping[bytes, trees.Entry]) -> RulesOutside | None:
+    if "excludes_file" not in meta:
+        return None
+    path = meta["excludes_file"]
+    exclude, users = blobs.get(b"exclude"), blobs.get(b"users")
+    return RulesOutside(exclude and exclude[1], users and users[1], None if path is None else os.fsencode(path))
 
 
 def read_cargo(repository: Repository, oid: str, path: bytes) -> bytes | None:

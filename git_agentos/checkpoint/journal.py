@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from git_agentos.errors import DamagedFile, RepositoryError
+from git_agentos.errors import DamagedFile, LockedError, RepositoryError
 from git_agentos.git import locks
 from git_agentos.git.location import Location
 from git_agentos.util import files
@@ -190,6 +190,21 @@ def read(location: Location) -> Journal | None:
 def exists(location: Location) -> bool:
     """Whether a restore was interrupted, whatever its journal says."""
     return os.path.lexists(os.path.join(location.state_dir, _JOURNAL))
+
+
+def interrupted_command(location: Location) -> str | None:
+    """The command that was killed and left a journal; None where there is none, or where it is still at work.
+
+    RepositoryError where the journal cannot be read.
+    """
+    if not exists(location):
+        return None
+    try:
+        with locks.turn(location, "worktree", shared=True, wait=False):
+            found = read(location)
+    except LockedError:
+        return None
+    return found.command if found is not None else None
 
 
 def set_aside(path: str) -> str:

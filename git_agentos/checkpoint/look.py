@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import apply, capture, format, journal, operation, timeline
+from git_agentos.checkpoint import capture, checkout, format, journal, operation, timeline
 from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.state import State
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.config import Settings
@@ -188,12 +189,13 @@ def read_file(repository: Repository, settings: Settings, link: Link, path: str)
 
 
 def _content(repository: Repository, settings: Settings, state: State, path: bytes, entry: trees.Entry) -> bytes:
-    if path in state.raw:
-        return repository.blob(state.raw[path])
+    own = OwnBytes(state).of(path, entry[1])
+    if own is not None:
+        return own.read(repository)
     if entry[0] != trees.SYMLINK:
         with locks.scratch(repository.location) as folder, repository.writer() as writer:
             whole = format.with_visible_tree(repository, writer, state)
-            found = apply.converted(repository, writer, whole, [path], settings.values, folder)
+            found = checkout.converted(repository, writer, whole, [path], settings.values, folder)
             if path in found:
                 with open(found[path], "rb") as file:
                     return file.read()

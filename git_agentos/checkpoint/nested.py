@@ -8,7 +8,7 @@ Each gets a checkpoint of its own, in its own store. `nested/<path>` in S descri
     git_dir     of a "submodule": its git directory, relative to the main repository's
     checkpoint  id of its own checkpoint, or null
     timeline    name of its own timeline
-    refs, symbolic, tags, logs, elsewhere, config    of a "repository": how to make it again (see `nested_objects`)
+    refs, symbolic, tags, logs, elsewhere, config, info  of a "repository": how to make it again (see `nested_objects`)
 
 A "repository" can be deleted with its store. So its objects are brought into the main store as well, where the timeline
 keeps them alive: a commit N that reaches them is a further parent of the timeline commit. The same is done for a
@@ -149,6 +149,7 @@ def _capture_one(
         "logs": {},
         "elsewhere": [],
         "config": "",
+        "info": {},
     }
     elsewhere = not location.git_dir.startswith(os.path.join(repository.location.common_dir, ""))
     if leaving and not inside and elsewhere:

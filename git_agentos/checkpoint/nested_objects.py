@@ -10,6 +10,7 @@ entry of the stash) and the HEADs and reflogs of its other worktrees reach. `des
     logs      {name: oid}     reflogs, a blob each
     elsewhere [oid]           what the HEADs, refs and reflogs of its other worktrees name
     config    text            the configuration file (latin-1)
+    info      {name: text}    `info/exclude` and `info/attributes`, where there are any rules in them (latin-1)
 
 and gives a commit N that holds the rest: its parents are the commits; its tree has, as `objects/<oid>`, the blobs and
 trees that something names directly, and the reflogs.
@@ -35,6 +36,7 @@ _WHO = "git-agentos <git-agentos@localhost>"
 _HEX = re.compile(r"[0-9a-f]{40}")
 _LOG_NAME = re.compile(r"[A-Z][A-Z_]*|refs/.+")
 _BAD_NAME = re.compile(r"(^|/)(\.|$)|\.\.|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\]|@\{")
+_INFO = ("exclude", "attributes")
 _SINGLE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # never in packed-refs
 
 
@@ -75,6 +77,7 @@ def describe(
     record["symbolic"] = refs.symbolic(location)
     with contextlib.suppress(OSError), open(os.path.join(location.common_dir, "config"), "rb") as file:
         record["config"] = file.read().decode("latin-1")
+    record["info"] = dict(_info(location.common_dir))
     for oid in [*record["refs"].values(), *([head.commit] if head.commit else [])]:
         roots.add(oid)
     logs = dict(_logs(location.common_dir))
@@ -91,6 +94,15 @@ def describe(
     kept = {oid: (trees.REGULAR, oid) for oid in record["logs"].values()} | roots.others
     tree = trees.build(writer, {b"objects/" + oid.encode(): entry for oid, entry in kept.items()})
     return writer.write_commit(tree, list(roots.commits), b"nested repository\n", _WHO.encode(), 0), None
+
+
+def _info(folder: str) -> Iterator[tuple[str, str]]:
+    """Name and content of the files of ignore rules and attributes in a git directory."""
+    for name in _INFO:
+        with contextlib.suppress(OSError):
+            data = files.read(os.path.join(folder, "info", name))
+            if any(line.strip() and not line.startswith(b"#") for line in data.splitlines()):
+                yield name, data.decode("latin-1")
 
 
 def _logs(folder: str) -> Iterator[tuple[str, bytes]]:
@@ -234,6 +246,10 @@ def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -
         process.run(["init", "--quiet", "--template=", made], cwd=folder)
         location = locate(made, inherit=False)
         _write_config(location, folder, record["config"])
+        for name, text in record.get("info", {}).items():
+            if name in _INFO:
+                os.makedirs(os.path.join(location.git_dir, "info"), exist_ok=True)
+                files.replace(os.path.join(location.git_dir, "info", name), text.encode("latin-1"), durable=False)
         _import(repository, location, record, lost, logs)
         found = {name: oid for name, oid in record["refs"].items() if name not in lost and _is_safe(name)}
         _write_refs(location, found, record.get("symbolic", {}))

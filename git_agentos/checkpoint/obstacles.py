@@ -17,7 +17,6 @@ from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
 from git_agentos.git import scan, trees
-from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Writer
 
 
@@ -39,6 +38,12 @@ class Disk:
         if path not in self._modes:
             self._modes[path] = self._look(path) if self._is_in_directories(path) else None
         return self._modes[path]
+
+    def links_to(self, path: bytes, file: FileWrite, store: Writer) -> bool:
+        """Whether the symlink at `path` is the one that comes."""
+        if file.entry[0] != trees.SYMLINK:
+            return False
+        return os.readlink(self.at(path)) == store.repository.blob(file.entry[1])
 
     def _is_in_directories(self, path: bytes) -> bool:
         above = []
@@ -63,6 +68,12 @@ class Disk:
             return None
 
 
+def is_like(found: int, file: FileWrite) -> bool:
+    """Whether what is there (its `st_mode`) is a file with the permission bits of the one that comes."""
+    comes = file.entry[0] in (trees.REGULAR, trees.EXECUTABLE)
+    return comes and stat.S_ISREG(found) and stat.S_IMODE(found) == file.permissions
+
+
 class Leaving(NamedTuple):
     """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
     lies below `repositories` that are put aside."""
@@ -79,13 +90,15 @@ class Leaving(NamedTuple):
 @dataclass(frozen=True)
 class Obstacles:
     """`in_the_way` are files that give way, `unsaved` those of them that the state now does not hold, `emptied` empty
-    directories that do, `aside` repositories that do; `met` are files that are already as the plan wants them."""
+    directories that do, `aside` repositories that do; `met` are files that git does not see and that are already as the
+    plan wants them, `alike` those that may be: what git makes of the blob will tell."""
 
     in_the_way: frozenset[bytes]
     unsaved: frozenset[bytes]
     emptied: list[bytes]
     aside: list[bytes]
     met: list[bytes]
+    alike: list[bytes]
 
 
 def find(
@@ -108,11 +121,15 @@ def find(
     return Obstacles(
         in_the_way=frozenset(search.in_the_way),
         unsaved=frozenset(
-            path for path in search.in_the_way if path not in leaving.special and not search.is_visible_now(path)
+            # What is right already is a part of the state now all the same.
+            path
+            for path in (*search.in_the_way, *met)
+            if path not in leaving.special and not search.is_visible_now(path)
         ),
         emptied=search.emptied,
         aside=search.aside,
         met=met,
+        alike=search.alike,
     )
 
 
@@ -126,6 +143,7 @@ class _Search:
         self.in_the_way: set[bytes] = set()
         self.emptied: list[bytes] = []
         self.aside: list[bytes] = []
+        self.alike: list[bytes] = []
 
     def above(self, paths: Iterable[bytes]) -> None:
         """Files where a directory is needed."""
@@ -147,11 +165,17 @@ class _Search:
                 continue
             if stat.S_ISDIR(found):
                 self._inside(path)
-            elif not self.is_visible_now(path):
-                if self._holds(path, found, file):
-                    met.append(path)
-                else:
-                    self._obstacle(path)
+                continue
+            saved = self.is_visible_now(path)
+            if saved and path not in self.now.ignored:
+                continue
+            if self._holds(path, found, file):
+                met.append(path)
+                continue
+            if is_like(found, file):
+                self.alike.append(path)
+            if not saved:
+                self._obstacle(path)
         return met
 
     def at_directories(self, paths: Iterable[bytes]) -> None:
@@ -169,10 +193,10 @@ class _Search:
             self._obstacle(path)
 
     def _holds(self, path: bytes, found: int, file: FileWrite) -> bool:
-        """Whether a file that git does not see has the wanted bytes and permissions already."""
-        if not stat.S_ISREG(found) or stat.S_IMODE(found) != file.permissions:
-            return False
-        return hash_file(self.disk.at(path)) == (file.raw or file.entry[1])
+        """Whether a file or link that git does not see is certain to be what comes."""
+        if stat.S_ISLNK(found):
+            return self.disk.links_to(path, file, self.store)
+        return file.own is not None and is_like(found, file) and file.own.is_at(self.disk.at(path))
 
     def _obstacle(self, path: bytes) -> None:
         """A file that stands where the target has something else, and that the present state does not hold."""

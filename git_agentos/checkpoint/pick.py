@@ -74,8 +74,8 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     risky = origin._replace(trigger="before_risky", description=f"before git {command}", meta={"command": command})
     saved = take.take(repository, settings, risky).checkpoint.id
     # The user's own command: their hooks run, their identity commits, their filters apply.
-    env = dict(os.environ, GIT_DIR=location.git_dir, GIT_WORK_TREE=location.root, GIT_EDITOR="true")
-    env["LC_ALL"] = "C"
+    given = {"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root, "GIT_EDITOR": "true", "LC_ALL": "C"}
+    env = process.for_others(given)
     status, err = _git(location, args, env)
     while status != 0 and _is_empty(repository):
         # HEAD has the change already; what remains of the picks is to come all the same.

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.git import index
 from git_agentos.git.trees import Entry
@@ -13,15 +14,20 @@ from git_agentos.git.trees import Entry
 
 @dataclass(frozen=True)
 class FileWrite:
-    """One file or symlink to put in place: its entry, the blob of its own bytes if any, and its permission bits.
+    """One file or symlink to put in place: its entry, its own bytes if they are known, and its permission bits.
 
     With `recheck` it is written only if its bytes turn out to differ from those on disk.
     """
 
     entry: Entry
-    raw: str | None
+    own: Form | None
     permissions: int
     recheck: bool = False
+
+    @property
+    def oid(self) -> str:
+        """The blob that it is made from."""
+        return self.own.oid if self.own is not None else self.entry[1]
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,10 @@ class Folders:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `created` are
-    paths of `write` where there is nothing now, `emptied` empty directories among ignored files that give way;
+    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `revealed` are
+    ignored files that come to light, `hidden` ignored repositories that do, or change, or give way; `created` are
+    paths of `write`, and directories, where there is nothing now, `emptied` empty directories that git does not see and
+    that give way or get something in them;
     `aside` nested repositories that leave; `nested` those that come or change (path -> description blob). An exact plan
     has `folders`: how permission bits of directories shall be; and `special`, what goes and holds nothing."""
 
@@ -51,6 +59,8 @@ class Plan:
     keep_directories: frozenset[bytes] = frozenset()
     in_the_way: frozenset[bytes] = frozenset()
     unsaved: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    hidden: frozenset[bytes] = frozenset()
     created: Sequence[bytes] = ()
     emptied: Sequence[bytes] = ()
     aside: Sequence[bytes] = ()

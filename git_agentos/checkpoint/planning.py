@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import index_plan, obstacles
+from git_agentos.checkpoint import index_plan, obstacles, visibility
 from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import RestoreError
-from git_agentos.git import ignore, trees
+from git_agentos.git import ignore, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 
 LEFT_IGNORED = "ignored at the checkpoint: left in place"
 NEW_KEPT = "created since: kept"
+LEFT_VISIBLE = "ignored until now: left in place"
+HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
 HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
 CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
 PUT_ASIDE = "a '.git' that is no repository: put aside in the worktree's git directory"
@@ -37,43 +40,43 @@ class Exact(NamedTuple):
     touched: frozenset[bytes]
 
 
+class Scope(NamedTuple):
+    """How far a plan goes: `paths` (files or directories) narrow it, `keep_new` leaves what is new. An `exact` one also
+    removes what is ignored, or unknown to git, and sets the permission bits of directories. `hidden` are repositories
+    in the state now that git ignores."""
+
+    paths: Sequence[bytes] | None = None
+    keep_new: bool = False
+    exact: Exact | None = None
+    hidden: frozenset[bytes] = frozenset()
+
+
 def make(
-    repository: Repository,
-    store: Writer,
-    now: State,
-    target: State,
-    *,
-    paths: Sequence[bytes] | None = None,
-    keep_new: bool = False,
-    exact: Exact | None = None,
+    repository: Repository, store: Writer, now: State, target: State, scope: Scope, config: Mapping[str, list[str]]
 ) -> Plan:
-    """The plan from `now` to `target`; `paths` (files or directories) narrows it, `keep_new` leaves what is new. An
-    `exact` one also removes what is ignored, or unknown to git, and sets the permission bits of directories.
+    """The plan from `now` to `target`; `config` is git's.
 
     Raises RestoreError where something that cannot be saved is in the way, CheckpointFormatError for a target that
     names paths which no worktree may have.
     """
-    return _Planner(repository, store, now, target, paths, keep_new, exact).plan()
+    return _Planner(repository, store, now, target, scope, ignore.outside(repository.location, config)).plan()
 
 
 class _Planner:
     def __init__(
-        self,
-        repository: Repository,
-        store: Writer,
-        now: State,
-        target: State,
-        paths: Sequence[bytes] | None,
-        keep_new: bool,
-        exact: Exact | None,
+        self, repository: Repository, store: Writer, now: State, target: State, scope: Scope, outside: ignore.Outside
     ) -> None:
         self.repository = repository
         self.store = store
         self.now = now
         self.target = target
-        self.paths = None if paths is None else frozenset(paths)
-        self.keep_new = keep_new
-        self.exact = exact
+        self.paths = None if scope.paths is None else frozenset(scope.paths)
+        self.keep_new = scope.keep_new
+        self.exact = scope.exact
+        self.hidden = scope.hidden
+        self.outside = outside
+        self.outside_then = visibility.outside_then(repository, target, outside)
+        self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
         self.differing: Collection[bytes] = ()
@@ -82,6 +85,8 @@ class _Planner:
         # What the target itself had to leave out was there: no checkpoint holds it as it was.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
         self.gone_for_sure = frozenset(target.not_present)
+        self.own_now = OwnBytes(now)
+        self.own_then = OwnBytes(target)
         self.empty_now = frozenset(now.empty_directories)
         self.empty_then = frozenset(target.empty_directories)
         self.untracked_now = self.empty_now.union(now.untracked)
@@ -92,6 +97,8 @@ class _Planner:
     def plan(self) -> Plan:
         delta = trees.diff(self.store, self.now.visible_tree, self.target.visible_tree)
         self.differing = delta.keys()
+        self.rules_differ = self.outside_then != self.outside
+        self.rules_differ |= any(map(self.outside.is_rules, [*delta, *self.target.ignored, *self.now.ignored]))
         self._add_absence(delta)
         write: dict[bytes, FileWrite] = {}
         remove: list[bytes] = []
@@ -112,22 +119,27 @@ class _Planner:
                     and before[1] == after[1]
                     and trees.SYMLINK not in (before[0], after[0])
                     and not gone_link
-                    and self.now.raw.get(path) == self.target.raw.get(path)
+                    and self.own_now.of(path, before[1]) == self.own_then.of(path, after[1])
                 ):
                     mode_only[path] = self._permissions(path, after)
                 else:
                     write[path] = self._write(path, after)
             elif before is not None and not gone_link:
                 remove.append(path)
-        self._add_raw(write)
+        self._add_own_bytes(write)
         self._recheck(delta, write)
         for path, entry in self.target.ignored.items():
             check(path)
             if self.wanted(path) and self.now.ignored.get(path) != entry:
                 write[path] = self._write(path, entry)
         remove += [path for path in self.now.ignored if self._leaves(path) and self.wanted(path)]
+        hidden = self._known_absent()
+        remove += hidden
         remove = [path for path in remove if path not in self.left_out]
-        remove = self._keep_ignored([path for path in dict.fromkeys(remove) if path not in write])
+        remove = [path for path in dict.fromkeys(remove) if path not in write and path not in self.target.ignored]
+        remove = self._keep_ignored(remove)
+        rules = self._hiding_rules(write, remove)
+        remove, hidden = [*remove, *rules], [*hidden, *rules]
         self.skipped += [item for item in self.now.skipped if item.reason != TORN]
         nested = self._nested()
         special = self._special()
@@ -143,9 +155,14 @@ class _Planner:
             remove = [path for path in remove if path not in kept]
         leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
+        self._spare_identical(write, leaving)
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
         for path in found.met:
             del write[path]
+        for path in found.alike:
+            write[path] = replace(write[path], recheck=True)
+        made, filled = self._folders_that_change([*write, *(path + b"/." for path in directories)])
+        shown = self._revealed(write, [*remove, *found.in_the_way], [*self.aside, *found.aside])
         chmod = {**mode_only, **self._permission_changes(write, mode_only)}
         gone = self._keep_ignored(
             [
@@ -170,9 +187,11 @@ class _Planner:
             remove_directories=[*gone, *blocking, *self._left_links(delta)],
             keep_directories=self.empty_then,
             in_the_way=found.in_the_way,
-            unsaved=found.unsaved,
-            emptied=[path for path in found.emptied if path not in self.empty_now],
-            created=[path for path in write if leaving.has(path) or self.disk.mode(path) is None],
+            unsaved=found.unsaved.union(hidden) - self.now.ignored.keys(),
+            revealed=shown.files - self.now.ignored.keys(),
+            hidden=self._hidden_repositories([*self.aside, *found.aside, *nested, *shown.repositories]),
+            emptied=[path for path in (*found.emptied, *filled, *shown.empty) if path not in self.empty_now],
+            created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
             index=index_plan.make(self.store, self.now, self.target, self.paths),
@@ -208,6 +227,108 @@ class _Planner:
             self.aside[path] = None
             self.skipped.append(Skipped(os.fsdecode(path) + "/", CLOSED))
         return list(self.exact.walked.special)
+
+    # -- what git does not see now --------------------------------------------------------------------------
+
+    def _known_absent(self) -> list[bytes]:
+        """Files that git does not see, of which the target is known not to have had any: it tracks them as deleted, or
+        was saved before a restore that made them."""
+        if self.exact is not None:
+            return []
+        tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
+        absent = {path for path, (_, after) in tracked.items() if after is None}
+        absent |= {*self.target.stages, *self.target.intent_to_add, *self.gone_for_sure}
+        return [
+            path
+            for path in sorted(absent)
+            if self.wanted(path)
+            and path not in self.target.ignored
+            and stat.S_IFMT(self.disk.mode(path) or 0) in (stat.S_IFREG, stat.S_IFLNK)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and trees.find(self.store, self.target.visible_tree, path) is None
+            and path not in self.unsaved
+        ]
+
+    def _hiding_rules(self, write: Mapping[bytes, FileWrite], remove: Sequence[bytes]) -> list[bytes]:
+        """Files of rules that git ignores, that the target does not have, and that would hide what it has from git."""
+        rules = self._ignored_rules() - {*self.target.ignored, *remove}
+        if self.exact is not None or self.keep_new or not (rules or self.outside_then != self.outside):
+            return []
+        found: set[bytes] = set()
+        while True:
+            after = visibility.rules_after(self.repository, write, {*remove, *found}, self.outside)
+            hidden = visibility.hiding(self.repository, self.target, after, self.wanted)
+            more = {path for path in rules.intersection(hidden.values()) - found if self.wanted(path)}
+            if not more:
+                break
+            found |= more
+        self.skipped += [Skipped(os.fsdecode(path), HIDDEN_NOW) for path, source in hidden.items() if not source]
+        return sorted(found)
+
+    def _ignored_rules(self) -> set[bytes]:
+        """The files of rules that git ignores, of those that may say something of what the target has untracked."""
+        folders = trees.folders_above(path.rstrip(b"/") for path in self.target.untracked)
+        names = {folder + b"/" + ignore.FILE_NAME if folder else ignore.FILE_NAME for folder in folders}
+        if self.outside.users_path is not None:
+            names.add(self.outside.users_path)
+        return {
+            path
+            for path in names
+            if stat.S_ISREG(self.disk.mode(path) or 0)
+            and trees.find(self.store, self.now.visible_tree, path) is None
+            and path not in self.unsaved
+        }
+
+    def _revealed(
+        self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
+    ) -> visibility.Revealed:
+        """What is ignored now and comes to light, since the rules that hide it leave or change."""
+        if self.exact is not None:
+            return visibility.Revealed()
+        leaving = {*gone, *aside}
+        changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
+        rules = visibility.rules_after(self.repository, write, leaving, self.outside)
+        shown = visibility.revealed(
+            self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
+        )
+        self.skipped += [Skipped(os.fsdecode(path), LEFT_VISIBLE) for path in sorted(shown.files)]
+        self.skipped += [Skipped(os.fsdecode(path) + "/", LEFT_VISIBLE) for path in sorted(shown.repositories)]
+        return shown
+
+    def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
+        """Those of `paths` where a repository is that the state now does not hold, for git ignores it."""
+        known = {*self.now.nested, *self.unsaved}
+        return frozenset(
+            path
+            for path in paths
+            if path not in known and stat.S_ISDIR(self.disk.mode(path) or 0) and scan.is_repository(self.disk.at(path))
+        )
+
+    def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Leaving) -> None:
+        """Of the ignored files that the target has, leave those alone that are there as they were, and stay."""
+        for path in self.target.ignored.keys() & write.keys():
+            found, file = self.disk.mode(path), write[path]
+            if found is None or leaving.has(path):
+                continue
+            if stat.S_ISLNK(found) and self.disk.links_to(path, file, self.store):
+                del write[path]
+            elif obstacles.is_like(found, file):
+                write[path] = replace(file, recheck=True)
+
+    def _folders_that_change(self, coming: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Of the folders above what comes: those that will be made, and those that are there with nothing in them."""
+        made, filled = [], []
+        for folder in trees.folders_above(coming) - {b""}:
+            found = self.disk.mode(folder)
+            if found is None:
+                made.append(folder)
+            elif (
+                stat.S_ISDIR(found)
+                and trees.find(self.store, self.now.visible_tree, folder) is None
+                and not os.listdir(self.disk.at(folder))
+            ):
+                filled.append(folder)
+        return made, filled
 
     # -- the worktree ---------------------------------------------------------------------------------------
 
@@ -250,14 +371,18 @@ class _Planner:
             found.pop(path, None)
         return found
 
-    def _add_raw(self, write: dict[bytes, FileWrite]) -> None:
-        """Files whose blob is the same and whose own bytes differ."""
-        for path in self.now.raw.keys() | self.target.raw.keys():
-            if path in write or not self.wanted(path) or self.now.raw.get(path) == self.target.raw.get(path):
+    def _add_own_bytes(self, write: dict[bytes, FileWrite]) -> None:
+        """Files whose blob is the same and whose own bytes differ, or are not known of both states."""
+        hidden = self._absent_paths(self.target)
+        for path in self.own_now.paths | self.own_then.paths:
+            if path in write or path in self.differing or not self.wanted(path):
                 continue
             entry = trees.find(self.store, self.target.visible_tree, path)
-            if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
-                write[path] = self._write(path, entry)
+            if entry is None or entry[0] not in (trees.REGULAR, trees.EXECUTABLE):
+                continue
+            before, after = self.own_now.of(path, entry[1]), self.own_then.of(path, entry[1])
+            if before != after and path not in hidden:
+                write[path] = replace(self._write(path, entry), recheck=before is None or after is None)
 
     def _recheck(self, delta: Mapping[bytes, object], write: dict[bytes, FileWrite]) -> None:
         """Where attributes change, a file with the right blob may have been checked out under the other ones."""
@@ -274,7 +399,7 @@ class _Planner:
                 write[path] = replace(self._write(path, entry), recheck=True)
 
     def _write(self, path: bytes, entry: Entry) -> FileWrite:
-        return FileWrite(entry, self.target.raw.get(path), self._permissions(path, entry))
+        return FileWrite(entry, self.own_then.of(path, entry[1]), self._permissions(path, entry))
 
     def _permissions(self, path: bytes, entry: Entry) -> int:
         usual = (0o777 if entry[0] == trees.EXECUTABLE else 0o666) & ~self.target.umask
@@ -290,7 +415,7 @@ class _Planner:
         changed_there = {*self.target.staged, *self.target.unstaged, *self.target.untracked, *self.target.ignored}
         usual = [bits & ~self.target.umask for bits in (0o666, 0o777)]
         for path in concerned | changed_there:
-            if path in write or path in known or not self.wanted(path):
+            if (path in write and not write[path].recheck) or path in known or not self.wanted(path):
                 continue
             found = self.disk.mode(path)
             if found is None or not stat.S_ISREG(found):
@@ -313,27 +438,19 @@ class _Planner:
         """
         if self.exact is not None:
             return remove  # everything was captured there: what it does not have was not there
-        if not remove:
-            return remove
-        users = ignore.excludes_file(self.repository)
-        # Rules that ignore themselves are in no tree; those that were in the way were saved all the same.
-        own = {path: entry for path, entry in self.target.ignored.items() if _is_rules(path, users)}
-        rules_differ = bool(own) or any(_is_rules(path, users) for path in self.differing)
         candidates = [
             path
             for path in remove
-            if (rules_differ or path not in self.untracked_now)
+            if (self.rules_differ or path not in self.untracked_now)
             # What the target tracks and does not have was deleted there.
-            and path not in self.gone_for_sure
+            and not covers(self.gone_for_sure, path)
             and not index_plan.holds(self.store, self.target, path)
+            and path not in self.target.intent_to_add
         ]
         if not candidates:
             return remove
-        now, then = self.now.visible_tree, trees.edit(self.store, self.target.visible_tree, own)
-        found = ignore.excluded(self.repository, self.store, now, then, candidates, users)
-        # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
-        head = self.repository.commit_tree(self.target.head.commit)
-        ignored = {path for path, inside in found.items() if inside or trees.find(self.store, head, path) is None}
+        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
+        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
@@ -360,7 +477,7 @@ class _Planner:
     def _nested(self) -> dict[bytes, str]:
         """Repositories that come or change; those that the target does not have are put aside."""
         for path in self.now.nested:
-            if path in self.target.nested or not self.wanted(path):
+            if path in self.target.nested or path in self.hidden or not self.wanted(path):
                 continue
             if path in self.left_out or path + b"/" in self.left_out:
                 continue
@@ -368,12 +485,13 @@ class _Planner:
                 self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))
             else:
                 self.aside[path] = None
+        for path in self.gone_for_sure - self.target.nested.keys():
+            # A restore made it, and rules may hide it from git.
+            directory = stat.S_ISDIR(self.disk.mode(path) or 0)
+            if directory and self.wanted(path) and not self.keep_new and scan.is_repository(self.disk.at(path)):
+                self.aside[path] = None
         return {
             path: oid
             for path, oid in self.target.nested.items()
             if self.wanted(path) and self.now.nested.get(path) != oid
         }
-
-
-def _is_rules(path: bytes, users: bytes | None) -> bool:
-    return path == users or path.rpartition(b"/")[2] == b".gitignore"

@@ -33,16 +33,28 @@ class Sparse(NamedTuple):
     patterns: str | None
 
 
+class RulesOutside(NamedTuple):
+    """The ignore rules that lie outside of the worktree: the blobs of `info/exclude` and of the user's own file
+    (core.excludesFile), None where there are no rules in them; and where in the worktree that lies, if it does."""
+
+    exclude: str | None = None
+    users: str | None = None
+    users_path: bytes | None = None
+
+
 class State(NamedTuple):
     """Everything that a checkpoint holds.
 
     `tree` is the worktree's state of all tracked paths, `visible_tree` that plus the untracked files. `absent` names
     skip-worktree paths that are not on disk (a directory with a trailing slash stands for everything below).
     `not_present` names paths, ignored ones among them, that are known not to exist. `raw` maps paths
-    to blobs of the worktree's own bytes where a checkout would not give them. `permissions` holds the bits (07777) of
+    to blobs of the worktree's own bytes where neither the blob nor, in `crlf`, the blob with CRLF has them; `as_stored`
+    names unmodified files that have the blob's. With `has_own_bytes` that is known of all files that were modified,
+    staged or untracked (`own_bytes` tells). `line_ends` are the settings by which
+    git checked out the others, `filters` those that were configured. `permissions` holds the bits (07777) of
     captured files where they are not what `umask` gives. `operation_files` maps names below the git directory to
-    blobs; `operation_trees` names trees that they mention. `nested` maps directories to the blobs that describe the
-    repositories in them, `pins` are commits
+    blobs; `operation_trees` names trees that they mention. `rules` are None in a checkpoint of an earlier version.
+    `nested` maps directories to the blobs that describe the repositories in them, `pins` are commits
     that these need. `complete` tells that all ignored files are in it, every empty directory, and in `folders` the
     permission bits of directories that are not what `umask` gives: a restore of it can be exact. `git_version` tells
     which git reported the state, and is no part of it.
@@ -60,10 +72,16 @@ class State(NamedTuple):
     absent: Sequence[bytes] = ()
     not_present: Sequence[bytes] = ()
     sparse: Sparse | None = None
+    rules: RulesOutside | None = None
     empty_directories: Sequence[bytes] = ()
     permissions: Mapping[bytes, int] = _NONE
     umask: int = 0o022
     raw: Mapping[bytes, str] = _NONE
+    crlf: frozenset[bytes] = frozenset()
+    as_stored: frozenset[bytes] = frozenset()
+    has_own_bytes: bool = False
+    line_ends: Mapping[str, str] | None = None
+    filters: Sequence[str] = ()
     ignored: Mapping[bytes, Entry] = _NONE
     operation: str | None = None
     operation_files: Mapping[str, str] = _NONE

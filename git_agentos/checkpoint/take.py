@@ -16,7 +16,7 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import consolidate, locks, refs, trees
+from git_agentos.git import consolidate, locks, process, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -58,6 +58,7 @@ def take(
 
     Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the state can be read.
     """
+    process.require_no_quarantine()
     format.check_trigger(origin.trigger)
     wanted = request or Request()
     nested_too = functools.partial(take_nested, origin=origin, settings=settings, request=wanted)

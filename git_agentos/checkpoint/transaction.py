@@ -19,6 +19,7 @@ from git_agentos.checkpoint import (
     apply,
     capture,
     closed,
+    contents,
     format,
     gitdir,
     head,
@@ -32,6 +33,7 @@ from git_agentos.checkpoint import (
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.goal import Goal, Restoration
 from git_agentos.checkpoint.journal import Journal, Last
+from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.plan import Plan
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.config import Settings
@@ -44,7 +46,6 @@ from git_agentos.errors import (
     UsageError,
 )
 from git_agentos.git import convert, index, locks, merging, refs, trees
-from git_agentos.git.objects import hash_file
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
@@ -122,15 +123,16 @@ class _Transaction:
             ) from error
 
     def _plan(self, writer: Writer) -> tuple[State, Plan]:
-        """The state now and the plan; asked twice where ignored files are in the way and have to be saved."""
+        """The state now and the plan; asked twice where ignored files have to be saved: they are in the way, or come to
+        light."""
         request = self._request()
         now = capture.capture(self.repository, writer, self.settings, self.scan, request)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
-        if found.unsaved:
-            request = request._replace(ignored=found.unsaved)
+        if found.unsaved or found.revealed or found.hidden:
+            request = request._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
             now = capture.capture(self.repository, writer, self.settings, None, request)
-            found = self._make_plan(writer, now, target)
+            found = self._make_plan(writer, now, target, found.hidden)
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
                 raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
@@ -139,21 +141,20 @@ class _Transaction:
     def _complete(self, writer: Writer, now: State, found: Plan) -> State:
         """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
         permission bits of files for which the target has some, and paths that it will create."""
-        seen = {*now.unstaged, *now.untracked, *now.raw}
+        seen = {*now.unstaged, *now.untracked, *now.raw, *now.crlf}
         going = {
             path: entry
             for path in (*found.write, *found.remove, *found.chmod, *self.target.permissions)
             if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
         }
-        raw, bits = capture.unseen_by_git(self.repository, writer, self.settings, going) if going else ({}, {})
+        now = contents.with_unseen(self.repository, writer, self.settings, now, going)
         empty = sorted({*now.empty_directories, *found.emptied})
         created = set(found.created)
         if self.goal.fresh:
             now, missing = _checked_out(writer, now)
-            created -= missing
+            # Ignored files of an archive are not the restore's to take away again.
+            created = set(found.write) - missing - self.target.ignored.keys()
         return now._replace(
-            raw={**now.raw, **raw},
-            permissions={**now.permissions, **bits},
             not_present=sorted(created),
             empty_directories=empty,
         )
@@ -172,17 +173,10 @@ class _Transaction:
             take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
         )
 
-    def _make_plan(self, writer: Writer, now: State, target: State) -> Plan:
+    def _make_plan(self, writer: Writer, now: State, target: State, hidden: frozenset[bytes] = frozenset()) -> Plan:
         exact = planning.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
-        return planning.make(
-            self.repository,
-            writer,
-            now,
-            target,
-            paths=self.options.paths,
-            keep_new=self.options.keep_new,
-            exact=exact,
-        )
+        scope = planning.Scope(self.options.paths, self.options.keep_new, exact, hidden)
+        return planning.make(self.repository, writer, now, target, scope, self.settings.values)
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, steps = self._plan(writer)
@@ -343,7 +337,7 @@ class _Transaction:
 
     def _check_objects(self, steps: Plan) -> None:
         """Every object that the plan needs is there: found out before anything is touched."""
-        wanted = {file.raw or file.entry[1] for file in steps.write.values()}
+        wanted = {file.oid for file in steps.write.values()}
         wanted |= {oid for _, oid in self.target.ignored.values()} | set(steps.nested.values())
         if self.goal.with_operation:
             wanted |= set(self.target.operation_files.values())
@@ -386,17 +380,21 @@ class _Transaction:
     def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
         """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
         into = os.path.join(folder, "expected")
-        plain = {path: entry for path, entry in entries.items() if path not in self.target.raw}
+        own = OwnBytes(self.target)
+        plain = {path: entry for path, entry in entries.items() if own.of(path, entry[1]) is None}
         if plain:
             os.mkdir(into)
             index_now = os.path.join(folder, "index")
-            convert.smudge(self.repository, plain, into, base_index=index_now)
+            line_ends = convert.with_line_ends(self.settings.values, self.target.line_ends or {})
+            options = convert.options(line_ends if self.target.line_ends is not None else self.settings.values)
+            convert.smudge(self.repository, plain, into, base_index=index_now, options=options)
         found = {}
         for path, entry in entries.items():
             full = os.path.join(os.fsencode(self.location.root), path)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                if path not in plain:
-                    same = hash_file(full) == self.target.raw[path]
+                form = own.of(path, entry[1])
+                if form is not None:
+                    same = form.is_at(full)
                 else:
                     same = filecmp.cmp(os.path.join(os.fsencode(into), path), full, shallow=False)
                 if same:

@@ -13,13 +13,16 @@ import typer
 
 from git_agentos.cli import argv
 from git_agentos.cli.output import Output
-from git_agentos.errors import UsageError
+from git_agentos.errors import RepositoryError, UsageError
 
 if TYPE_CHECKING:
     from git_agentos.git.scan import Scan
     from git_agentos.workspace import Workspace
 
 P = ParamSpec("P")
+# What these do where a restore was interrupted: their errors, their text, say so.
+_REFUSES = ("restore", "undo", "rollback", "pick", "recover")
+_TELLS_OF_INTERRUPTED = ("status", "doctor")
 
 
 class Invocation:
@@ -33,6 +36,7 @@ class Invocation:
         self.subcommand: str | None = None
         self.after_dashes: list[str] = []
         self._scan = scan
+        self._warned = False
 
     @property
     def directory(self) -> str:
@@ -44,7 +48,25 @@ class Invocation:
 
         workspace = open_workspace(self.directory, agent=self.agent, scan=self._scan)
         self._scan = None
+        self._warn_of_interrupted(workspace)
         return workspace
+
+    def _warn_of_interrupted(self, workspace: "Workspace") -> None:
+        """Say that a restore was interrupted here, whatever the command is; some say so themselves, or refuse."""
+        command = argv.look(self.words).command
+        if self._warned or command in _REFUSES or (command in _TELLS_OF_INTERRUPTED and not self.output.json):
+            return
+        self._warned = True
+        from git_agentos.checkpoint import journal
+
+        try:
+            found = journal.interrupted_command(workspace.context.repository.location)
+        except RepositoryError as error:
+            self.output.warn(error.message, error.hint or "git agentos doctor tells more")
+            return
+        if found is not None:
+            text = f"an interrupted {found} is waiting in this worktree: files may be of the state before or after it"
+            self.output.warn(text, "git agentos recover finishes it; git agentos recover --abort goes back")
 
     def close(self) -> None:
         """Stop a scan that was started in vain."""
@@ -141,7 +163,12 @@ def number(text: str | None, option: str = "-n") -> int | None:
 
 def has_runs(workspace: "Workspace") -> bool:
     """Whether there was ever a run in the repository; where there was none, nothing of runs is loaded."""
-    return os.path.isdir(os.path.join(workspace.context.location.shared_state_dir, "runs"))
+    location = workspace.context.location
+    if os.path.isdir(os.path.join(location.shared_state_dir, "runs")):
+        return True
+    from git_agentos.git import refs
+
+    return bool(refs.names(location, "refs/agentos/runs/", sound=True))
 
 
 # Options that several commands share.

@@ -1,5 +1,6 @@
 """`git agentos doctor`: what is wrong with this repository's set-up."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -27,8 +28,10 @@ def doctor(
     found = workspace.doctor(fix=fix)
     if has_runs(workspace):
         from git_agentos.run import doctor as runs
+        from git_agentos.tdd import doctor as workflows
 
-        found = (*found, *runs.examine(workspace.context))
+        found = (*found, *runs.examine(workspace.context, fix=fix))
+        found = (*found, *workflows.examine(workspace.context, os.environ, fix=fix))
     run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in found):
         raise typer.Exit(1)

@@ -119,8 +119,10 @@ def list_(
         raise typer.Exit(_follow(run, workspace, chosen, most))
     from git_agentos import log as domain
 
-    found = domain.entries(workspace.context, limit=most, **chosen)
-    run.output.show("log-list", {"entries": found}, lambda style: text_log.entries(found, style))
+    found = domain.read(workspace.context, limit=most, **chosen)
+    found.tell(empty=not found.entries and most != 0)
+    fields = {"entries": found.entries, "complete": found.complete}
+    run.output.show("log-list", fields, lambda style: text_log.entries(found.entries, style))
 
 
 @command
@@ -142,11 +144,12 @@ def search(
     most = number(limit)
     workspace = run.workspace()
     chosen = _chosen(workspace, agent, everywhere, since, type_)
-    found = domain.entries(workspace.context, limit=most, text=words, **chosen)
+    found = domain.read(workspace.context, limit=most, text=words, **chosen)
+    found.tell(empty=not found.entries and most != 0)
     run.output.show(
         "log-list",
-        {"entries": found},
-        lambda style: text_log.entries(found, style, nothing="no entry matches"),
+        {"entries": found.entries, "complete": found.complete},
+        lambda style: text_log.entries(found.entries, style, nothing="no entry matches"),
     )
 
 

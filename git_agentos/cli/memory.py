@@ -93,5 +93,7 @@ def list_(run: Invocation, agent: Agent = None, everywhere: All = False) -> None
     """
     from git_agentos import memory as domain
 
-    found = domain.items(run.workspace().context, agent=agent, every=everywhere)
-    run.output.show("memory-list", {"items": found}, lambda style: text_log.memory(found, style))
+    found = domain.read(run.workspace().context, agent=agent, every=everywhere)
+    found.tell()
+    fields = {"items": found.items, "complete": found.complete}
+    run.output.show("memory-list", fields, lambda style: text_log.memory(found.items, style))

@@ -80,6 +80,12 @@ class Output:
             for hint in text.hints:
                 self._say("hint", "yellow", hint)
 
+    def warn(self, message: str, hint: str) -> None:
+        """Print a warning beside the result, on stderr, in every mode; and what to do, but for `-q`."""
+        self._say("warning", "yellow", quote.block(message))
+        if not self.quiet:
+            self._say("hint", "yellow", quote.block(hint))
+
     def print(self, text: str) -> None:
         """Print text that was asked for as such, the same in every mode: help, a completion script."""
         self._write(text)

@@ -32,7 +32,9 @@ def rollback(
     POINT is 'pre_run', the default; 'step:N', where step N of the run began; or a checkpoint of the run. Without RUN it
     is the run whose worktree you are in.
     """
+    from git_agentos.cli.run_do import records
     from git_agentos.run.kernel import kernel
 
-    done = kernel.roll_back(run.workspace().context, run_id, to, dry_run=dry_run)
+    context = run.workspace().context if dry_run else records(run)
+    done = kernel.roll_back(context, run_id, to, dry_run=dry_run)
     run.output.show("rollback", done, lambda _: text_rollback.rolled_back(done))

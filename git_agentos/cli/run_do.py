@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from git_agentos.cli import permission, text_run
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli import permission, text_run, text_run_end
+from git_agentos.cli.common import DryRun, Invocation, command
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
+    from git_agentos.checkpoint.context import Context
     from git_agentos.run.kernel.spec import RunSpec
     from git_agentos.run.record.events import Run
 
 RunId = Annotated[str, typer.Argument(metavar="RUN")]
+CleanUp = Annotated[
+    bool | None,
+    typer.Option("--cleanup/--no-cleanup", help="Archive worktree and branch once it failed or is accepted."),
+]
 
 
 def register(group: typer.Typer) -> None:
@@ -22,6 +27,7 @@ def register(group: typer.Typer) -> None:
     group.command("resume")(resume)
     group.command("cancel")(cancel)
     group.command("accept")(accept)
+    group.command("cleanup")(cleanup)
 
 
 @command
@@ -84,11 +90,12 @@ def start(
         typer.Option(
             "--protected",
             metavar="PATTERNS",
-            help="Branches that it must not touch: 'main,release/*'.",
+            help="Protect these branches too: 'main,release/*'.",
             show_default=False,
         ),
     ] = None,
     guard: Annotated[bool | None, typer.Option("--guard/--no-guard", help="Guard it, which is the default.")] = None,
+    cleanup: CleanUp = None,
     run_id: Annotated[
         str | None, typer.Option("--id", metavar="RUN", help="What to call the run.", show_default=False)
     ] = None,
@@ -120,11 +127,12 @@ def start(
         timeout=timeout,
         protected=protected,
         guard=guard,
+        cleanup=cleanup,
         run_id=run_id,
     )
     if not spec.guard:
         permission.ask(run, "run", "start", option="--no-guard")
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.start(context, spec, watcher)
     _end(run, ended)
@@ -138,7 +146,7 @@ def resume(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    context = run.workspace().context
+    context = records(run)
     with _progress(run) as watcher:
         ended = kernel.resume(context, run_id, watcher)
     _end(run, ended)
@@ -152,7 +160,7 @@ def cancel(run: Invocation, run_id: RunId) -> None:
     """
     from git_agentos.run.kernel import kernel
 
-    done = kernel.cancel(run.workspace().context, run_id)
+    done = kernel.cancel(records(run), run_id)
     run.output.show("run", done, lambda _: text_run.ended(done))
 
 
@@ -167,6 +175,12 @@ def accept(
         ),
     ] = None,
     squash: Annotated[bool, typer.Option("--squash", help="Make one commit of everything.")] = False,
+    cleanup: Annotated[
+        bool | None,
+        typer.Option(
+            "--cleanup/--no-cleanup", help="Archive worktree and branch afterwards; as the run says if unset."
+        ),
+    ] = None,
 ) -> None:
     """Merge the work of a run that passed into a branch.
 
@@ -176,13 +190,57 @@ def accept(
     """
     from git_agentos.run import accept as accepting
 
-    context = run.workspace().context
+    context = records(run)
     permission.require(run, context.location, "accepting a run")
-    done, merged = accepting.accept(context, run_id, into=into, squash=squash)
+    done, merged = accepting.accept(context, run_id, into=into, squash=squash, cleanup=cleanup)
     if merged.conflicts:
         run.output.show("merge", merged, lambda _: text_run.not_accepted(done, merged))
         raise typer.Exit(ConflictError.exit_code)
     run.output.show("run", done, lambda style: text_run.accepted(done, merged, style))
+
+
+@command
+def cleanup(
+    run: Invocation,
+    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", show_default=False)] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All runs that have ended.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="TIME", help="Only what ended that long ago: 12h, 14d.", show_default=False
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Archive the worktrees of ended runs, and delete their branches.
+
+    Everything in a worktree is saved before it goes, and every commit of its branch: 'git agentos worktree create
+    run-RUN --revive' brings both back. What is known of a run stays, and so do runs that have not ended, and branches
+    that an orchestrator has named and whose work was not accepted. The exit code is 1 where a named run was left.
+    """
+    from git_agentos.run import cleanup as cleaning
+
+    wanted = [*(run_ids or ()), *run.after_dashes]
+    context = records(run)
+    done = cleaning.cleanup(context, wanted, all_=all_, older_than=older_than, dry_run=dry_run)
+    run.output.show("run-cleanup", done, lambda style: text_run_end.cleaned(done, style))
+    if wanted and done.kept:
+        raise typer.Exit(1)
+
+
+def records(run: Invocation) -> "Context":
+    """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
+    git gets one."""
+    from git_agentos.run.record import evidence, recovery
+
+    context = run.workspace().context
+    done = recovery.bring_back(context.location)
+    if done:
+        folder = evidence.folder_of(context.location)
+        what = "one run" if len(done) == 1 else f"{len(done)} runs"
+        recovery.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
+    recovery.copy_missing(context.location)
+    return context
 
 
 def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":

@@ -1,12 +1,14 @@
 """`git agentos run`: list, show, logs, diff, verify."""
 
+import contextlib
 from typing import Annotated
 
 import typer
 
 from git_agentos.cli import text_run
 from git_agentos.cli.common import Invocation, command, number
-from git_agentos.cli.run_do import RunId
+from git_agentos.cli.run_do import RunId, records
+from git_agentos.errors import AgentosError
 
 
 def register(group: typer.Typer) -> None:
@@ -21,12 +23,12 @@ def register(group: typer.Typer) -> None:
 @command
 def list_(run: Invocation) -> None:
     """List the runs of the repository, the newest first."""
-    context = run.workspace().context
+    context = records(run)
     if run.output.quiet and not run.output.json:
         # Ids alone, for scripts and completion: nobody has to wait for how each of them went.
-        from git_agentos.run.record import evidence
+        from git_agentos.run.record import runs as known
 
-        found = evidence.ids(context.location)[::-1]
+        found = known.ids(context)
         run.output.show("run-list", {}, lambda _: text_run.ids(found))
         return
     from git_agentos.run.kernel import kernel
@@ -40,7 +42,7 @@ def show(run: Invocation, run_id: RunId) -> None:
     """Show how a run stands, and what it did step by step."""
     from git_agentos.run.kernel import kernel
 
-    found = kernel.show(run.workspace().context, run_id)
+    found = kernel.show(records(run), run_id)
     run.output.show("run", found, lambda style: text_run.details(found, style))
 
 
@@ -59,7 +61,7 @@ def logs(
     from git_agentos.cli import documents
     from git_agentos.run.kernel import kernel
 
-    found = kernel.logs(run.workspace().context, run_id, number(step, "--step"))
+    found = kernel.logs(records(run), run_id, number(step, "--step"))
     run.output.show(
         "run-logs",
         {"run_id": run_id, "logs": [documents.step_log(*each) for each in found]},
@@ -79,7 +81,7 @@ def diff(
     """
     from git_agentos.run.kernel import kernel
 
-    found = kernel.diff(run.workspace().context, run_id)
+    found = kernel.diff(records(run), run_id)
     fields = {"run_id": run_id, "patch": None if stat else found.decode("utf-8", "surrogateescape")}
     run.output.show("run-diff", fields, lambda style: text_run.difference(found, style, stat=stat))
 
@@ -91,9 +93,12 @@ def verify(run: Invocation, run_id: RunId) -> None:
     The codes of its events are checked, every file against them and the manifest, the manifest against the run's last
     checkpoint, and the commits that are named have to exist. The exit code is 1 where something is wrong.
     """
-    from git_agentos.run.record import evidence
+    from git_agentos.run.record import evidence, recovery
 
-    found = evidence.verify(run.workspace().context, run_id)
+    context = records(run)
+    with contextlib.suppress(AgentosError):  # `verify` says what is wrong
+        recovery.have(context.location, run_id)
+    found = evidence.verify(context, run_id)
     run.output.show("run-verify", found, lambda style: text_run.verified(found, style))
     if not found.ok:
         raise typer.Exit(1)

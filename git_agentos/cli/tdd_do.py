@@ -84,7 +84,7 @@ def run_(
     from git_agentos.run.kernel import spec
     from git_agentos.tdd import service
 
-    context = run.workspace().context
+    context = records(run)
     here = os.path.relpath(os.path.realpath(run.directory), os.path.realpath(context.location.root))
     order = service.Order(
         issue_id=issue or "",
@@ -114,7 +114,7 @@ def resume(
     """
     from git_agentos.tdd import service
 
-    context = run.workspace().context
+    context = records(run)
     with _walk(run) as watcher:
         ended = service.resume(context, workflow, os.environ, watcher, retry=retry)
     _end(run, ended)
@@ -127,7 +127,7 @@ def approve(run: Invocation, workflow: WorkflowId) -> None:
     Not for agents: it takes a terminal, or agentos.approvalKey. Where it conflicts with the branch, nothing is merged,
     it waits again, and the exit code is 4.
     """
-    context = run.workspace().context
+    context = records(run)
     permission.require(run, context.location, "approving a workflow")
     _decide(run, context, workflow, "approve")
 
@@ -138,7 +138,7 @@ def abort(run: Invocation, workflow: WorkflowId) -> None:
 
     Its worktree and branch are removed, after a checkpoint of everything. An agent needs approval for this.
     """
-    _decide(run, run.workspace().context, workflow, "abort")
+    _decide(run, records(run), workflow, "abort")
 
 
 def _decide(run: Invocation, context: "Context", workflow: str, word: str) -> None:
@@ -203,3 +203,18 @@ def _code(ended: "Workflow", wanted: str | None) -> int:
         waits = PolicyError.exit_code if wanted is None else 1
         return ConflictError.exit_code if ended.conflicts else waits
     return 1
+
+
+def records(run: Invocation) -> "Context":
+    """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
+    from git_agentos.cli import run_do
+    from git_agentos.run.record import recovery
+    from git_agentos.tdd import copies
+
+    context = run_do.records(run)
+    done = copies.bring_back(context, every=True)
+    if done:
+        what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
+        recovery.tell(f"the state of {what} was gone: it was made again from git")
+    copies.copy_missing(context.location)
+    return context

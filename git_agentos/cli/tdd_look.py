@@ -7,7 +7,7 @@ import typer
 
 from git_agentos.cli import text_tdd
 from git_agentos.cli.common import Invocation, command
-from git_agentos.cli.tdd_do import WorkflowId
+from git_agentos.cli.tdd_do import WorkflowId, records
 from git_agentos.errors import TddError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def status(
     """
     from git_agentos.tdd import service
 
-    context = run.workspace().context
+    context = records(run)
     found = service.show(context, workflow, os.environ) if workflow is not None else _the_one(context)
     run.output.show("tdd", found, lambda style: text_tdd.status(found, style))
 
@@ -54,7 +54,7 @@ def show(
     """
     from git_agentos.tdd import service
 
-    context = run.workspace().context
+    context = records(run)
     found = service.review(context, workflow, os.environ)
     if html is None:
         run.output.show(
@@ -64,7 +64,7 @@ def show(
     from git_agentos.cli import html as page
     from git_agentos.cli import html_tdd
 
-    written = html_tdd.workflow(found, _evidence(context, found.workflow))
+    written = html_tdd.workflow(service.without_secrets(context, found), _evidence(context, found.workflow))
     path = page.write(os.path.join(run.directory, html), written)
     run.output.show("tdd", found.workflow, lambda _: text_tdd.page_written(found.workflow, path))
 
@@ -77,7 +77,7 @@ def list_(
     ] = False,
 ) -> None:
     """List the workflows of the repository, the newest first."""
-    context = run.workspace().context
+    context = records(run)
     if run.output.quiet and not run.output.json and not everywhere:
         # Ids alone, for scripts and completion: nobody has to wait for LangGraph. Each is a run of the same id.
         from git_agentos.run.kernel import kernel

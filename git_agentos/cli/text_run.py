@@ -12,6 +12,7 @@ from git_agentos.cli.text import age, count, local, patch, short
 from git_agentos.cli.text_worktree import files
 
 if TYPE_CHECKING:
+    from git_agentos.run.context import WorkspaceContext
     from git_agentos.run.record.events import Run, Step
     from git_agentos.run.record.evidence import Verification
     from git_agentos.worktree.merge import Merge
@@ -117,9 +118,11 @@ def ended(run: Run) -> Text:
             pass  # there is nothing to look at, and nothing to take back
         elif run.rolled_back_to is None and _has_changed(run):
             hints.append(f"'git agentos run diff {id_}' shows what it changed")
-            hints.append(f"'git agentos rollback {id_}' takes all of it back")
-        elif run.rolled_back_to is not None:
-            hints.append(f"'{ours_in(run.context.worktree_path)} undo' brings what it did back")
+            if run.archive is None:
+                hints.append(f"'git agentos rollback {id_}' takes all of it back")
+        elif run.rolled_back_to is not None and run.archive is None:
+            what = "what could be saved of it" if run.not_saved else "what it did"
+            hints.append(f"'{ours_in(run.context.worktree_path)} undo' brings {what} back")
     return Text(_lines(lines), f"{id_}\n", warnings=_problems(run), hints=tuple(hints))
 
 
@@ -138,10 +141,13 @@ def accepted(run: Run, done: Merge, style: Style) -> Text:
             lines.append(f"The state before is saved as {short(done.saved)}.")
         there = quote.line(shlex.quote(done.worktree_path))
         hints = [f"'git -C {there} reset --keep {short(done.before)}' takes it back"]
-    if run.context is not None:
+    if run.archive is not None:
+        lines.append(_archived(run))
+    elif run.context is not None:
         lines.append(f"The run's worktree stays: {quote.path(run.context.worktree_path)}")
-        hints.append(f"'git agentos worktree archive run-{run.run_id}' saves and removes the worktree")
-    return Text(_lines(lines), f"{short(done.merge_commit)}\n", warnings=_told(done), hints=tuple(hints))
+        hints.append(f"'git agentos run cleanup {run.run_id}' archives the worktree, and deletes the branch")
+    warnings = (*_told(done), *_problems(run))
+    return Text(_lines(lines), f"{short(done.merge_commit)}\n", warnings=warnings, hints=tuple(hints))
 
 
 def not_accepted(run: Run, done: Merge) -> Text:
@@ -183,30 +189,105 @@ def _place(run: Run) -> list[str]:
     where = run.context
     if where is None:
         return ["It has no worktree: nothing was changed."]
-    path = quote.path(where.worktree_path)
+    if run.archive is not None:
+        return [_archived(run)]
+    path = quote.path(run.left.worktree_path if run.left is not None else where.worktree_path)
     if run.rolled_back_to == "pre_run":
         back = f"Its worktree is as it was before the run, at {short(where.base_sha)}: {path}"
-        return [back, "What the run did is saved, and can be brought back."]
+        return [back, *_saved(run, "What the run did")]
     if run.rolled_back_to is not None:
         back = f"Its worktree is back at {point(run.rolled_back_to)}: {path}"
-        return [back, "What was done after it is saved, and can be brought back."]
+        return [back, *_saved(run, "What was done after it")]
     if not _has_changed(run):
         return [f"It has changed nothing. Its worktree stays: {path}"]
+    return [_work(run, where, path), *_moved(run)]
+
+
+def _saved(run: Run, what: str) -> list[str]:
+    """What of a run that was taken back can be brought back."""
+    if not run.not_saved:
+        return [f"{what} is saved, and can be brought back."]
+    lines = [f"{what} could not be saved completely:"]
+    lines += [f"  {quote.path(each.path)}: {quote.line(each.reason)}" for each in run.not_saved]
+    if run.last_saved is not None:
+        lines.append(f"The last checkpoint from before that is {_last_saved(run)}; later changes to it are not saved.")
+    return lines
+
+
+def _last_saved(run: Run) -> str | None:
+    """The last checkpoint from before something was lost."""
+    if run.last_saved is None:
+        return None
+    return short(run.last_saved) + (f" of {local(run.last_saved_at)}" if run.last_saved_at else "")
+
+
+def _left(run: Run) -> str | None:
+    """How the run left its worktree."""
+    left = run.left
+    if left is None:
+        return None
+    parts = [f"{count(left.changed, 'path')} changed", count(left.commits, "commit")]
+    if run.context is not None and left.branch != run.context.branch_name:
+        on = f"on branch '{quote.line(left.branch)}'" if left.branch is not None else "detached"
+        parts.append(f"HEAD {on}")
+    if left.head_sha is None:
+        parts.append("the branch is gone")
+    if left.ignored:
+        parts.append("other ignored files")
+    return ", ".join(parts)
+
+
+def _work(run: Run, where: WorkspaceContext, path: str) -> str:
+    """Where the work of a run is that was not taken back."""
+    left = run.left
+    own = quote.line(where.branch_name)
     trespassed = any(each.outcome == "protected-branch" for each in run.steps)
     moved = sorted({name for each in run.steps for name in each.moved or ()})
     is_known = all(each.moved is not None for each in run.steps)
     rest = "; no other branch has moved." if is_known and not moved and not trespassed else "."
-    lines = [f"Its work is on branch '{quote.line(where.branch_name)}', in {path}{rest}"]
+    if left is not None and left.branch != where.branch_name:
+        on = f"on branch '{quote.line(left.branch)}'" if left.branch is not None else "detached"
+        at = f" at {short(left.head_sha)}" if left.head_sha is not None else ""
+        return f"Its worktree is not on its branch '{own}', HEAD is {on}{at}: {path}"
+    if left is not None and left.head_sha is None:
+        return f"Its branch '{own}' is gone, its work is in {path}"
+    if left is not None and left.changed == left.commits == 0 and left.ignored:
+        return f"It has changed ignored files, and nothing else. Its worktree stays: {path}"
+    if left is not None and left.changed == left.commits == 0:
+        return f"Its worktree is as it was in the beginning: {path}{rest}"
+    return f"Its work is on branch '{own}', in {path}{rest}"
+
+
+def _moved(run: Run) -> list[str]:
+    """What else moved while the run was at work."""
+    lines = []
+    moved = sorted({name for each in run.steps for name in each.moved or ()})
     if moved:
         shown = ", ".join(f"'{quote.line(name)}'" for name in moved[:_MOST_BRANCHES])
         more = f" and {len(moved) - _MOST_BRANCHES} more" if len(moved) > _MOST_BRANCHES else ""
         lines.append(f"Meanwhile other branches were made, moved or deleted: {shown}{more}.")
+    others = sorted({name for each in run.steps for name in each.moved_refs or ()})
+    if others:
+        shown = ", ".join(f"'{quote.line(name)}'" for name in others[:_MOST_BRANCHES])
+        more = f" and {len(others) - _MOST_BRANCHES} more" if len(others) > _MOST_BRANCHES else ""
+        lines.append(f"Meanwhile other refs were made, moved or deleted: {shown}{more}.")
     return lines
+
+
+def _archived(run: Run) -> str:
+    back = f"'git agentos worktree create run-{run.run_id} --revive' brings it back"
+    return f"Its worktree is archived in {short(run.archive)}: {back}."
 
 
 def _has_changed(run: Run) -> bool:
     """Whether there is anything to look at or to take back; where it is not known, there may be."""
-    return any(each.changed != 0 for each in run.steps)
+    if any(each.moved or each.moved_refs for each in run.steps):
+        return True
+    if run.left is None or run.context is None:
+        return run.is_driven or any(each.changed != 0 for each in run.steps)
+    left, where = run.left, run.context
+    is_there = (left.branch, left.head_sha) == (where.branch_name, where.base_sha)
+    return not (is_there and left.changed == left.commits == 0 and not left.ignored)
 
 
 def _is_validated(run: Run) -> bool:
@@ -284,9 +365,13 @@ def details(run: Run, style: Style) -> Text:
         ("Base", f"{quote.line(where.base_ref)} at {short(where.base_sha)}" if where else None),
         ("Branch", quote.line(where.branch_name) if where else None),
         ("Worktree", quote.path(where.worktree_path) if where else None),
+        ("Archived", f"in {short(run.archive)}" if run.archive else None),
         ("Evidence", quote.path(run.evidence)),
         ("Started", f"{local(run.started_at)} ({age(run.started_at, style.now)})"),
         ("Ended", f"{local(run.ended_at)} ({age(run.ended_at, style.now)})" if run.ended_at else None),
+        ("Left", _left(run)),
+        ("Not saved", ", ".join(quote.path(each.path) for each in run.not_saved) or None),
+        ("Last saved", _last_saved(run)),
         ("Process", str(run.process) if run.process is not None else None),
         ("Guarded", "yes" if run.guarded else "no"),
         ("Protected", ", ".join(quote.line(each) for each in run.protected) or "none"),
@@ -311,6 +396,9 @@ def details(run: Run, style: Style) -> Text:
         hints = (f"'git agentos tdd show {run.run_id}' tells what it waits for",)
     elif run.state == "passed" and _is_validated(run):
         hints = (f"'git agentos run accept {run.run_id}' merges it",)
+        if run.archive is not None:
+            revive = f"'git agentos worktree create run-{run.run_id} --revive' brings its worktree back"
+            hints = (revive, f"after that, {hints[0]}")
     return Text(_lines(lines), f"{run.run_id}\n", warnings=_problems(run), hints=hints)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
 _MOST_NAMES = 10
+_NO_GUARD = "the guard does not act, 'git agentos worktree repair' places it again"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _COLUMNS = ("ID", "STATE", "TASK", "CHANGES", "BASE", "CHECKPOINT", "SIZE")
 
@@ -52,8 +53,13 @@ def listing(found: Sequence[Worktree], style: Style) -> Text:
     rows = [_row(each, style) for each in found]
     lines = table.lines(_COLUMNS, rows, [_COLOURS[each.state] for each in found], style)
     broken = [each.id for each in found if each.state == "broken"]
-    hints = (f"'git agentos worktree repair {broken[0]}' mends what is broken",) if broken else ()
-    return Text("".join(f"{line}\n" for line in lines), ids([each.id for each in found]).result, hints=hints)
+    hints = [f"'git agentos worktree repair {broken[0]}' mends what is broken"] if broken else []
+    hints += [f"{_NO_GUARD}: {', '.join(unguarded)}"] if (unguarded := _unguarded(found)) else []
+    return Text("".join(f"{line}\n" for line in lines), ids([each.id for each in found]).result, hints=tuple(hints))
+
+
+def _unguarded(found: Sequence[Worktree]) -> list[str]:
+    return [each.id for each in found if each.guard == "broken"]
 
 
 def _row(one: Worktree, style: Style) -> tuple[str, ...]:
@@ -86,6 +92,7 @@ def details(one: Worktree, style: Style) -> Text:
         ("Changes", _changes(one) if one.dirty is not None else None),
         ("Saved", f"{short(last.id)}, {age(last.created_at, style.now)} ({last.trigger})" if last else "never"),
         ("Log", f"{age(entry.timestamp, style.now)}: {quote.line(entry.summary)}" if entry else None),
+        ("Guard", {"on": "on", "broken": style.paint("red", "broken: it does not act")}.get(one.guard or "")),
         ("Process", f"{quote.line(inside.command)} ({inside.pid})" if inside else None),
         ("Size", size(one.disk_bytes) if one.disk_bytes is not None else None),
     ]
@@ -93,7 +100,7 @@ def details(one: Worktree, style: Style) -> Text:
     hints = {
         "broken": (f"'git agentos worktree repair {one.id}' mends it",),
         "archived": (f"'git agentos worktree create {one.id} --revive' brings it back",),
-    }.get(one.state, ())
+    }.get(one.state, (_NO_GUARD,) if one.guard == "broken" else ())
     return Text("".join(f"{line}\n" for line in lines), f"{one.id}\n", hints=hints)
 
 

@@ -77,8 +77,9 @@ def remove(
 def repair(run: Invocation, id_: OptionalId = None) -> None:
     """Mend what kills, moved folders and power cuts left, and lose nothing.
 
-    Interrupted commands are finished or taken back, moved worktrees found again, stale locks removed, damaged records
-    made anew. What cannot be mended is told, with what to do. The exit code is 1 while something is left.
+    Interrupted commands are finished or taken back, moved worktrees found and guarded again, stale locks removed,
+    damaged records and indexes and pruned entries made anew. What cannot be mended is told, with what to do. The exit
+    code is 1 while something is left.
     """
     from git_agentos.worktree import repair as repairing
 

@@ -8,6 +8,7 @@ objects     writing objects durably, loose or as one pack
 prune       living beside a gc that prunes at once
 consolidate packing loose objects together from time to time
 trees       tree edits whose cost follows the number of changes
+dead_locks  git's own locks whose makers are proven to be dead
 refs        HEAD and refs by compare-and-swap, with locks whose owner can be proven
 index       reading and rewriting the index through git
 convert     every byte that crosses the working tree through a filter

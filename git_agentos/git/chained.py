@@ -1,7 +1,8 @@
 """What `core.hooksPath` and `core.fsmonitor` would be if the guard had not set them: the user's own hooks.
 
-The guard's values are those that lead into its folder in the common git directory; whatever the scope, the last value
-that is not one of them counts, as it would for git. `-c` and GIT_CONFIG_* do not: who names other hooks there has git
+The guard's values are those that lead into its folder in the common git directory, or in that of another repository:
+where this one was before it was moved, or the one that it is a copy of. Whatever the scope, the last value that is not
+one of them counts, as it would for git. `-c` and GIT_CONFIG_* do not: who names other hooks there has git
 call those, and not ours.
 """
 
@@ -18,6 +19,7 @@ from git_agentos.git.location import Location
 # How a user's fsmonitor is asked: by version 1 or 2 of the hook's protocol, by 2 and then 1, or not at all.
 NONE, AUTO, BUILTIN = "none", "auto", "builtin"
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+_GUARD = ("/agentos/guard/hooks", "/agentos/guard/hooks/fsmonitor")
 _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
 
@@ -37,7 +39,6 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Ch
     env = {key: value for key, value in env.items() if key not in _COMMAND_LINE}
     out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, fixed=False)
     fields = [os.fsdecode(field) for field in out.split(b"\0")]
-    ours = os.path.join(common_dir, "agentos", "guard") + os.sep
     files = dict.fromkeys(_usual(git_dir, common_dir, env))
     hooks: str | None = None
     fsmonitor = ""
@@ -48,11 +49,11 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Ch
         kind, _, name = origin.partition(":")
         if kind == "file":
             files[os.path.join(root, name)] = None
-        if key == "core.hookspath" and not os.path.expanduser(value).startswith(ours):
+        if key == "core.hookspath" and not is_guards(os.path.expanduser(value), common_dir):
             hooks = value
         elif key == "core.fsmonitorhookversion":
             versions.append((origin, value))
-        elif key == "core.fsmonitor" and _program(value).startswith(ours):
+        elif key == "core.fsmonitor" and is_guards(_program(value), common_dir):
             of_ours.append(origin)
         elif key == "core.fsmonitor":
             fsmonitor = value if has_value else "true"
@@ -61,6 +62,11 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Ch
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
     command, version = _monitor(fsmonitor, _without(versions, of_ours))
     return Chained(folder, command, version, tuple(files))
+
+
+def is_guards(path: str, common_dir: str) -> bool:
+    """Whether a path that configuration names is the guard's, of this repository or of another."""
+    return path.startswith(os.path.join(common_dir, "agentos", "guard") + os.sep) or path.endswith(_GUARD)
 
 
 def options(location: Location) -> list[str]:

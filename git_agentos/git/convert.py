@@ -18,6 +18,7 @@ from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 
 _ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
+_LINE_ENDS = {"core.autocrlf": "false", "core.eol": "native"}
 _IDLE = (b"unspecified", b"unset")
 
 
@@ -29,10 +30,11 @@ def needing_conversion(
     tracks_attributes: bool,
     root: str | None = None,
     env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> set[bytes]:
     """Those of `paths` whose bytes may differ between worktree and object store.
 
-    `root` and `env` name another working tree and index to take the attributes from.
+    `root` and `env` name another working tree and index to take the attributes from, `options` are git's.
     """
     if not paths:
         return set()
@@ -41,7 +43,8 @@ def needing_conversion(
     top = os.fsencode(root or repository.location.root)
     if not (tracks_attributes or _outside_attributes(repository, config) or _attribute_files(top, paths)):
         return set()
-    out = repository.git("check-attr", "-z", "--stdin", *_ATTRIBUTES, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
+    words = (b"check-attr", b"-z", b"--stdin", *_ATTRIBUTES)
+    out = repository.git(*options, *words, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
     fields = out.split(b"\0")
     found = set()
     for n in range(0, len(fields) - 2, 3):
@@ -49,6 +52,17 @@ def needing_conversion(
         if value not in _IDLE:
             found.add(path)
     return found
+
+
+def filters(
+    repository: Repository, paths: Iterable[bytes], *, root: str, env: Mapping[str, str], options: Sequence[str]
+) -> dict[bytes, str]:
+    """Path -> filter, where one is named."""
+    data = b"".join(path + b"\0" for path in paths)
+    out = repository.git(*options, "check-attr", "-z", "--stdin", "filter", data=data, env=env, cwd=root)
+    fields = out.split(b"\0")
+    rows = (fields[n : n + 3] for n in range(0, len(fields) - 2, 3))
+    return {path: os.fsdecode(value) for path, _, value in rows if value not in _IDLE}
 
 
 def possible(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
@@ -73,6 +87,44 @@ def _outside_attributes(repository: Repository, config: Mapping[str, list[str]])
 
 def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
     return any(os.path.lexists(os.path.join(top, each, b".gitattributes")) for each in trees.folders_above(paths))
+
+
+def drivers(config: Mapping[str, list[str]]) -> set[str]:
+    """The filters that write something else into the worktree than the blob."""
+    keys = (key.removeprefix("filter.").rpartition(".") for key in config if key.startswith("filter."))
+    return {name for name, _, kind in keys if kind in ("smudge", "process")}
+
+
+def line_ends(config: Mapping[str, list[str]]) -> dict[str, str]:
+    """The settings that say which line ends a checkout writes, where there are any."""
+    return {key: config[key][-1] for key in _LINE_ENDS if key in config}
+
+
+def with_line_ends(config: Mapping[str, list[str]], values: Mapping[str, str]) -> dict[str, list[str]]:
+    """`config` with what `line_ends` said of another one."""
+    return {**config, **{key: [values.get(key, default)] for key, default in _LINE_ENDS.items()}}
+
+
+def options(config: Mapping[str, list[str]]) -> list[str]:
+    """What makes git convert as `config` says."""
+    return [word for key, value in line_ends(config).items() for word in ("-c", f"{key}={value}")]
+
+
+def attribute_files(repository: Repository, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> list[bytes]:
+    """Where in the worktree there may be attributes of `paths`: `.gitattributes` files, and core.attributesFile."""
+    names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
+    users = users_attributes(repository, config)
+    return [*names, users] if users is not None else names
+
+
+def users_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bytes | None:
+    """core.attributesFile, relative to the worktree; None where it is not inside."""
+    users = config.get("core.attributesfile", [""])[-1]
+    if not users:
+        return None
+    root = os.path.realpath(repository.location.root)  # where git reads a relative one from
+    path = os.path.relpath(os.path.realpath(os.path.join(root, os.path.expanduser(users))), root)
+    return None if path.split("/")[0] in ("..", ".", ".git") else os.fsencode(path)
 
 
 def clean(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
@@ -116,12 +168,13 @@ def smudge(
     base_index: str | None,
     attributes_from: str | None = None,
     store: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> None:
     """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
 
     Attributes are taken from the `.gitattributes` files in the working tree `attributes_from` (default: the worktree's
     own), and where there is none, from `base_index`. A filter that must not fail and fails is a GitCommandError.
-    `store` is the environment in which git finds the blobs.
+    `store` is the environment in which git finds the blobs, `options` are git's.
     """
     index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
     root = attributes_from or repository.location.root
@@ -137,7 +190,8 @@ def smudge(
         args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")
         repository.git(*args, data=rows, env=env, cwd=root)
         names = b"\0".join(files) + b"\0"
-        repository.git("checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/", data=names, env=env, cwd=root)
+        checkout = (*options, "checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/")
+        repository.git(*checkout, data=names, env=env, cwd=root)
     finally:
         for leftover in (index, index + ".lock"):
             with contextlib.suppress(FileNotFoundError):

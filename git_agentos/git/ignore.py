@@ -1,14 +1,41 @@
-"""Ignore rules, as git applies them."""
+"""Ignore rules, as git applies them: those of now, and those of a worktree as it will be or once was."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from git_agentos.git import locks, scan, trees
+from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.trees import TreeSource
 from git_agentos.util import directories, files
+
+FILE_NAME = b".gitignore"
+
+
+class Outside(NamedTuple):
+    """The rules that no worktree has in its files: `info/exclude`, and the user's own (core.excludesFile).
+
+    The user's file can lie inside of the worktree (`core.excludesFile=rules`, or a worktree that is the user's home):
+    then `users_path` says where, and `users` is empty. `any_case`: names match whatever their case (core.ignoreCase).
+    """
+
+    exclude: bytes = b""
+    users: bytes = b""
+    users_path: bytes | None = None
+    any_case: bool = False
+
+    def is_rules(self, path: bytes) -> bool:
+        """Whether a path of the worktree is one of a file of rules."""
+        return path == self.users_path or path.rpartition(b"/")[2] == FILE_NAME
+
+
+class Rules(NamedTuple):
+    """All rules for one worktree: `content` gives that of a file of rules in it, None where there is none."""
+
+    content: Callable[[bytes], bytes | None]
+    outside: Outside
 
 
 def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
@@ -25,71 +52,109 @@ def everything(repository: Repository) -> tuple[list[bytes], list[bytes]]:
     return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
 
 
-def excluded(
-    repository: Repository, store: TreeSource, now: str, tree: str, paths: Iterable[bytes], users: bytes | None
-) -> dict[bytes, bool]:
-    """Those of `paths` that would be ignored if the worktree became `tree`, being `now`: by its `.gitignore` files
-    (True), or by rules outside of the worktree (False), which are those of now. `users` is the `excludes_file`.
+def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
+    """What git ignores below the folders `below`: files, and whole folders, which have a slash at their end."""
+    narrowing = () if b"" in below else sorted(below)
+    args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", *narrowing)
+    out = repository.git(*args)
+    return [path for path in out.split(b"\0") if path and not scan.own(path)]
 
-    A file of rules that is itself ignored is in no tree: what is there stays, and counts.
-    """
-    wanted = list(paths)
+
+def excluded(
+    repository: Repository, paths: Iterable[bytes], rules: Rules, *, folders: Iterable[bytes] = ()
+) -> dict[bytes, bytes]:
+    """Those of `paths` and `folders` that `rules` ignore, and the file of rules that does: its path in the worktree, or
+    an empty one for rules from outside. Tracked files count as any other."""
+    folders = list(folders)
+    wanted = [*paths, *folders]
     if not wanted:
         return {}
-    options: tuple[str | bytes, ...] = ()
-    names = [folder + b"/.gitignore" if folder else b".gitignore" for folder in trees.folders_above(wanted)]
-    with locks.scratch(repository.location) as root:
-        if users is not None:
-            names.append(users)
-            options = ("-c", b"core.excludesFile=" + os.path.join(os.fsencode(root), users))
+    names = [folder + b"/" + FILE_NAME if folder else FILE_NAME for folder in trees.folders_above(wanted)]
+    if rules.outside.users_path is not None:
+        names.append(rules.outside.users_path)
+    with locks.scratch(repository.location) as scratch:
+        root = os.path.join(scratch, "worktree")
         for name in names:
-            rules = _rules(repository, store, now, tree, name)
-            if rules is None:
-                continue
-            target = os.path.join(os.fsencode(root), name)
-            directories.make(os.path.dirname(target))
-            with open(target, "wb") as file:
-                file.write(rules)
-        env = {"GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "0"}
-        data = b"\0".join(wanted) + b"\0"
+            content = rules.content(name)
+            if content is not None:
+                _write(os.path.join(os.fsencode(root), name), content)
+        for folder in (b"", *folders):
+            directories.make(os.path.join(os.fsencode(root), folder))
+        git_dir = _repository_with(rules.outside, scratch)
+        users = rules.outside.users_path
+        users_file = os.path.join(os.fsencode(scratch), b"users" if users is None else b"worktree/" + users)
+        env = {"GIT_WORK_TREE": root, "GIT_DIR": git_dir, "GIT_COMMON_DIR": git_dir, "GIT_LITERAL_PATHSPECS": "0"}
+        env["GIT_INDEX_FILE"] = os.path.join(git_dir, "index")
+        options = (b"-c", b"core.excludesFile=" + users_file)
         args = (*options, "check-ignore", "--no-index", "--verbose", "-z", "--stdin")
-        fields = repository.git(*args, data=data, env=env, cwd=root, ok=(0, 1)).split(b"\0")
-    # source, line number, pattern, path
+        out = repository.git(*args, data=b"\0".join(wanted) + b"\0", env=env, cwd=root, ok=(0, 1))
+    fields = out.split(b"\0")
     found = {}
-    for n in range(0, len(fields) - 3, 4):
+    top = os.path.join(os.fsencode(root), b"")
+    for n in range(0, len(fields) - 3, 4):  # source, line number, pattern, path
         source, _, pattern, path = fields[n : n + 4]
-        if not pattern.startswith(b"!"):
+        if pattern.startswith(b"!"):
+            continue
+        if source == users_file and users is not None:
+            found[path] = users
+        else:
             # `.gitignore` files are named from the top of the worktree; the others, here, by their full path.
-            found[path] = not os.path.isabs(source) or source.startswith(os.path.join(os.fsencode(root), b""))
+            found[path] = source.removeprefix(top) if not os.path.isabs(source) or source.startswith(top) else b""
     return found
 
 
-def _rules(repository: Repository, store: TreeSource, now: str, tree: str, name: bytes) -> bytes | None:
-    """The content of a file of rules, where there is one when the worktree has become `tree`."""
-    entry = trees.find(store, tree, name)
-    if entry is not None:
-        return repository.blob(entry[1]) if entry[0] in (trees.REGULAR, trees.EXECUTABLE) else None
-    if trees.find(store, now, name) is not None:
-        return None
+def _repository_with(outside: Outside, scratch: str) -> str:
+    """An empty repository that has these rules from outside; its git directory."""
+    git_dir = os.path.join(scratch, "git")
+    for name in ("objects", "refs", "info"):
+        os.makedirs(os.path.join(git_dir, name))
+    _write(os.path.join(os.fsencode(git_dir), b"HEAD"), b"ref: refs/heads/main\n")
+    _write(os.path.join(os.fsencode(git_dir), b"info/exclude"), outside.exclude)
+    _write(os.path.join(os.fsencode(scratch), b"users"), outside.users)
+    config = b"[core]\n\trepositoryformatversion = 0\n\tignorecase = %s\n" % (b"true" if outside.any_case else b"false")
+    _write(os.path.join(os.fsencode(git_dir), b"config"), config)
+    return git_dir
+
+
+def _write(path: bytes, content: bytes) -> None:
+    directories.make(os.path.dirname(path))
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def read_file(repository: Repository, path: bytes) -> bytes | None:
+    """The content of a file of rules in the worktree; None where there is none. git follows no link there."""
     try:
-        return files.read(os.path.join(os.fsencode(repository.location.root), name))
+        return files.read(os.path.join(os.fsencode(repository.location.root), path))
     except OSError:
         return None
 
 
-def excludes_file(repository: Repository) -> bytes | None:
-    """core.excludesFile, or where git looks without it, relative to the worktree; None where it lies outside.
-
-    It can lie inside: `core.excludesFile=rules`, or a worktree that is the user's home.
-    """
-    out = repository.git("config", "--null", "--type=path", "--get", "core.excludesFile", ok=(0, 1))
-    if out:
-        path = os.path.join(repository.location.root, os.fsdecode(out.removesuffix(b"\0")))
-    else:
-        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-        path = os.path.join(home, "git", "ignore")
+def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
+    """The rules from outside of the worktree as they are now; `config` is git's, as `scan.parse_config` gives it."""
+    any_case = config.get("core.ignorecase", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+    exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
+    path = _users_file(location, config)
     real = os.path.realpath(path)
-    top = os.path.join(os.path.realpath(repository.location.root), "")
-    if not real.startswith(top) or real.startswith(os.path.join(repository.location.git_dir, "")):
-        return None
-    return os.fsencode(real.removeprefix(top))
+    top = os.path.join(os.path.realpath(location.root), "")
+    if real.startswith(top) and not real.startswith(os.path.join(location.git_dir, "")):
+        return Outside(exclude, b"", os.fsencode(real.removeprefix(top)), any_case)
+    return Outside(exclude, _read(path), None, any_case)
+
+
+def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
+    """Where core.excludesFile is, or where git looks without it."""
+    if "core.excludesfile" in config:
+        return os.path.join(location.root, os.path.expanduser(config["core.excludesfile"][-1]))
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(home, "git", "ignore")
+
+
+def _read(path: str) -> bytes:
+    """The content of a file of rules from outside, if it has any (git's template has comments alone)."""
+    try:
+        with open(path, "rb") as file:  # of these git follows links
+            data = file.read()
+    except OSError:
+        return b""
+    return data if any(line.strip() and not line.startswith(b"#") for line in data.splitlines()) else b""

@@ -5,20 +5,34 @@ Standard library only: it runs before pygit2 is imported.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 
-# Extensions by which a repository says that it is one that libgit2 cannot serve.
-_LIBGIT2_CANNOT = {
-    "refstorage": "the reftable ref format (extensions.refStorage)",
+# Extensions by which a repository says that it is one that is not supported.
+_NOT_SUPPORTED = {
+    "refstorage": "the reftable format for refs (extensions.refStorage)",
     "compatobjectformat": "two object formats (extensions.compatObjectFormat)",
     "objectformat": "another object format than sha1 (extensions.objectFormat)",
 }
+_EXTENSIONS = re.compile(r"\s*\[extensions\]\s*([#;].*)?\Z", re.IGNORECASE)
+_VALUE = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:=\s*\"?([^\"#;]*?)\"?\s*(?:[#;].*)?)?\Z", re.IGNORECASE)
+
+# Variables by which git is told where it works.
+LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
+_UNSET = (
+    "git sets such variables for hooks and aliases; without them the current folder decides:\n"
+    "env -u GIT_DIR -u GIT_WORK_TREE -u GIT_COMMON_DIR git agentos ..."
+)
+
+
+class CopiedWorktree(RepositoryError):
+    """A folder is a copy of a worktree, whose git directory is the original's."""
 
 
 class Location(NamedTuple):
@@ -61,14 +75,113 @@ class Location(NamedTuple):
 def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | None = None) -> Location:
     """The worktree that `path` is in.
 
-    GIT_DIR and GIT_WORK_TREE are honoured here, as by any git command, and nowhere after; with `inherit=False` not
-    even here. `environment` is another one than this process's.
+    GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` says, and nowhere after; with
+    `inherit=False` not even here. `environment` is another one than this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
-    env = {**(environment or os.environ), "LC_ALL": "C"} if inherit else process.environment()
+    env = dict(environment or os.environ) if inherit else process.environment()
+    return _given(path, env) if any(name in env for name in LEADING) else _ask(path, env)
+
+
+def _given(path: str, env: Mapping[str, str]) -> Location:
+    """The worktree that the environment names.
+
+    git sets GIT_DIR for the programs that it starts (hooks, aliases, `difftool`), often without GIT_WORK_TREE or
+    relative to the folder that it starts them in. After a `cd` this means something else than git meant: with GIT_DIR
+    alone, any folder counts as the root. Therefore the worktree's own record of its root decides: the `.git` that leads
+    to the git directory, core.worktree, or the entry of a linked worktree. What contradicts it is an error.
+    """
+    plain = {name: value for name, value in env.items() if name not in process.LOCATION_VARIABLES}
+    found = _ask_or_none(path, plain)  # as git answers in a shell
+    tree, here = env.get("GIT_WORK_TREE"), os.path.abspath(path)
+    try:
+        given = _ask(path, env)
+    except UnsupportedRepository:
+        raise
+    except RepositoryError as error:
+        if found is not None and not os.path.isabs(tree or "") and _leads_to(env.get("GIT_DIR"), path, found.git_dir):
+            return found
+        raise _not_there(path, env, error) from None
+    same = found is not None and found.git_dir == given.git_dir
+    own = found if same else _recorded(given.git_dir, plain)
+    if own is None:
+        if tree:
+            return given
+        raise RepositoryError(
+            f"GIT_DIR names '{given.git_dir}', but '{here}' is not known to be its working tree",
+            "name the working tree: git --git-dir=PATH --work-tree=PATH agentos ...",
+        )
+    if found is not None and not same:
+        raise RepositoryError(f"GIT_DIR names the worktree '{own.root}', but '{here}' is in '{found.root}'", _UNSET)
+    is_inside = given.root == own.root or given.root.startswith(os.path.join(own.root, ""))
+    if tree and not (is_inside or (same and not os.path.isabs(tree))):
+        raise RepositoryError(
+            f"GIT_WORK_TREE names '{given.root}', but the working tree of '{own.git_dir}' is '{own.root}'", _UNSET
+        )
+    if given.common_dir != own.common_dir:
+        raise RepositoryError(
+            f"GIT_COMMON_DIR names '{given.common_dir}', but '{own.root}' belongs to '{own.common_dir}'", _UNSET
+        )
+    return own
+
+
+def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
+    """Whether GIT_DIR leads to a git directory from `path` or from a folder above it, where git may have set it."""
+    if given is None:
+        return True
+    folder = os.path.realpath(path)
+    while _followed(os.path.join(folder, given)) != git_dir:
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
+
+
+def _not_there(path: str, env: Mapping[str, str], error: RepositoryError) -> RepositoryError:
+    """The error for variables that lead to no worktree from here."""
+    given, here = env.get("GIT_DIR"), os.path.abspath(path)
+    if given is None or os.path.isfile(os.path.join(path, given, "HEAD")):
+        return error
+    return RepositoryError(f"GIT_DIR names '{given}', which is no git directory as seen from '{here}'", _UNSET)
+
+
+def _recorded(git_dir: str, plain: Mapping[str, str]) -> Location | None:
+    """The worktree of a git directory, by what is recorded there; None where nothing is. RepositoryError where the
+    folder of a linked worktree does not lead back to it."""
+    # From the file system's root git names the root that core.worktree gives, or the folder that it was started in.
+    asked = _ask_or_none(os.sep, {**plain, "GIT_DIR": git_dir})
+    if asked is None:
+        return None  # bare
+    if asked.root != os.sep:
+        return asked
+    if asked.is_main:
+        return asked._replace(root=os.path.dirname(git_dir)) if os.path.basename(git_dir) == ".git" else None
+    with contextlib.suppress(OSError):
+        root = os.path.realpath(gitfile.root_of(git_dir))
+        if gitfile.is_linked(root, git_dir):
+            return asked._replace(root=root)
+    raise RepositoryError(
+        f"GIT_DIR names '{git_dir}', the entry of a worktree whose folder is not where the entry says",
+        "go to that folder, or to the main worktree: git agentos worktree repair",
+    )
+
+
+def _ask_or_none(path: str, env: Mapping[str, str]) -> Location | None:
+    """`_ask`; None where git finds no working tree."""
+    try:
+        return _ask(path, env)
+    except (UnsupportedRepository, CopiedWorktree):
+        raise
+    except RepositoryError:
+        return None
+
+
+def _ask(path: str, env: Mapping[str, str]) -> Location:
+    """The worktree that git finds from `path` in an environment."""
     args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
     args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    child = process.spawn(args, cwd=path, env=env, fixed=False)
+    child = process.spawn(args, cwd=path, env={**env, "LC_ALL": "C"}, fixed=False)
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 6:
@@ -78,8 +191,16 @@ def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | 
     # A newline in a path makes rev-parse's answer ambiguous; git has no -z for it.
     if len(lines) != 6:
         raise RepositoryError("the repository's path contains a newline", "move the repository to another path")
-    git_dir, common_dir, root = (os.fsdecode(line) for line in lines[2:5])
-    return Location(os.path.realpath(root), os.path.realpath(git_dir), os.path.realpath(common_dir))
+    git_dir, common_dir, root = (os.path.realpath(os.fsdecode(line)) for line in lines[2:5])
+    if extensions(common_dir).get("refstorage", "files") != "files":
+        raise _unsupported(_NOT_SUPPORTED["refstorage"])
+    if git_dir != common_dir and (original := gitfile.original_of(root, git_dir)) is not None:
+        raise CopiedWorktree(
+            f"'{root}' is a copy of the worktree '{original}', and shares its HEAD and index",
+            "if the repository was copied too, run 'git agentos worktree repair' in the copied repository;"
+            " else remove the copy's .git file",
+        )
+    return Location(root, git_dir, common_dir)
 
 
 def find(folder: str) -> tuple[str, str] | None:
@@ -87,17 +208,9 @@ def find(folder: str) -> tuple[str, str] | None:
     outside of one. Symbolic links are resolved."""
     path = os.path.realpath(folder)
     while True:
-        entry = os.path.join(path, ".git")
-        if os.path.isdir(entry):
-            return path, os.path.realpath(entry)
-        try:
-            with open(entry, "rb") as file:
-                text = file.read(4096)
-            if text.startswith(b"gitdir:"):
-                target = os.fsdecode(text[7:].strip())
-                return path, os.path.realpath(os.path.join(path, target))
-        except OSError:
-            pass
+        git_dir = _followed(os.path.join(path, ".git"))
+        if git_dir is not None:
+            return path, git_dir
         if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
             return path, path  # bare, or inside of a git directory
         parent = os.path.dirname(path)
@@ -106,14 +219,38 @@ def find(folder: str) -> tuple[str, str] | None:
         path = parent
 
 
+def extensions(common_dir: str) -> dict[str, str]:
+    """The extensions of a repository, as its own configuration file names them: git reads them nowhere else."""
+    found: dict[str, str] = {}
+    inside = False
+    with contextlib.suppress(OSError), open(os.path.join(common_dir, "config"), errors="surrogateescape") as file:
+        for line in file:
+            if line.lstrip().startswith("["):
+                inside = _EXTENSIONS.match(line) is not None
+            elif inside and (value := _VALUE.match(line)) is not None:
+                found[value[1].lower()] = (value[2] or "true").lower()
+    return found
+
+
+def _followed(path: str) -> str | None:
+    """The git directory that is at `path`, or that the file there leads to; None for anything else."""
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        text = file.read(4096)
+        if text.startswith(b"gitdir:"):
+            return os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(text[7:].strip())))
+    return None
+
+
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     said = err.decode("utf-8", "replace").strip()
     lowered = said.lower()
-    for extension, feature in _LIBGIT2_CANNOT.items():
+    for extension, feature in _NOT_SUPPORTED.items():
         # Not anywhere in the text: what git says names paths too.
         if re.search(
             rf"^(\s+{extension}|error: invalid value for 'extensions\.{extension}'.*)$", lowered, re.MULTILINE
-        ):
+        ) and not (extension == "refstorage" and extensions(_git_dir_above(path) or "").get(extension) == "files"):
             return _unsupported(feature)
     if "dubious ownership" in lowered:
         named = re.search(r"ownership in repository at '(.*)'$", said, re.MULTILINE)
@@ -130,13 +267,58 @@ def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:
     if "must be run in a work tree" in lowered:
         return RepositoryError(f"'{path}' is inside a git directory, not a working tree")
     if "not a git repository" in lowered:
+        lost = _lost_entry(path)
+        if lost is not None:
+            return RepositoryError(
+                f"'{lost[0]}' is a worktree, and its repository does not know it: there is no '{lost[1]}'",
+                "where the repository was moved, or this entry was removed (git worktree prune):"
+                " run 'git agentos worktree repair' in its main worktree",
+            )
+        damaged = _git_dir_above(path)
+        if damaged is not None:
+            return RepositoryError(
+                f"'{damaged}' is not a git repository that git can open: HEAD, objects or refs is missing or damaged",
+                "'git status' there says the same; a new clone shows what should be there",
+            )
         return RepositoryError(f"'{path}' is not in a git repository", "cd into one, or name it with -C PATH")
     whole = " ".join(said.removeprefix("fatal: ").split()) or "git rev-parse failed"
+    if lowered.startswith(("fatal: unknown repository extension", "fatal: expected git repo version")):
+        return UnsupportedRepository(
+            f"this git cannot open the repository at '{path}': {whole}", "a newer git may know it (git --version)"
+        )
+    if "bad config" in lowered or "bad boolean config" in lowered or "bad numeric config" in lowered:
+        return RepositoryError(f"git cannot read its configuration at '{path}': {whole}", "correct that file")
     return RepositoryError(f"git cannot open the repository at '{path}': {whole}")
+
+
+def _lost_entry(path: str) -> tuple[str, str] | None:
+    """The worktree that `path` is in and the git directory that its `.git` file names, where that is not there."""
+    folder = os.path.realpath(path)
+    while True:
+        target = gitfile.read_gitfile(folder)
+        if target is not None:
+            return None if os.path.lexists(target) else (folder, target)
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
+
+
+def _git_dir_above(path: str) -> str | None:
+    """The first folder `.git` above `path` that looks like a git directory, damaged or not; None where none does."""
+    folder = os.path.realpath(path)
+    while True:
+        git_dir = os.path.join(folder, ".git")
+        if any(os.path.lexists(os.path.join(git_dir, name)) for name in ("HEAD", "objects", "refs", "config")):
+            return git_dir
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
 
 
 def _unsupported(feature: str) -> UnsupportedRepository:
     return UnsupportedRepository(
-        f"this repository uses {feature}, which libgit2 cannot serve",
-        "git-agentos works on sha1 repositories whose refs are files",
+        f"this repository uses {feature}, which git-agentos does not support",
+        "git-agentos works with repositories whose object format is sha1 and whose refs are files",
     )

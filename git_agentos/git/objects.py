@@ -51,6 +51,13 @@ def hash_file(path: bytes) -> str | None:
     return digest.hexdigest()
 
 
+def hash_blob(data: bytes) -> str:
+    """The oid that these bytes have as a blob."""
+    digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest()
+
+
 class ObjectWriter:
     """Collects the objects of one checkpoint and writes them together.
 

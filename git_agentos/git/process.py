@@ -6,6 +6,7 @@ Standard library only: it is imported before pygit2 on the hot path.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -43,6 +44,7 @@ LOCATION_VARIABLES = frozenset(
         "GIT_ICASE_PATHSPECS",
         "GIT_EXTERNAL_DIFF",
         "GIT_DEFAULT_HASH",
+        "GIT_ATTR_SOURCE",
     }
 )
 
@@ -64,6 +66,15 @@ FIXED_CONFIG = (
     "advice.graftFileDeprecated=false",
 )
 
+# What git dies of where the index, or the shared one of a split index, is damaged (read-cache.c, split-index.c).
+_DAMAGED_INDEX = re.compile(
+    r"index file (open failed|smaller than expected|corrupt)|unable to map index file|bad index (version|file)"
+    r"|broken index, expect|unknown index entry format|malformed name field in the index"
+)
+REPAIR_INDEX = (
+    "'git agentos worktree repair' makes it again from the newest checkpoint or HEAD; no file of the worktree changes"
+)
+
 
 def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a git that is told explicitly where it works, plus `extra`."""
@@ -78,6 +89,15 @@ def environment(extra: Mapping[str, str] | None = None, *, base: Mapping[str, st
     if extra:
         env.update(extra)
     return env
+
+
+def require_no_quarantine() -> None:
+    """RepositoryError in a `pre-receive` hook, where git allows no change of refs: what is pushed is in quarantine."""
+    if os.environ.get("GIT_QUARANTINE_PATH"):
+        raise RepositoryError(
+            "git allows no change of refs in a pre-receive hook (the objects that are pushed are in quarantine)",
+            "use a post-receive hook",
+        )
 
 
 def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:
@@ -182,4 +202,6 @@ def failure(args: Sequence[str | bytes], status: int, err: bytes) -> GitCommandE
     reason = reason or next(iter(lines), f"exit code {status}")
     for prefix in ("fatal: ", "error: "):
         reason = reason.removeprefix(prefix)
+    if _DAMAGED_INDEX.search(said):
+        return GitCommandError(f"git cannot read the index: {reason}", REPAIR_INDEX, status=status, stderr=said)
     return GitCommandError(f"git {name} failed: {reason}", status=status, stderr=said)

@@ -192,6 +192,11 @@ def symbolic(location: Location) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def _lock(location: Location, path: str) -> locks.Held:
+    process.require_no_quarantine()
+    return locks.acquire(location, path, patience=_PATIENCE)
+
+
 def update(
     location: Location,
     name: str,
@@ -207,7 +212,7 @@ def update(
     With `reason` and `who` (`Name <email>`) a reflog line is added. `ready` is called at the last moment, when only the
     rename is left; what it raises leaves the ref where it is.
     """
-    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    held = _lock(location, _path(location, name))
     try:
         actual = resolve(location, name)
         if actual != old:
@@ -231,7 +236,7 @@ def prepared(
     """Lock a ref that is at `old`, so that nobody moves it, and give what sets it to `new`; if that is not called, the
     ref stays. RefMoved where it is not at `old`."""
     target = _path(location, name)
-    held = locks.acquire(location, target, patience=_PATIENCE)
+    held = _lock(location, target)
     waiting = True
     try:
         actual = resolve(location, name)
@@ -269,7 +274,7 @@ def damaged(location: Location, prefix: str) -> dict[str, str]:
 def mend(location: Location, name: str, new: str | None) -> None:
     """Give a ref that cannot be read another value, or remove it."""
     target = _path(location, name)
-    held = locks.acquire(location, target, patience=_PATIENCE)
+    held = _lock(location, target)
     try:
         if new is None:
             os.unlink(target)
@@ -302,7 +307,7 @@ def _remove_empty(folder: str) -> None:
 def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
     """Point HEAD at a branch (born or not), or at a commit."""
     before = read_head(location)
-    held = locks.acquire(location, os.path.join(location.git_dir, "HEAD"), patience=_PATIENCE)
+    held = _lock(location, os.path.join(location.git_dir, "HEAD"))
     try:
         if head.ref is not None:
             os.write(held.descriptor, b"ref: " + os.fsencode(head.ref) + b"\n")
@@ -321,7 +326,7 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
     """Remove a ref that is not packed: a per-worktree one, or one that has just been made; with its reflog if asked."""
     if name in _packed(location):
         raise RepositoryError(f"the ref '{name}' is packed and cannot be removed file by file")
-    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    held = _lock(location, _path(location, name))
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_path(location, name))
@@ -337,7 +342,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
 
     As git does it: the packed value goes first, so that it does not come to light when the file is gone.
     """
-    held = locks.acquire(location, _path(location, name), patience=_PATIENCE)
+    held = _lock(location, _path(location, name))
     try:
         actual = resolve(location, name)
         if actual not in (old, None):
@@ -355,7 +360,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
 def _drop_packed(location: Location, name: str) -> None:
     """Write packed-refs anew without a ref."""
     target = os.path.join(location.common_dir, "packed-refs")
-    held = locks.acquire(location, target, patience=_PATIENCE)
+    held = _lock(location, target)
     try:
         kept = []
         dropping = False

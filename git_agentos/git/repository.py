@@ -14,7 +14,7 @@ import pygit2
 
 from git_agentos.errors import MissingObjectsError, RepositoryError, UnsupportedRepository
 from git_agentos.git import process, trees
-from git_agentos.git.location import Location
+from git_agentos.git.location import Location, extensions
 from git_agentos.git.objects import ObjectWriter
 
 _KINDS = {
@@ -58,6 +58,20 @@ def _open(git_dir: str) -> pygit2.Repository:
             pygit2.settings.owner_validation = validates
 
 
+def _not_opened(location: Location) -> RepositoryError:
+    """The error for a repository that git opens and libgit2 does not; what libgit2 says is no help to a user."""
+    unknown = sorted(extensions(location.common_dir).keys() - {*_EXTENSIONS, "objectformat"})
+    if unknown:
+        names = ", ".join(f"extensions.{each}" for each in unknown)
+        return UnsupportedRepository(
+            f"this repository uses {names}, which git-agentos does not support",
+            "git-agentos works with repositories whose object format is sha1 and whose refs are files",
+        )
+    return UnsupportedRepository(
+        f"the repository at '{location.root}' cannot be opened", "'git fsck' and 'git status' say whether it is damaged"
+    )
+
+
 class Repository:
     """One worktree's view of a repository."""
 
@@ -66,7 +80,7 @@ class Repository:
         try:
             self._git = _open(location.git_dir)
         except (pygit2.GitError, KeyError) as error:
-            raise UnsupportedRepository(f"libgit2 cannot open this repository: {error}") from error
+            raise _not_opened(location) from error
         self._odb = self._git.odb
         self._backends = list(self._odb.backends)
         self.objects_dir = os.path.join(location.common_dir, "objects")
@@ -138,12 +152,16 @@ class Repository:
         return self.read(oid)[1]
 
     def is_large(self, oid: str, limit: int) -> bool:
-        """Whether a blob is larger than `limit` bytes; the header alone is read."""
+        """Whether a blob is larger than `limit` bytes."""
+        return self.size(oid) > limit
+
+    def size(self, oid: str) -> int:
+        """How many bytes a blob has; the header alone is read."""
         try:
             _, size = self._odb.read_header(oid)
         except (KeyError, ValueError, pygit2.GitError):
-            return int(self.git("cat-file", "-s", oid)) > limit
-        return int(size) > limit
+            return int(self.git("cat-file", "-s", oid))
+        return int(size)
 
     def stream_blob(self, oid: str, descriptor: int) -> None:
         """Write a blob's content to an open file without holding it in memory."""

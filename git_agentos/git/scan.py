@@ -14,12 +14,15 @@ Formats: git-status(1) "Porcelain Format Version 2" with -z; git-ls-files(1) -z 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from git_agentos.errors import GitCommandError
 from git_agentos.git import process
 from git_agentos.git.location import Location, locate
 
@@ -41,7 +44,6 @@ _CONFIG = ("config", "--null", "--list")
 # Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _MAX_PATHSPECS = 200
-
 
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -78,7 +80,8 @@ class Scanned(NamedTuple):
 
     `skip_worktree` holds paths, and directories with a trailing slash where everything below has the flag; `absent`
     those of them that are not on disk. `unseen` maps paths whose flags hide their edits from git to the index's (mode,
-    oid): whether they changed is for the reader to find out.
+    oid): whether they changed is for the reader to find out. `hidden_rules` are `.gitignore` files that are ignored
+    themselves, in folders where something is not.
     """
 
     head_commit: str | None = None
@@ -93,6 +96,7 @@ class Scanned(NamedTuple):
     absent: Sequence[bytes] = ()
     unseen: Mapping[bytes, tuple[int, str]] = _NONE
     gitlinks: Mapping[bytes, str] = _NONE
+    hidden_rules: Sequence[bytes] = ()
     tracks_attributes: bool = False
     config: Mapping[str, list[str]] = _NONE
     git_version: str = ""
@@ -182,7 +186,17 @@ class Scan:
             child.discard()
 
     def read(self) -> Scanned:
-        """Wait for git and parse what it said."""
+        """Wait for git and parse what it said; GitCommandError where the index is damaged."""
+        try:
+            return self._read()
+        except (GitCommandError, ValueError) as error:
+            from git_agentos.git import index_damage  # nothing that works needs it
+
+            if index_damage.is_damaged(self.location):
+                raise index_damage.error(self.location) from error
+            raise
+
+    def _read(self) -> Scanned:
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
@@ -221,6 +235,9 @@ class Scan:
             unseen={path: entry for path, entry in unseen.items() if path not in gone},
             absent=absent,
             gitlinks=_gitlinks(self.location),
+            hidden_rules=_hidden_rules(
+                self.location, flags, [*untracked, *(path + b"/." for path in (*nested, *empty))]
+            ),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
             git_version=self._version.result()[0].decode("ascii", "replace").strip(),
@@ -381,16 +398,61 @@ def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
 
 
 def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
-    """Directories that lost their last tracked file; to git they are still places of tracked files."""
-    root = os.fsencode(location.root)
-    parents = {path.rpartition(b"/")[0] for path in vanished} - known - {b""}
+    """Directories that lost their last tracked file, or the directory of it; to git they are still places of tracked
+    files."""
+    root = os.path.join(os.fsencode(location.root), b"")
+    nearest: dict[bytes, bytes] = {b"": b""}
+
+    def existing(path: bytes) -> bytes:
+        """The directory `path`, or the nearest one above it that is there; no symlink is followed."""
+        missing = []
+        while path not in nearest:
+            missing.append(path)
+            path = path.rpartition(b"/")[0]
+        here = nearest[path]
+        for path in reversed(missing):
+            if here == path.rpartition(b"/")[0] and _is_directory(root + path):
+                here = path
+            nearest[path] = here
+        return here
+
     found = []
-    for parent in parents:
-        full = os.path.join(root, parent)
+    for parent in sorted({existing(path.rpartition(b"/")[0]) for path in vanished} - known - {b""}):
         with contextlib.suppress(OSError):
-            if not os.path.islink(full) and not os.listdir(full):
+            if not os.listdir(root + parent):
                 found.append(parent)
     return found
+
+
+def _is_directory(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _hidden_rules(location: Location, flags: bytes, visible: Iterable[bytes]) -> list[bytes]:
+    """The `.gitignore` files that are neither tracked (`flags`) nor `visible`, in the folders above what is."""
+    root = os.path.join(os.fsencode(location.root), b"")
+    folders = {b""}
+    known = set()
+    for path in itertools.chain((record[2:] for record in flags.split(b"\0")), visible):
+        folder, _, name = path.rpartition(b"/")
+        if name == b".gitignore":
+            known.add(path)
+        while folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    found = []
+    for folder in folders:
+        path = folder + b"/.gitignore" if folder else b".gitignore"
+        if path not in known and os.path.lexists(root + path) and not os.path.isdir(root + path):
+            above = folder
+            while above and _is_directory(root + above) and not is_repository(root + above):
+                above = above.rpartition(b"/")[0]
+            if not above:
+                found.append(path)
+    return sorted(found)
 
 
 def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
@@ -444,7 +506,7 @@ def _unreadable(complaints: bytes) -> list[bytes]:
 
 def _gitlinks(location: Location) -> dict[bytes, str]:
     """Path -> commit of every gitlink in the index."""
-    if not _may_have_gitlinks(location.git_dir):
+    if not may_have_gitlinks(location.git_dir):
         return {}
     links = {}
     env = location.environment()
@@ -456,7 +518,7 @@ def _gitlinks(location: Location) -> dict[bytes, str]:
     return links
 
 
-def _may_have_gitlinks(git_dir: str) -> bool:
+def may_have_gitlinks(git_dir: str) -> bool:
     """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
     files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for path in [*files, os.path.join(git_dir, "index")]:

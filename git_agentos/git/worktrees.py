@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
 import re
 import stat
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks, refs
+from git_agentos.git import locks, process, refs
+from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, known_root, read_gitfile, root_of
 from git_agentos.git.location import Location
 from git_agentos.util import files
+
+__all__ = [
+    "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_head", "is_linked",
+    "is_own_file", "known_root", "leads_to_common_dir", "living", "main_root", "not_readable", "read_gitfile", "relink",
+    "root_of", "turn",
+]  # fmt: skip
 
 _HEADS = "refs/heads/"
 _OID = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
 
-class DamagedEntryError(OSError):
-    """A file of a worktree's entry does not say what it should."""
-
-
 @contextlib.contextmanager
 def turn(location: Location) -> Iterator[None]:
     """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
+    process.require_no_quarantine()
     folder = locks.own_folder(location.shared_state_dir)
     with locks.turn_at(os.path.join(folder, "worktrees.turn")):
         yield
@@ -41,43 +42,6 @@ def entries(common_dir: str) -> Iterator[str]:
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False):
                 yield entry.path
-
-
-def root_of(git_dir: str) -> str:
-    """Where a linked worktree's folder is, by its entry (`worktrees/<id>/gitdir`); DamagedEntryError or another OSError
-    where the entry does not say."""
-    path = os.path.join(git_dir, "gitdir")
-    content = files.read(path, limit=_LONGEST).rstrip(b"\r\n")
-    if b"\0" in content or b"\n" in content or not content.endswith(b"/.git"):
-        raise DamagedEntryError(errno.EINVAL, "does not name the .git file of a worktree", path)
-    # With worktree.useRelativePaths (git 2.48) it is relative to the entry.
-    return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(content))))
-
-
-def known_root(git_dir: str) -> str | None:
-    """`root_of`; None where the entry does not tell."""
-    try:
-        return root_of(git_dir)
-    except OSError:
-        return None
-
-
-def read_gitfile(root: str) -> str | None:
-    """The git directory that the `.git` file of a folder names; None where there is no such file, or nothing in it."""
-    try:
-        content = files.read(os.path.realpath(os.path.join(root, ".git")), limit=_LONGEST)
-    except OSError:
-        return None
-    target = content.removeprefix(b"gitdir: ").rstrip(b"\r\n")
-    if target == content or not target or b"\0" in target:
-        return None
-    return os.path.normpath(os.path.join(root, os.fsdecode(target)))
-
-
-def is_linked(root: str, git_dir: str) -> bool:
-    """Whether the `.git` file of a folder leads to this git directory."""
-    target = read_gitfile(root)
-    return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 
 def relink(git_dir: str, root: str) -> None:
@@ -100,20 +64,6 @@ def leads_to_common_dir(git_dir: str, common_dir: str) -> bool:
     if not text or b"\0" in text:
         return False
     return os.path.realpath(os.path.join(git_dir, os.fsdecode(text))) == os.path.realpath(common_dir)
-
-
-def is_damaged_index(path: str) -> bool:
-    """Whether there is no index at `path` that git can read: by its header and its checksum (gitformat-index(5))."""
-    try:
-        data = files.read(path, limit=1 << 31)
-    except OSError:
-        return True
-    if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
-        return True
-    digest = data[-20:]
-    if not digest.strip(b"\0"):  # index.skipHash
-        return False
-    return hashlib.sha1(data[:-20], usedforsecurity=False).digest() != digest
 
 
 def is_head(path: str) -> bool:
@@ -225,8 +175,9 @@ def living(location: Location, core_worktree: str | None = None) -> list[Locatio
     for git_dir in entries(location.common_dir):
         with contextlib.suppress(OSError):
             root = root_of(git_dir)
-            # A folder that is somewhere else's worktree by now is not this entry's.
-            if os.path.lexists(os.path.join(root, ".git")):
+            # A folder that is somewhere else's worktree by now is not this entry's, nor is that of the repository that
+            # this one is a copy of.
+            if os.path.lexists(os.path.join(root, ".git")) and belongs(root, git_dir) is None:
                 found.append(Location(os.path.realpath(root), git_dir, location.common_dir))
     return found
 

@@ -74,7 +74,9 @@ def owns_folder(caller: Caller, folder: str) -> bool:
     stands = location.find(folder)
     found = place(caller, folder)
     if found is None:
-        return stands is None or owns(caller, stands[1])
+        # Variables that contradict the folder make nothing one's own.
+        contradicts = any(name in caller.environment for name in location.LEADING)
+        return not contradicts and (stands is None or owns(caller, stands[1]))
     is_whole = location.find(found.root) == (found.root, found.git_dir)
     return is_whole and owns(caller, found.git_dir) and (stands is None or owns(caller, stands[1]))
 

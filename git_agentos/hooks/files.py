@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos import processes
-from git_agentos.git import worktrees
+from git_agentos.git import dead_locks
 from git_agentos.guard import judge
 from git_agentos.guard.decision import Judgement
 from git_agentos.hooks import passed, subject, verdict
@@ -29,11 +28,7 @@ def unlock(called: Called) -> int:
     location = subject.located()
     if location is None or os.path.isdir(f"/proc/{called.pid}"):
         return 0
-    lock = os.path.join(location.git_dir, "index.lock")
-    places = [location.root, location.git_dir, location.common_dir]
-    for entry in worktrees.entries(location.common_dir):
-        places += [entry, *filter(None, [worktrees.known_root(entry)])]
+    lock = dead_locks.Candidate(os.path.join(location.git_dir, "index.lock"), dead_locks.everywhere(location))
     with contextlib.suppress(OSError):
-        if processes.why_not_stale(lock, places) is None:
-            os.unlink(lock)
+        dead_locks.remove(location, [lock])
     return 0

@@ -1,6 +1,10 @@
 """Runs: an agent and the validation of its work in a worktree of their own, which can always be taken back.
 
     workspace     the boundary of a run: its worktree, branch and base; other orchestrators import this
+    inside        the worktree of a run from inside; `null_workspace` is one that is none
+    branches      which branches are protected
+    driven        the end of a run that an orchestrator drives itself
+    cleanup       worktrees and branches of ended runs go out of the way
     context       where a run works, as it is recorded; `preparation` makes it, `lock` is who is at work
     kernel/       doing a run, step by step
     rollback/     taking it back

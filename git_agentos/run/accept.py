@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import landing, lock
+from git_agentos.run import cleanup as cleaning
+from git_agentos.run import landing, located, lock
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.inside import inner
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.workspace import inner
+from git_agentos.run.rollback import mend
 from git_agentos.worktree import place
 from git_agentos.worktree.merge import Merge
+
+
+class Acceptance(NamedTuple):
+    """What accepting a run did: where `merge` has conflicts, nothing was changed."""
+
+    run: Run
+    merge: Merge
 
 
 class _Validated(NamedTuple):
@@ -33,24 +44,28 @@ class _Validated(NamedTuple):
 
 
 @authorize.entry("run", "accept")
-def accept(context: Context, run_id: str, *, into: str | None = None, squash: bool = False) -> tuple[Run, Merge]:
+def accept(
+    context: Context, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
+) -> Acceptance:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 
     What was validated and is in no commit is committed on the run's branch first. RunError where validation has not
     passed, the worktree is not as it was validated, or the evidence is not intact. With conflicts nothing has changed.
-    What could not be sealed is sealed now, before or after the merge. Whether the one who asks may is asked before
+    What could not be sealed is sealed now, before or after the merge. `cleanup` archives worktree and branch then; None
+    is what the run says. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = folders.find(context.location, run_id)
+    kept = recovery.have(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()
         if state.merge_commit is not None and not state.is_sealed:
-            return _finish(context, kept)
+            return _cleaned_up(context, *_finish(context, kept), cleanup)
         validated = _validated(kept.run())
-        run = folders.context_of(kept)
-        target = into if into is not None else _base_branch(context, run)
+        run = located.now(context, folders.context_of(kept))
+        target = into if into is not None else base_branch(context, run)
         here = inner(context, run)
+        mend.unlock(here.location, run)
         if not state.is_sealed:  # that failed when the run ended
             folders.seal(here, kept, kept.run(), again=True)
         _require_intact(context, kept)
@@ -62,7 +77,7 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
                 validated.before,
                 validated.after,
                 into=target,
-                message=_message(kept.run()),
+                message=message(kept.run()),
                 squash=squash,
                 check=lambda: _require_intact(context, kept),
             )
@@ -72,11 +87,20 @@ def accept(context: Context, run_id: str, *, into: str | None = None, squash: bo
                 raise
             raise taken_back from error
         if made.conflicts:
-            return kept.run(), made
-        with _merged(run_id, made):
+            return Acceptance(kept.run(), made)
+        with recording(run_id, made):
             kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
             folders.seal(here, kept, kept.run())
-        return kept.run(), made
+        return _cleaned_up(context, kept.run(), made, cleanup)
+
+
+def _cleaned_up(context: Context, run: Run, made: Merge, wanted: bool | None) -> Acceptance:
+    """The run as it is told, once worktree and branch are out of the way, if that is wanted. Its lock is held."""
+    if wanted or (wanted is None and run.cleanup):
+        problems = cleaning.at_end(context, run)
+        run = replace(runs.show(context, run.run_id), process=None)
+        run = replace(run, problems=[*run.problems, *problems])
+    return Acceptance(run, made)
 
 
 def _require_intact(context: Context, kept: Evidence) -> None:
@@ -91,7 +115,7 @@ def _require_intact(context: Context, kept: Evidence) -> None:
 
 
 @contextlib.contextmanager
-def _merged(run_id: str, made: Merge) -> Iterator[None]:
+def recording(run_id: str, made: Merge) -> Iterator[None]:
     """What fails in here fails after the branch was moved, and says so."""
     try:
         yield
@@ -109,7 +133,7 @@ def _finish(context: Context, kept: Evidence) -> tuple[Run, Merge]:
     """The run was accepted, and its evidence could not be sealed then."""
     run = kept.run()
     try:
-        here = inner(context, folders.context_of(kept))
+        here = inner(context, located.now(context, folders.context_of(kept)))
     except RunError:
         here = context  # its worktree is gone: what is known of it is sealed
     folders.seal(here, kept, run, again=True)
@@ -156,7 +180,8 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
     return _Validated(before, after)
 
 
-def _base_branch(context: Context, run: WorkspaceContext) -> str:
+def base_branch(context: Context, run: WorkspaceContext) -> str:
+    """The branch that a run began at; UsageError where that was none."""
     name = run.base_ref.removeprefix(place.HEADS)
     if refs.resolve(context.location, place.HEADS + name) is None:
         raise UsageError(f"run '{run.run_id}' did not begin at a branch", "say where to merge it: --into BRANCH")
@@ -173,7 +198,8 @@ def _taken_back(run: Run) -> RunError | None:
     )
 
 
-def _message(run: Run) -> bytes:
+def message(run: Run) -> bytes:
+    """The message of the commit that has what no commit of the run has."""
     subject = f"run {run.run_id}" + (f": {' '.join(run.task_id.split())}" if run.task_id else "")
     trailers = [("Agentos-Agent", worktree_id(run.run_id)), ("Agentos-Task", run.task_id)]
     return landing.message(subject, trailers)

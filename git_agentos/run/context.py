@@ -1,6 +1,6 @@
 """Which workspace a run has: the typed artifact that everything that rolls back works from.
 
-run id        an agent id of at most 60 characters
+run id        letters, digits, dots, dashes and underscores as in an agent id, at most 60
 worktree      `run-<run id>`, which is its timeline too, on the branch `agentos/run-<run id>` or another of its own
 """
 
@@ -22,10 +22,10 @@ _PREFIX = "run-"
 
 def check_id(run_id: str, *, source: str = "RUN") -> str:
     """A well-formed run id; UsageError otherwise."""
-    config.agent_id(run_id, source=source)
+    shown = run_id if len(run_id) <= config.LONGEST_ID else f"{run_id[: config.LONGEST_ID]}..."
     if len(run_id) > _MOST:
-        raise UsageError(f"'{run_id}' ({source}) is too long for a run's id", f"use at most {_MOST} characters")
-    return run_id
+        raise UsageError(f"'{shown}' ({source}) is too long for a run's id", f"use at most {_MOST} characters")
+    return config.well_formed(run_id, "a run id", source=source, longest=_MOST)
 
 
 def is_id(name: str) -> bool:

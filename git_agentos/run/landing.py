@@ -32,11 +32,13 @@ class NotAsValidated(RunError):
 
 
 class _Ready(NamedTuple):
-    """The commit that is merged, HEAD's, and whether that is one which an earlier `land` made."""
+    """The commit that is merged, HEAD's, whether that is one which an earlier `land` made, and the repositories inside
+    of the worktree, which no commit of it has."""
 
     commit: str
     head: str
     again: bool
+    inside: list[str]
 
 
 def land(
@@ -68,9 +70,14 @@ def land(
     check()
     _bring(here, run, ready)
     made = merge.merge(context, [id_], into=into, squash=squash, commits={id_: ready.commit})
+    made = replace(made, warnings=[*made.warnings, *map(_not_merged, ready.inside)])
     if made.conflicts or made.merge_commit is not None:
         return made
     return replace(made, merge_commit=_brought_by(context, made.before, ready.commit) or made.before)
+
+
+def _not_merged(path: str) -> str:
+    return f"'{path}' is a repository of its own: it stays in the run's worktree, and is not merged"
 
 
 def message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
@@ -107,8 +114,9 @@ def _commit(here: Context, run: WorkspaceContext, before: str, after: str, text:
                 f"the worktree of run '{run.run_id}' is not as it was validated",
                 f"git agentos rollback {run.run_id} --to {after[:12]} brings that back; {NOTHING}",
             )
+        inside = [os.fsdecode(path) for path in now.nested if trees.find(writer, tree, path) is None]
         if tree == here.repository.commit_tree(head):
-            return _Ready(head, head, done)
+            return _Ready(head, head, done, inside)
         if now.head.ref != place.HEADS + run.branch_name:
             raise RunError(
                 f"HEAD of run '{run.run_id}' is not on its branch '{run.branch_name}', and not all of its work"
@@ -117,7 +125,7 @@ def _commit(here: Context, run: WorkspaceContext, before: str, after: str, text:
             )
         commit = writer.write_commit(tree, [head], text, here.settings.committer, int(time.time()))
         writer.flush()
-    return _Ready(commit, head, again=False)
+    return _Ready(commit, head, again=False, inside=inside)
 
 
 def _state(here: Context, writer: Writer, checkpoint: str) -> State:

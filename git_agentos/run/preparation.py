@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import NamedTuple
 
 from git_agentos import config, log
@@ -24,14 +23,16 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
+from git_agentos.run import located
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.record import evidence as folders
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
-from git_agentos.worktree import create, intent, place, record, repair
-from git_agentos.worktree.create import Wanted
-from git_agentos.worktree.record import Managed, Record
+from git_agentos.worktree import base, create, intent, place, record, repair
+from git_agentos.worktree.creation import Made, Wanted
+from git_agentos.worktree.record import Managed
 
 
 class Plan(NamedTuple):
@@ -66,7 +67,7 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
         place.check_branch(context, plan.branch)
-    base_ref, base_sha = create.base_of(context, plan.base_ref or config.run_base(context.settings.values))
+    base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
     wanted = Wanted(
         id_,
@@ -79,15 +80,15 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         own_branch=plan.branch,
     )
 
-    def fill(inner: Context, made: Record) -> tuple[WorkspaceContext, _State]:
-        return _fill(context, inner, made, plan, kept)
+    def fill(new: Made) -> tuple[WorkspaceContext, _State]:
+        return _fill(context, new, plan, kept)
 
     try:
         made, state = create.make(context, wanted, fill)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
-            shutil.rmtree(kept.folder, ignore_errors=True)
+            folders.remove(context.location, plan.run_id)
         raise
     _tell(kept, made, state)
     return made
@@ -96,8 +97,13 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
 def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
+    found = _recorded(context, run_id)
+    return None if found is None else located.now(context, found)
+
+
+def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     try:
-        kept = folders.find(context.location, run_id)
+        kept = recovery.look(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
     known = kept.state().context
@@ -115,12 +121,13 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
-        if folders.find(context.location, run_id).record().problem is None:
+        if recovery.look(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
     noted = folders.noted(context.location, run_id)
     if noted is not None:
-        return WorkspaceContext.from_fields(noted["context"], "a note")
-    return _in_timeline(context, run_id)
+        return located.now(context, WorkspaceContext.from_fields(noted["context"], "a note"))
+    found = _in_timeline(context, run_id)
+    return None if found is None else located.now(context, found)
 
 
 def check_file(context: Context, run_id: str) -> None:
@@ -140,7 +147,7 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
-        kept = known or folders.find(context.location, plan.run_id)
+        kept = known or recovery.have(context.location, plan.run_id)
     except RunError:
         kept, fresh = folders.make(context.location, plan.run_id), True
     else:
@@ -163,10 +170,9 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     return kept, fresh
 
 
-def _fill(
-    context: Context, inner: Context, made: Record, plan: Plan, kept: Evidence
-) -> tuple[WorkspaceContext, _State]:
+def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[WorkspaceContext, _State]:
     """What is in the new worktree, and kept of it, before it counts as made."""
+    inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
         repo_root=place.top_of(context.location),
@@ -188,7 +194,7 @@ def _fill(
     with inner.repository.writer() as writer:
         cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
         writer.flush()
-        taken = take.take(inner.repository, inner.settings, origin, request=request, cargo=cargo)
+        taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
         writer.assure()
     pristine.record(inner)
     kept.write_once(CONTEXT, text)
@@ -197,7 +203,7 @@ def _fill(
 
 def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
-    kept = known or folders.find(context.location, run_id)
+    kept = known or recovery.have(context.location, run_id)
     state = _pre_run(context, run_id)
     if state is None or kept.state().prepared is not None:
         raise folders.taken(run_id)

@@ -14,54 +14,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Protocol
 
-from git_agentos.checkpoint import capture, format, take
+from git_agentos.checkpoint import capture, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment, refs, trees
+from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import lock, preparation
-from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
+from git_agentos.run import branches, driven, lock, preparation
+from git_agentos.run.accept import Acceptance
+from git_agentos.run.context import WorkspaceContext, check_id
+from git_agentos.run.inside import WorkspaceSnapshot, inner, snapshot
+from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
 from git_agentos.run.preparation import Plan
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import SERVICE
+from git_agentos.run.record import recovery
+from git_agentos.run.record.events import CANCELLED, SERVICE, Run
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
-from git_agentos.worktree import end, place, record
+from git_agentos.worktree import place
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
-    "inner",
+    "inner", "snapshot",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class WorkspaceSnapshot:
-    """How a run's worktree stands; the fields are the keys of its JSON.
-
-    `head_sha` and `branch` are HEAD's (None: unborn, detached); `tree` is the tree of all visible files; `checkpoint`
-    the id that holds this state; `commits` the run's own, newest first; `staged`, `unstaged`, `untracked` and
-    `changed` (all that differs from the base) are paths; `digest` is the same for the same state.
-    """
-
-    run_id: str
-    head_sha: str | None
-    branch: str | None
-    tree: str
-    checkpoint: str
-    commits: list[str]
-    staged: list[str]
-    unstaged: list[str]
-    untracked: list[str]
-    changed: list[str]
-    digest: str
-    taken_at: str
 
 
 class WorkspaceService(Protocol):
@@ -74,7 +54,8 @@ class WorkspaceService(Protocol):
         """Discard what the run did, and make the workspace anew at its base. What is discarded is saved first."""
 
     def current_context(self) -> WorkspaceContext | None:
-        """The run's context with HEAD as it is now; None before `prepare_pre_run`."""
+        """The run's context with HEAD as it is now; None before `prepare_pre_run`. RunError where the service was to
+        pick up a run that is not there."""
 
     def snapshot(self) -> WorkspaceSnapshot:
         """How the workspace stands. Nothing changes in it."""
@@ -88,82 +69,19 @@ class WorkspaceService(Protocol):
     def rollback_to(self, point: int | str) -> WorkspaceContext:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
 
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
+    ) -> Run:  # fmt: skip
+        """End the run as `passed`, `failed` or `cancelled`."""
 
-class NullWorkspaceService:
-    """A workspace that is none: it keeps a context in memory and never touches anything. For tests, and for runs that
-    need no boundary."""
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
+        """End the run as cancelled."""
 
-    def __init__(
-        self,
-        root: str = os.sep,
-        *,
-        task_id: str | None = None,
-        agent_id: str | None = None,
-        branch: str | None = None,
-    ) -> None:
-        self._root = root
-        self._branch = branch
-        self._task_id = task_id
-        self._agent_id = agent_id
-        self._context: WorkspaceContext | None = None
-        self._points: set[str] = {PRE_RUN}
+    def abandon(self, reason: str | None = None) -> Run:
+        """End the run as cancelled, its worktree and branch archived."""
 
-    def prepare_pre_run(self, *, run_id: str) -> WorkspaceContext:
-        """A context for the run, of commits that there are none of."""
-        check_id(run_id)
-        if self._context is not None:
-            raise folders.taken(run_id)
-        self._context = WorkspaceContext(
-            run_id=run_id,
-            repo_root=self._root,
-            worktree_path=self._root,
-            branch_name=self._branch or record.branch_of(worktree_id(run_id), run_id),
-            base_ref="HEAD",
-            base_sha=refs.ZERO,
-            head_sha=refs.ZERO,
-            created_at=_now(),
-            task_id=self._task_id,
-            agent_id=self._agent_id or worktree_id(run_id),
-        )
-        return self._context
-
-    def rollback_pre_run(self) -> WorkspaceContext:
-        """The same context: nothing was done."""
-        return self.rollback_to(PRE_RUN)
-
-    def current_context(self) -> WorkspaceContext | None:
-        """The context that `prepare_pre_run` made."""
-        return self._context
-
-    def snapshot(self) -> WorkspaceSnapshot:
-        """A workspace in which nothing is."""
-        run = self._prepared()
-        return WorkspaceSnapshot(
-            run.run_id, refs.ZERO, run.branch_name, trees.EMPTY_TREE, refs.ZERO, [], [], [], [], [], refs.ZERO, _now()
-        )
-
-    def diff_summary(self) -> str:
-        """Nothing differs."""
-        self._prepared()
-        return ""
-
-    def mark_step(self, n: int) -> str:
-        """Remember that there is such a point."""
-        self._prepared()
-        self._points.add(_point(n))
-        return refs.ZERO
-
-    def rollback_to(self, point: int | str) -> WorkspaceContext:
-        """The same context; RunError for a point that was never marked."""
-        run = self._prepared()
-        if _point(point) not in self._points:
-            raise RunError(f"run '{run.run_id}' has no point '{_point(point)}'", "mark_step makes one")
-        return run
-
-    def _prepared(self) -> WorkspaceContext:
-        if self._context is None:
-            raise _not_prepared()
-        return self._context
+    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
+        """Merge the workspace as it stands into a branch, and end the run as accepted."""
 
 
 def _of_run(service: GitWorktreeWorkspaceService) -> dict[str, object]:
@@ -180,9 +98,10 @@ class GitWorktreeWorkspaceService:
 
     `repo` is a path in the repository, or the context of one of its worktrees; it says who acts. `base_ref` names the
     base (else `agentos.runBase`, else HEAD), `agent_id` is who works in it (else `run-<run id>`), `protected` are
-    patterns of branches that the guard closes to it. `tool` is who drives the run, as its record says it. `run_id`
-    picks a run up from disk. `held` tells that the caller has the run's lock (`lock.hold`), which every call that
-    changes something takes otherwise.
+    patterns of branches that are closed to it, beside those that always are (`branches.patterns`). `tool` is who drives
+    the run, as its record says it. `run_id` picks up a run that is there; without it the service is fresh, and
+    `prepare_pre_run` makes the run. `held` tells that the caller has the run's lock (`lock.hold`), which every call
+    that changes something takes otherwise.
     """
 
     def __init__(
@@ -230,7 +149,7 @@ class GitWorktreeWorkspaceService:
             self._task_id,
             self._agent_id,
             self._guard,
-            self._protected,
+            tuple(branches.patterns(self._context, self._protected)),
             self._branch,
             self._tool,
         )
@@ -245,11 +164,12 @@ class GitWorktreeWorkspaceService:
 
     def current_context(self) -> WorkspaceContext | None:
         """The run's context with HEAD as it is now; None before `prepare_pre_run`. Of a worktree that is gone, the
-        branch tells."""
+        branch tells. RunError where there is no run `run_id`."""
         if self._run_id is None:
             return None
         run = preparation.recorded(self._context, self._run_id)
         if run is None:
+            recovery.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
             return None
         preparation.check_file(self._context, self._run_id)
         return replace(run, head_sha=self._head(run))
@@ -274,7 +194,7 @@ class GitWorktreeWorkspaceService:
     def mark_step(self, n: int) -> str:
         """Make the state now the point `step:<n>`; its checkpoint's id."""
         run = self._prepared()
-        point = _point(n)
+        point = point_name(n)
         with self._turn(run.run_id):
             here = inner(self._context, run)
             origin = here.origin(
@@ -285,7 +205,7 @@ class GitWorktreeWorkspaceService:
                 meta={"point": point},
             )
             taken = take.take(here.repository, here.settings, origin)
-            folders.find(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            recovery.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -293,23 +213,71 @@ class GitWorktreeWorkspaceService:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
         run = self._prepared()
         with self._turn(run.run_id):
-            done = rollback.rollback(self._context, run, _point(point))
+            done = rollback.rollback(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = folders.find(self._context.location, run.run_id)
-                kept.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+                kept = recovery.have(self._context.location, run.run_id)
+                kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
                     folders.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    @authorize.entry("run", "accept")
+    def accept(self, *, into: str | None = None, squash: bool = False, cleanup: bool = False) -> Acceptance:
+        """Merge the worktree as it stands into `into` (its base's branch), as `worktree merge` does, and end the run as
+        accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
+        run_id = self._known()
+        with self._turn(run_id) as is_ours:
+            return driven.accept(
+                self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
+            )  # fmt: skip
+
+    def end(
+        self, state: str, reason: str | None = None, *, roll_back: bool = False, cleanup: bool = False
+    ) -> Run:  # fmt: skip
+        """End the run as `passed`, `failed` or `cancelled`; its worktree stays as it is. `roll_back` takes that back to
+        where the run began before, `cleanup` archives it afterwards, and deletes the branch. RunError where the run has
+        ended, or is not driven through the service."""
+        if cleanup:
+            return self._end_and_clean(state, reason, roll_back=roll_back)
+        return self._end(state, reason, roll_back=roll_back)
+
+    @authorize.entry("run", "cancel", named=("state", "reason"), also=_of_run)
+    def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
+        run_id = self._known()
+        with self._turn(run_id) as is_ours:
+            return driven.end(
+                self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
+            )  # fmt: skip
+
+    @authorize.entry("run", "cleanup", named=("state", "reason"), also=_of_run)
+    def _end_and_clean(self, state: str, reason: str | None, *, roll_back: bool) -> Run:
+        return self._end(state, reason, roll_back=roll_back, cleanup=True)
+
+    def cancel(self, reason: str | None = None, *, roll_back: bool = False) -> Run:
+        """End the run as cancelled."""
+        return self.end(CANCELLED, reason, roll_back=roll_back)
+
+    def abandon(self, reason: str | None = None) -> Run:
+        """End the run as cancelled, archive its worktree and delete its branch: nothing is lost, and nothing stays."""
+        return self.end(CANCELLED, reason, cleanup=True)
+
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _turn(self, run_id: str) -> AbstractContextManager[object]:
-        return contextlib.nullcontext() if self._held else lock.hold(self._context.location, run_id)
+    def _turn(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
+        return driven.held() if self._held else lock.hold(self._context.location, run_id)
+
+    def _known(self) -> str:
+        """The id of the run, which has a workspace."""
+        return self._prepared().run_id
 
     def _prepared(self) -> WorkspaceContext:
         found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)
         if found is None:
-            raise _not_prepared()
+            if self._run_id is not None:
+                recovery.look(self._context.location, self._run_id)
+            raise not_prepared()
         return found
 
     def _head(self, run: WorkspaceContext) -> str:
@@ -318,61 +286,3 @@ class GitWorktreeWorkspaceService:
             if head.commit is not None:
                 return head.commit
         return refs.resolve(self._context.location, place.HEADS + run.branch_name) or run.base_sha
-
-
-def inner(context: Context, run: WorkspaceContext) -> Context:
-    """The run's agent at work in the run's worktree; RunError where that is not what was made."""
-    id_ = worktree_id(run.run_id)
-    hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
-    managed = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
-    if managed is None:
-        revived = f"git agentos worktree create {id_} --revive brings it back, if it was archived"
-        raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
-    root = managed.root
-    if os.path.islink(root) or not os.path.isdir(root):
-        raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
-    pointed = end.pointed_at(root)
-    if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):
-        raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' is another", hint)
-    try:
-        refs.read_head(managed.location)
-        return end.inner_context(context, managed)._replace(agent=run.agent_id)
-    except (AgentosError, OSError) as error:
-        raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
-
-
-def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
-    """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
-    origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
-    taken = take.take(here.repository, here.settings, origin)
-    state = taken.state
-    base = here.repository.commit_tree(run.base_sha)
-    with here.repository.writer() as store:
-        changed = trees.diff(store, base, state.visible_tree)
-    commits = here.repository.git("rev-list", f"{run.base_sha}..{state.head.commit}") if state.head.commit else b""
-    return WorkspaceSnapshot(
-        run_id=run.run_id,
-        head_sha=state.head.commit,
-        branch=state.head.branch,
-        tree=state.visible_tree,
-        checkpoint=taken.checkpoint.id,
-        commits=commits.decode().split(),
-        staged=[os.fsdecode(path) for path in state.staged],
-        unstaged=[os.fsdecode(path) for path in state.unstaged],
-        untracked=[os.fsdecode(path) for path in state.untracked],
-        changed=[os.fsdecode(path) for path in sorted(changed)],
-        digest=format.digest(state),
-        taken_at=_now(),
-    )
-
-
-def _point(point: int | str) -> str:
-    return f"step:{point}" if isinstance(point, int) else point
-
-
-def _not_prepared() -> RunError:
-    return RunError("the run has no workspace yet", "prepare_pre_run makes it")
-
-
-def _now() -> str:
-    return moment.stamp(datetime.now(UTC))

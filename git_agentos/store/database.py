@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
@@ -33,7 +34,15 @@ Connection = sqlite3.Connection  # for the signatures of those who must not impo
 
 
 class InUse(DatabaseError):
-    """Another process has the file open, and it has to be had alone."""
+    """Another process keeps the file locked, or has it open where it has to be had alone."""
+
+
+class Newer(DatabaseError):
+    """A newer version of git-agentos has used the file."""
+
+
+class NotSetUp(DatabaseError):
+    """There is no database yet, or none that has our tables."""
 
 
 class Database(NamedTuple):
@@ -69,8 +78,8 @@ def opened_to_read(path: str) -> Iterator[Database]:
             gate = _lock(path, alone=False, make=False)
         try:
             if _inode(path) is None:
-                raise DatabaseError(f"there is no workflow database '{path}'")
-            database = Database(_connect(path), path, gate)
+                raise NotSetUp(f"there is no workflow database '{path}'")
+            database = Database(_connect(path, read_only=_is_read_only(path)), path, gate)
         except BaseException:
             _unlock(gate)
             raise
@@ -78,9 +87,7 @@ def opened_to_read(path: str) -> Iterator[Database]:
         with guarded(path):
             database.connection.execute("PRAGMA query_only = ON")
             if _version(database.connection, path) < LATEST:
-                raise DatabaseError(
-                    f"the workflow database '{path}' has not been set up", "use the log in its worktree"
-                )
+                raise NotSetUp(f"the workflow database '{path}' has not been set up", "use the log in its worktree")
             yield database
     finally:
         _close(database)
@@ -97,7 +104,7 @@ def guarded(path: str) -> Iterator[None]:
         if code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
             raise DamagedDatabase(path, _told(str(error)), inode) from error
         if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise DatabaseError(
+            raise InUse(
                 f"the workflow database '{path}' is kept locked by another process", "try again when it has finished"
             ) from error
         if code & 0xFF == sqlite3.SQLITE_FULL:
@@ -238,10 +245,16 @@ def _close(database: Database) -> None:
         _unlock(database.gate)
 
 
-def _connect(path: str, *, handed_on: bool = False) -> sqlite3.Connection:
+def _connect(path: str, *, handed_on: bool = False, read_only: bool = False) -> sqlite3.Connection:
     _check_header(path)
     level: Literal["DEFERRED"] | None = "DEFERRED" if handed_on else None
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not handed_on)
+    name = path
+    if read_only:
+        # Without a log beside it nothing is missing in the file; SQLite would want to make one.
+        name = f"file:{quote(os.fsencode(path))}?mode=ro" + ("" if os.path.exists(path + "-wal") else "&immutable=1")
+    connection = sqlite3.connect(
+        name, timeout=BUSY_SECONDS, isolation_level=level, check_same_thread=not handed_on, uri=read_only
+    )
     try:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -250,6 +263,11 @@ def _connect(path: str, *, handed_on: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_read_only(path: str) -> bool:
+    """Whether nothing can be written beside the file, as on a file system that is mounted read-only."""
+    return not os.access(os.path.dirname(path), os.W_OK)
 
 
 def _check_header(path: str) -> None:
@@ -267,7 +285,7 @@ def _check_header(path: str) -> None:
 
 def _check_version(path: str, found: int) -> int:
     if found > LATEST:
-        raise DatabaseError(
+        raise Newer(
             f"the workflow database '{path}' has version {found}; this version of git-agentos reads up to {LATEST}",
             "install a newer git-agentos; the database was not touched",
         )
@@ -332,8 +350,11 @@ def _refuse_foreign(path: str) -> None:
 
 
 def _lock(path: str, *, alone: bool, make: bool = True, patience: float | None = None) -> int:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
-    descriptor = os.open(path + ".lock", flags, 0o644)
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    if make or alone:
+        descriptor = os.open(path + ".lock", os.O_RDWR | flags | (os.O_CREAT if make else 0), 0o644)
+    else:
+        descriptor = os.open(path + ".lock", os.O_RDONLY | flags)
     try:
         deadline = time.monotonic() + (BUSY_SECONDS if patience is None else patience)
         while True:

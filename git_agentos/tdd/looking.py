@@ -11,19 +11,21 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from git_agentos import redact_lines
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, TddError, WorkflowConfigurationError
+from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merging
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs, sealing
+from git_agentos.run.record import patches, recovery, runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
-from git_agentos.tdd import saver
+from git_agentos.tdd import copies, saver
 from git_agentos.tdd import site as sites
 from git_agentos.tdd.graph import Graph, Position, threads
 from git_agentos.tdd.names import branch_of
@@ -43,6 +45,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
+from git_agentos.worktree import place as tops
 from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
@@ -130,14 +133,14 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        found = folders.find(context.location, workflow.run_id).read(name)
+        found = recovery.look(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
     return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
 
 
 def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
-    """What a node changed in the worktree; empty where that was nothing, or is kept on another machine."""
+    """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
@@ -148,7 +151,14 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        return runs.patch(repository, old, new, writer.environment)
+        found = runs.patch(repository, old, new, writer.environment)
+    return patches.without_secrets(repository, found, redact_lines.secrets_of(os.environ))
+
+
+def without_secrets(context: Context, review: Review) -> Review:
+    """What a person is to look at, for a page that others may get."""
+    values = redact_lines.secrets_of(os.environ)
+    return replace(review, patch=patches.without_secrets(context.repository, review.patch, values))
 
 
 def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:
@@ -322,12 +332,18 @@ def _position(found: Found) -> Stand:
         with saver.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
     except AgentosError as error:
-        if places.is_url(found.place):
+        if places.is_url(found.place) or _says_nothing(error):
             raise
         return Tampered(found.id, error.message)
     if at is None:
         raise unknown(found.id)
     return at
+
+
+def _says_nothing(error: AgentosError) -> bool:
+    """Whether a database could not be read for a reason that says nothing of what is in it: it is locked, a newer
+    version has used it, it cannot be opened."""
+    return isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
 
 
 def _stand(context: Context, opened: saver.Opened, id_: str) -> Stand | None:
@@ -349,6 +365,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = places.repository_id(context.location, make=False)
     seen: set[str] = set()
+    copies.bring_back(context)
     recorded = _recorded(context)
     failed: AgentosError | None = None
     for place in _places(context, environment, recorded):
@@ -356,7 +373,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             with saver.opened(place) as opened:
                 stands = [(id_, _stand(context, opened, id_)) for id_ in threads(opened, None if everywhere else own)]
         except AgentosError as error:
-            if places.is_url(place):
+            if places.is_url(place) or _says_nothing(error):
                 raise
             failed = error
             stands = [(id_, Tampered(id_, error.message)) for id_, where in recorded.items() if where == place]
@@ -364,7 +381,8 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             if at is not None and id_ not in seen:
                 seen.add(id_)
                 yield Found(context, id_, place), at
-    missing = [id_ for id_ in recorded if id_ not in seen and _has_worktree(context, id_)]
+    known = dict.fromkeys((*recorded, *copies.ids(context.location)))
+    missing = [id_ for id_ in known if id_ not in seen and _has_worktree(context, id_)]
     if failed is not None and not seen and not missing:
         raise failed
     for id_ in missing:
@@ -391,10 +409,12 @@ def _recorded(context: Context) -> Mapping[str, str]:
 
 
 def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
-    """The databases in which there may be one: that of here, and those in which one was begun elsewhere. None is made
-    for looking."""
+    """The databases in which there may be one: that of here, those in which one was begun elsewhere, and that of the
+    main worktree, where the state is put whose own worktree is gone. None is made for looking."""
     found: dict[str, None] = {}
     with contextlib.suppress(WorkflowConfigurationError):
         found[saver.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
+    if copies.ids(context.location):
+        found[os.path.join(tops.top_of(context.location), places.FOLDER, places.NAME)] = None
     return [place for place in found if saver.exists(place)]

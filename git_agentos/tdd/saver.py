@@ -26,6 +26,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.store import database
 from git_agentos.store import location as places
+from git_agentos.tdd import copies
 from git_agentos.tdd.signed import Signed, Unreadable, Vouched
 
 if TYPE_CHECKING:
@@ -65,12 +66,14 @@ def exists(where: str) -> bool:
 
 
 @contextlib.contextmanager
-def opened(where: str) -> Iterator[BaseCheckpointSaver[Any]]:
-    """The saver for a place, ready for use; any number of processes may have one at once.
+def opened(where: str, copied: Location | None = None) -> Iterator[BaseCheckpointSaver[Any]]:
+    """The saver for a place, ready for use; any number of processes may have one at once. What is written to a
+    worktree's own file is copied to the repository `copied`.
 
     TddError where what it needs is not installed; DatabaseError where the database cannot be used, now or later.
     """
-    with _postgres(where) if places.is_url(where) else _sqlite(where) as saver:
+    own = os.path.split(where)[1] == places.NAME and os.path.basename(os.path.dirname(where)) == places.FOLDER
+    with _postgres(where) if places.is_url(where) else _sqlite(where, copied if own else None) as saver:
         yield saver
 
 
@@ -91,7 +94,7 @@ def missing(extra: str, error: ImportError) -> TddError:
 
 
 @contextlib.contextmanager
-def _sqlite(path: str) -> Iterator[BaseCheckpointSaver[Any]]:
+def _sqlite(path: str, copied: Location | None) -> Iterator[BaseCheckpointSaver[Any]]:
     try:
         from langgraph.checkpoint.sqlite import SqliteSaver
     except ImportError as error:
@@ -101,7 +104,26 @@ def _sqlite(path: str) -> Iterator[BaseCheckpointSaver[Any]]:
         places.refuse_links(path)
 
     class Saver(Signed, SqliteSaver):
-        """The same, signed."""
+        """The same, signed, and copied."""
+
+        def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+            done = super().put(config, checkpoint, metadata, new_versions)
+            self._copy(config)
+            return done
+
+        def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+            super().put_writes(config, writes, task_id, task_path)
+            self._copy(config)
+
+        def delete_thread(self, thread_id: str) -> None:
+            super().delete_thread(thread_id)
+            if copied is not None:
+                copies.drop(copied, str(thread_id))
+
+        def _copy(self, config: Any) -> None:
+            if copied is not None:
+                with self.lock:
+                    copies.save(copied, self.conn, str(config["configurable"]["thread_id"]), path)
 
         def first_metadata(self) -> Iterator[tuple[str, str, bytes | str | None]]:
             """The id, the first checkpoint's id and its metadata of every thread."""

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
-from git_agentos.git import refs
+from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
-from git_agentos.run import lock
-from git_agentos.run.kernel import children, protected
+from git_agentos.run import branches, lock
+from git_agentos.run.kernel import children
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
@@ -30,7 +30,7 @@ from git_agentos.tdd import site as sites
 from git_agentos.tdd.arbiter import ground
 from git_agentos.tdd.context import material, policy
 from git_agentos.tdd.graph import Graph, Position
-from git_agentos.tdd.looking import Found, list_, output, patch, review, show
+from git_agentos.tdd.looking import Found, list_, output, patch, review, show, without_secrets
 from git_agentos.tdd.models import model
 from git_agentos.tdd.names import branch_of, check_issue, new_id
 from git_agentos.tdd.nodes import ground_work
@@ -58,7 +58,20 @@ from git_agentos.tdd.state import (
 )
 from git_agentos.worktree import place
 
-__all__ = ["Nobody", "Order", "Watcher", "decide", "list_", "output", "patch", "resume", "review", "show", "start"]
+__all__ = [
+    "Nobody",
+    "Order",
+    "Watcher",
+    "decide",
+    "list_",
+    "output",
+    "patch",
+    "resume",
+    "review",
+    "show",
+    "start",
+    "without_secrets",
+]
 
 
 _GIVEN_UP = (N0, N1, N2, N3, N4, N5)  # where one that was interrupted can be aborted: nothing is merged
@@ -133,6 +146,7 @@ def start(
     ContextError for what must not be sent, TddError where the issue has an unfinished workflow; nothing was made then.
     """
     issue = check_issue(order.issue_id)
+    authorship.require(context.location.root, process.for_others({}))
     chosen = model.choose(order.agent, context.settings, environment, context.location.root)
     into = _into(context, order.into)
     read = material.load(context.location.root, order.lld, order.context)
@@ -147,7 +161,7 @@ def start(
         repository=places.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=protected.patterns(context, None),
+        protected=branches.patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),
@@ -325,6 +339,8 @@ class _Work:
         """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
         self._watcher.began(self._told(at))
         children.sweep(at.state["mark"])
+        with contextlib.suppress(AgentosError):
+            sites.unlock(self._site, self._site.run())
         said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())
         self._graph.say(self._found.id, {"human_decision": ABORT, "error_message": None, "history": [said]})
         self._run(lambda: self._graph.go_on(self._found.id))
@@ -388,7 +404,7 @@ def _at_work(
         stack.push(turn.__exit__)
         stop = stack.enter_context(Stop(context.location, id_))
         where = where or saver.place(context.location, environment)
-        opened = stack.enter_context(saver.opened(where))
+        opened = stack.enter_context(saver.opened(where, context.location))
         site = Site(context, id_, where, environment, stop, _Listener(found, watcher), is_ours)
         work = _Work(found, Graph(site, opened), site, watcher)
         try:

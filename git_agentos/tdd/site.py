@@ -15,23 +15,24 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from git_agentos import redact_lines
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
-from git_agentos.git import moment, trees
+from git_agentos.git import moment, process, trees
+from git_agentos.redact import redact_value
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.kernel import children, protected
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
+from git_agentos.run.record import patches, runs
 from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
-from git_agentos.worktree import place
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -211,10 +212,10 @@ def _touched(
     return protected.violations(site.context, run, branches, state["protected"])
 
 
-def unlock(site: Site, run: WorkspaceContext) -> None:
-    """Remove the locks that a killed git has left in the worktree."""
+def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
+    """Remove the locks that a killed git has left in the worktree; see `mend.unlock`."""
     with contextlib.suppress(RunError):  # it is wrecked
-        mend.unlock(workspace.inner(site.context, run).location, place.HEADS + run.branch_name)
+        mend.unlock(workspace.inner(site.context, run).location, run, killed=killed)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
@@ -268,8 +269,11 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
     shot = workspace.snapshot(here, begun.run)
     if done.exit_code is not None:
         kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
-    kept.put(f"{folder}snapshot.json", (json.dumps(asdict(shot), indent=1) + "\n").encode("ascii"))
-    kept.put(f"{folder}diff.patch", runs.patch(here.repository, begun.tree, shot.tree))
+    state = redact_value(asdict(shot))[0]
+    kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
+    changes = runs.patch(here.repository, begun.tree, shot.tree)
+    values = redact_lines.secrets_of(process.for_others({}))
+    kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():
         if regular and name.startswith(folder):
             kept.wrote(name)

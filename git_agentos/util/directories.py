@@ -21,6 +21,15 @@ def make(path: str | bytes) -> None:
         raise FileExistsError(17, "File exists", missing[0])
 
 
+def entries(path: bytes) -> list[os.DirEntry[bytes]]:
+    """What is in a folder; nothing where it cannot be read or is gone."""
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
 def tree(path: bytes) -> Iterator[tuple[bytes, list[os.DirEntry[bytes]]]]:
     """Every folder at and below `path` with its entries, a folder before what is in it.
 

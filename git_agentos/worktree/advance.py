@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos.checkpoint import capture, journal, operation, restore, take
+from git_agentos.checkpoint import capture, contents, journal, operation, restore, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
@@ -216,10 +216,8 @@ class _Move:
         take_nested = functools.partial(take.take_nested, origin=origin, settings=settings)
         now = self.look(writer, delta, capture.Request(take_nested=take_nested))
         going = {path: before for path, (before, _) in delta.items() if before is not None and path not in now.raw}
-        raw, bits = capture.unseen_by_git(self.repository, writer, settings, going) if going else ({}, {})
+        now = contents.with_unseen(self.repository, writer, settings, now, going)
         now = now._replace(
-            raw={**now.raw, **raw},
-            permissions={**now.permissions, **bits},
             not_present=sorted(path for path, (before, _) in delta.items() if before is None),
         )
         saved = take.record(self.repository, writer, settings, now, origin).checkpoint.id

@@ -19,9 +19,9 @@ from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.guard import authorize
 from git_agentos.worktree import create, end, last_state, modules, place
+from git_agentos.worktree.creation import Made, Wanted
 from git_agentos.worktree.end import Removal
 from git_agentos.worktree.last_state import Ended
-from git_agentos.worktree.record import Record
 
 
 @authorize.entry("worktree", "archive")
@@ -71,7 +71,7 @@ def bring_back(
             f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
         )
     move = restore.way_back(context.location, saved.state, target)
-    wanted = create.Wanted(
+    wanted = Wanted(
         id_,
         found.record.base_ref,
         target.head.commit,
@@ -82,7 +82,8 @@ def bring_back(
         later=_later(context, target),
     )
 
-    def bring_up(inner: Context, _: Record) -> Restoration:
+    def bring_up(made: Made) -> Restoration:
+        inner = made.inner
         origin = inner.origin()._replace(created_by=context.agent)
         modules.put_back(inner.location, id_, inner.location.git_dir)
         done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)

@@ -19,7 +19,7 @@ from git_agentos.errors import GitCommandError, UsageError, WorktreeError
 from git_agentos.git import chained, process, refs
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize, settings
-from git_agentos.worktree import create, end, intent, place, record
+from git_agentos.worktree import end, intent, place, record
 from git_agentos.worktree.record import Record
 
 OPERATION = "complete"
@@ -110,7 +110,7 @@ def _complete(context: Context, id_: str, *, push: bool) -> Completion:
     log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     try:
-        record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=create.now()))
+        record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
     except OSError as error:
         raise take.storage_error(error) from error
     branch = head.branch or known.branch
@@ -254,9 +254,10 @@ class _Request(NamedTuple):
         return "## Checkpoints\n\n" + "\n".join(rows)
 
     def _entries(self, kind: str, heading: str) -> list[str]:
-        found = log.entries(self.context, kinds=[kind], newest_first=False)
+        found = log.read(self.context, kinds=[kind], newest_first=False)
+        found.tell(empty=False)
         rows = []
-        for each in found:
+        for each in found.entries:
             if log.is_by_guard(each):
                 continue
             rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")

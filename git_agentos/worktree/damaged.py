@@ -26,10 +26,32 @@ def set_aside(location: Location, path: str) -> str | None:
     if stat.S_ISREG(found.st_mode) and not found.st_size:
         os.unlink(path)
         return None
-    folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), _FOLDER))
-    kept = os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
+    kept = _new_name(location, path)
     os.rename(path, kept)
     return kept
+
+
+def keep(location: Location, path: str) -> str | None:
+    """As `set_aside`, for what is replaced by one rename: a file or link stays in its place, too, until then."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return set_aside(location, path)
+    if stat.S_ISREG(found.st_mode) and not found.st_size:
+        return None
+    kept = _new_name(location, path)
+    try:
+        os.link(path, kept, follow_symlinks=False)
+    except OSError:  # a file system without links
+        os.rename(path, kept)
+    return kept
+
+
+def _new_name(location: Location, path: str) -> str:
+    folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), _FOLDER))
+    return os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
 
 
 def let_git_pass(location: Location) -> None:

@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, index_damage, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -44,6 +44,7 @@ from git_agentos.guard.setup import enable
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
+from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
 from git_agentos.worktree.work import standing_in
@@ -52,6 +53,7 @@ REMOVE = "remove"
 ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 _BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
@@ -59,6 +61,7 @@ _MOST = 10
 _TICK_NS = 12_000_000
 
 pointed_at = worktrees.read_gitfile
+belongs = worktrees.belongs
 below = place.below
 
 
@@ -116,6 +119,11 @@ def end(
         return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
         raise take.storage_error(error) from error
+
+
+def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
+    """WorktreeError or LockedError where something speaks against ending the worktree; nothing is changed."""
+    _End(context, Intent("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
 
 
 def find(context: Context, id_: str) -> Managed:
@@ -189,6 +197,11 @@ class _End:
             )
         return done
 
+    def check(self) -> None:
+        """What speaks against it, as far as that is known before anything is saved."""
+        self.managed = find(self.context, self.id)
+        self._check()
+
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """No checkpoint, restore or undo of ours is made in it meanwhile."""
@@ -223,7 +236,7 @@ class _End:
             )
         head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
         wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
-        if wrong is None and os.path.lexists(index) and worktrees.is_damaged_index(index):
+        if wrong is None and os.path.lexists(index) and index_damage.is_damaged(self.managed.location):
             wrong = index
         if wrong is not None:
             raise WorktreeError(
@@ -258,14 +271,20 @@ class _End:
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
         refuse_processes(root, self.id)
+        self._remove_dead_locks(root)
+
+    def _remove_dead_locks(self, root: str) -> None:
+        """Remove what killed gits have locked here; LockedError where one is at work on the index."""
+        there = Location(root, self.managed.git_dir, self.managed.common_dir)
+        candidates = [*dead_locks.of_worktree(there), *dead_locks.of_ref(there, self.ref)]
+        found = dead_locks.remove(self.location, candidates, patience=_PATIENCE)
         lock = os.path.join(self.managed.git_dir, "index.lock")
-        if os.path.lexists(lock):
-            reason = processes.why_not_stale(lock, [root, self.managed.git_dir])
-            if reason is not None:
-                raise LockedError(
-                    f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
-                    f"try again when it has finished; {_NOTHING}",
-                )
+        reason = found.get(lock)
+        if reason is not None and os.path.lexists(lock):
+            raise LockedError(
+                f"a git command is at work in the worktree '{self.id}' (index.lock exists, and {reason})",
+                f"try again when it has finished; {_NOTHING}",
+            )
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -547,7 +566,7 @@ def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: b
 
 def check_folder(managed: Managed, id_: str) -> None:
     """WorktreeError where the folder belongs to something else by now."""
-    what = belongs(managed.root, managed.git_dir)
+    what = taken_by(managed.root, managed.git_dir, managed.common_dir)
     if what is not None:
         raise WorktreeError(
             f"'{managed.root}' is no longer the worktree '{id_}': {what}",
@@ -569,17 +588,6 @@ def is_lost(root: str) -> bool:
 def is_folder(path: str) -> bool:
     """Whether a folder is there, and not a link to one."""
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def belongs(root: str, git_dir: str) -> str | None:
-    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
-    path = os.path.join(root, ".git")
-    if os.path.isfile(os.path.join(path, "HEAD")):
-        return "a repository of its own lies there"
-    target = pointed_at(root)
-    if target is None or not os.path.isdir(target) or worktrees.is_linked(root, git_dir):
-        return None
-    return f"it belongs to '{target}'"
 
 
 def refuse_processes(root: str, id_: str) -> None:

@@ -14,13 +14,15 @@ from shlex import quote
 from typing import NamedTuple
 
 from git_agentos import processes
-from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import process, refs, worktrees
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
-from git_agentos.worktree import create, damaged, end, last_state, place, record, trash
+from git_agentos.worktree import damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree.occupied import taken_by
+from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
 _INITIALIZING = "initializing"
@@ -74,6 +76,21 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
         return "nothing was in it yet, and it is gone"
 
     yield Fault(id_, "initializing", message, fix)
+
+
+def pruned_fault(context: Context, one: Pruned) -> Fault:
+    """A worktree whose entry was pruned while its folder was away."""
+    message = (
+        f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
+    )
+    return Fault(one.id, "pruned-entry", message, lambda: pruned.bring_back(context, one))
+
+
+def index_faults(context: Context, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
+    """An index that git cannot read; `wanted`: also one that is not there."""
+    found = index_repair.examine(context, location, id_, wanted=wanted)
+    if found is not None:
+        yield Fault(id_, "damaged-index", found.message, found.fix)
 
 
 class _Entry:
@@ -171,7 +188,7 @@ class _Entry:
             head = refs.read_head(self.location)
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
-            known = Record(self.id, branch, "", commit, commit, create.now(), self.context.agent)
+            known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
         return replace(known, id=self.id, path=record.known_root(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------
@@ -187,13 +204,16 @@ class _Entry:
             yield self._moved(os.path.realpath(root))
             return
         if root is not None and not os.path.islink(root) and not end.is_lost(root):
-            taken = end.belongs(root, git_dir)
+            taken = taken_by(root, git_dir, here.common_dir)
             if taken is None:
                 yield from self._disconnected(root)
                 return
-            found = self._search()
+            found = self._search() or self._copied(root)
             message = f"'{root}' is no longer the worktree '{self.id}': {taken}"
-            hint = "move that away, and bring the worktree's folder back"
+            hint = (
+                f"move that away, then bring the worktree's folder back; if it is gone for good,"
+                f" 'git agentos worktree repair {self.id}' says then what is saved"
+            )
             yield self._moved(found) if found is not None else Fault(self.id, "folder-taken", message, hint=hint)
             return
         found = self._search()
@@ -249,35 +269,25 @@ class _Entry:
                         found.add(os.path.realpath(entry.path))
         return found.pop() if len(found) == 1 else None
 
+    def _copied(self, root: str) -> str | None:
+        """Where the folder is if repository and worktrees were copied: the entry still leads to the original's, and the
+        copy lies in the same place beside this repository, where no entry of the original leads."""
+        theirs = worktrees.read_gitfile(root)
+        if theirs is None or os.path.basename(theirs) != os.path.basename(self.git_dir):
+            return None
+        original = os.path.dirname(os.path.dirname(theirs))
+        folder = os.path.join(self.context.location.common_dir, os.path.relpath(root, os.path.realpath(original)))
+        folder = os.path.realpath(folder)
+        if not os.path.isdir(folder) or os.path.samefile(folder, root) or not worktrees.is_linked(folder, theirs):
+            return None
+        owner = worktrees.known_root(theirs)
+        return folder if owner is not None and os.path.realpath(owner) == os.path.realpath(root) else None
+
     # -- the index, and a restore ----------------------------------------------------------------------------------
 
     def index(self) -> Iterator[Fault]:
-        root = record.known_root(self.git_dir)
-        if not worktrees.is_damaged_index(self.path("index")):
-            return
-        there = root if root is not None and os.path.isdir(root) else self.git_dir
-
-        def fix() -> str:
-            location = self.location._replace(root=there)
-            tree, words = self._index_tree(location)
-            kept = damaged.set_aside(self.context.location, self.path("index"))
-            process.run(["read-tree", "-m", tree], cwd=there, env=location.environment())
-            return f"it is {words} again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
-
-        yield Fault(self.id, "damaged-index", f"the index of the worktree '{self.id}' is missing or damaged", fix)
-
-    def _index_tree(self, location: Location) -> tuple[str, str]:
-        """The tree for a new index: the newest checkpoint's where that was taken on HEAD's commit, else HEAD's."""
-        head = refs.read_head(location)
-        with contextlib.suppress(AgentosError):
-            link = timeline.newest(self.context.repository, self.id)
-            if link is not None:
-                state = format.read_state(self.context.repository, link.checkpoint)
-                if state.head.commit == head.commit:
-                    return state.index_tree, f"as checkpoint {link.checkpoint[:8]} has it"
-        if head.commit is None:
-            raise WorktreeError("there is neither a checkpoint nor a commit to make it from", "git add --all makes it")
-        return self.context.repository.commit_tree(head.commit), f"as commit {head.commit[:8]} has it"
+        root = record.known_root(self.git_dir) or self.git_dir
+        yield from index_faults(self.context, self.location._replace(root=root), self.id)
 
     def journal(self) -> Iterator[Fault]:
         where = record.known_root(self.git_dir) or self.git_dir

@@ -110,7 +110,7 @@ def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> P
         raise branch_taken(context, id_, branch)
     path = path_of(location, context.settings, id_)
     if os.path.lexists(path):
-        raise WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {_NOTHING}")
+        raise _path_taken(location, path)
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -122,6 +122,20 @@ def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> P
             f"git agentos worktree repair; {_NOTHING}",
         )
     return Place(path, branch, exclude(context, path))
+
+
+def _path_taken(location: Location, path: str) -> WorktreeError:
+    entry = worktrees.read_gitfile(path)
+    if entry is not None and not os.path.lexists(entry) and _is_inside(entry, location.common_dir):
+        return WorktreeError(
+            f"'{path}' is a worktree whose entry in the repository was removed (git worktree prune)",
+            f"git agentos worktree repair makes it again, as it is; {_NOTHING}",
+        )
+    return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {_NOTHING}")
+
+
+def _is_inside(entry: str, common_dir: str) -> bool:
+    return os.path.realpath(os.path.dirname(entry)) == os.path.join(common_dir, "worktrees")
 
 
 def _check_taken(location: Location, id_: str) -> None:

@@ -14,13 +14,14 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.git import locks, moment
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.worktrees import entries, known_root, root_of
@@ -41,6 +42,11 @@ _LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
 CARGO = b"worktree.json"  # where a checkpoint carries it
+
+
+def now() -> str:
+    """The time as records have it."""
+    return moment.stamp(datetime.now(UTC))
 
 
 @dataclass(frozen=True)

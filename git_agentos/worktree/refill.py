@@ -9,7 +9,7 @@ from git_agentos import config
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError
 from git_agentos.git import refs
-from git_agentos.worktree import create, intent, place, pool, record
+from git_agentos.worktree import abort, create, intent, place, pool, record
 from git_agentos.worktree.place import Place
 from git_agentos.worktree.pool import Prepared
 
@@ -46,7 +46,7 @@ def _clean(context: Context) -> None:
             with intent.turn(context.location):
                 adopted = intent.adopt(each)
                 if adopted is not None:
-                    create.take_back(context.location, adopted)
+                    abort.abort_creation(context.location, adopted)
 
 
 def _drop(context: Context, surplus: Prepared) -> None:
@@ -56,6 +56,6 @@ def _drop(context: Context, surplus: Prepared) -> None:
         if surplus not in pool.prepared(location):
             return
         others = [os.path.basename(each) for each in record.entries(location.common_dir) if each != surplus.git_dir]
-        begun = intent.begin(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), create.OPERATION)
-        gone = create.nothing_made(surplus.path, others)
-        create.take_back(location, intent.note(begun, **gone))
+        begun = intent.begin(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), abort.OPERATION)
+        gone = abort.nothing_made(surplus.path, others)
+        abort.abort_creation(location, intent.note(begun, **gone))

@@ -5,6 +5,8 @@
     locks                  ours are proven stale by their flock; git's by there being nobody who could have made them
     entries                the folder and git's entry of it find each other again where one of them was moved; the
                            record is made anew where it is damaged
+    the guard              it is placed again, in every guarded worktree, where it leads to where the repository was
+                           before, or where what git starts was edited, removed or cannot be started
     the trash              what a deletion that was killed left is deleted
 
 A folder that is not there is told, and nothing of it is dropped: it may be on a disk that is not mounted. Worktrees
@@ -16,20 +18,25 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.git import dead_locks, locks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
+from git_agentos.guard.setup import doctor as guard
+from git_agentos.guard.setup import enable
 from git_agentos.util import files
-from git_agentos.worktree import complete, create, end, entries, intent, place, record, trash
+from git_agentos.worktree import abort, complete, end, entries, intent, place, pruned, record, trash
 from git_agentos.worktree.entries import Fault
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.trash import Bin
+
+_MOVES = ("moved", "disconnected")
+_PATIENCE = 2.0  # seconds that another git has to let go of a lock
 
 
 @dataclass(frozen=True)
@@ -83,14 +90,21 @@ class _Work:
         self.mend = mend
         self.seen = id_ is None or id_ == timeline.MAIN
         self.busy: set[str] = set()  # ids that a living command is at work on
+        self.unguarded: dict[str, None] = {}  # ids of worktrees whose guard led elsewhere, and does not any more
         self.thrown: list[Bin] = []  # what has just gone into the trash
 
     def run(self) -> Iterator[Mended]:
         yield from self._intents()
         yield from self._our_locks()
         yield from self._git_locks()
+        yield from self._guard()
+        for one in list(pruned.find(self.context)):
+            if one.id not in self.busy and self._wanted(one.id):
+                yield self._mended(entries.pruned_fault(self.context, one))
         for git_dir in record.entries(self.location.common_dir):
-            yield from self._entry(git_dir)
+            yield from map(self._with_guard, self._entry(git_dir))
+        yield from self._other_indexes()
+        yield from self._guarded_again()
         yield from self._trash()
         if not self.seen and timeline.tip(self.location, str(self.only)) is None:
             raise WorktreeError(f"there is no managed worktree '{self.only}'", "git agentos worktree list shows them")
@@ -158,7 +172,7 @@ class _Work:
         if found.operation == intent.DAMAGED:
             return self._settle_damaged(found)
         what = f"a {found.operation} of the worktree '{found.id}' was interrupted: "
-        if found.operation == create.OPERATION:
+        if found.operation == abort.OPERATION:
             return what + _settle_creation(self.location, found)
         if found.operation in (end.REMOVE, end.ARCHIVE):
             return what + self._settle_removal(found)
@@ -242,24 +256,21 @@ class _Work:
                     locks.remove_scratch(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
-        places = self._places()
-        for id_, path in self._lock_files():
-            try:
-                found = os.lstat(path)
-            except FileNotFoundError:
-                continue
-            reason = processes.why_not_stale(path, places)
-            if reason is not None:
-                message = f"'{path}' exists: {reason}"
-                yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
-                continue
-            message = f"'{path}' was left by a git command that was killed"
-            if not self.mend:
-                yield self._waits(id_, "stale-git-lock", message)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.lstat(path), found):
-                    os.unlink(path)
+        places = dead_locks.everywhere(self.location)
+        ids = {path: id_ for id_, path in self._lock_files()}
+        candidates = [dead_locks.Candidate(path, places) for path in ids]
+        with dead_locks.looked_at(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+            for lock in found:
+                id_ = ids[lock.path]
+                if lock.reason is not None:
+                    if os.path.lexists(lock.path):
+                        message = f"'{lock.path}' exists: {lock.reason}"
+                        yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
+                    continue
+                message = f"'{lock.path}' was left by a git command that was killed"
+                if not self.mend:
+                    yield self._waits(id_, "stale-git-lock", message)
+                elif lock.remove(self.location):
                     yield Mended(id_, "stale-git-lock", message, True)
 
     def _places(self) -> list[str]:
@@ -278,12 +289,7 @@ class _Work:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            candidates = []
-            with contextlib.suppress(OSError):
-                candidates += [entry.path for entry in os.scandir(git_dir) if entry.name.endswith(".lock")]
-            for folder, _, names in os.walk(os.path.join(git_dir, "refs")):
-                candidates += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
-            for path in sorted(candidates):
+            for path in sorted(dead_locks.in_git_dir(git_dir)):
                 if path not in ours and self._concerns(id_, path):
                     yield id_, path
 
@@ -330,6 +336,51 @@ class _Work:
             why, hint = _told(error)
             yield Mended(id_, "damaged-entry", f"the worktree '{id_}' cannot be looked over: {why}", False, hint)
 
+    def _other_indexes(self) -> Iterator[Mended]:
+        """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
+        values = self.context.settings.values.get("core.worktree", [])
+        for location in worktrees.living(self.location, values[-1] if values else None):
+            is_meant = location.is_main or location.git_dir == self.location.git_dir
+            if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
+                continue
+            id_ = timeline.name_of(location)
+            if id_ not in self.busy and self._wanted(id_):
+                yield from map(self._mended, entries.index_faults(self.context, location, id_, wanted=False))
+
+    # -- the guard -------------------------------------------------------------------------------------------------
+
+    def _guard(self) -> Iterator[Mended]:
+        """Place the guard again. What has to be said of worktrees that moved is left in `self.unguarded`: it belongs to
+        what is said of the move."""
+        moved = [guard.whose(path) for path in enable.misplaced(self.location)]
+        found = guard.problems(self.location, os.environ)
+        why, hint = None, None
+        if found and self.mend:
+            try:
+                enable.place_again_in_turn(self.location)
+            except (AgentosError, OSError) as error:
+                why, hint = _told(error)
+        for each in found:
+            if not self.mend:
+                yield self._waits(None, each.code, each.message)
+            elif why is not None:
+                yield Mended(None, each.code, f"{each.message}, and cannot be repaired: {why}", False, hint)
+            elif each.code == guard.MOVED:
+                self.unguarded = dict.fromkeys(moved)
+            else:
+                yield Mended(None, each.code, f"{each.message}: it was set again", True)
+
+    def _with_guard(self, found: Mended) -> Mended:
+        if found.id not in self.unguarded or not found.fixed or found.code not in _MOVES:
+            return found
+        del self.unguarded[found.id]
+        return replace(found, message=f"{found.message}; its guard was placed again")
+
+    def _guarded_again(self) -> Iterator[Mended]:
+        for id_ in self.unguarded:
+            message = f"the guard of the worktree '{id_}' led to where the repository was before: it was placed again"
+            yield Mended(id_, guard.MOVED, message, True)
+
     # -- the trash -------------------------------------------------------------------------------------------------
 
     def _trash(self) -> Iterator[Mended]:
@@ -355,7 +406,7 @@ def _settle_creation(location: Location, found: Intent) -> str:
     alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
     if alive:
         raise WorktreeError(f"process {alive[0].pid} ({alive[0].name}) works in '{path}'", "end it, then repair again")
-    create.take_back(location, found)
+    abort.abort_creation(location, found)
     return "what had been made of it is gone"
 
 

@@ -30,8 +30,9 @@ from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import merging, process, refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.guard.setup import effect
 from git_agentos.processes import Process
-from git_agentos.worktree import intent, place, record
+from git_agentos.worktree import intent, place, pruned, record
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
@@ -90,7 +91,7 @@ class Worktree:
     `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
     `integrated` is None or how. `process` is the first of those inside. What cannot be known is None.
     `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
-    left.
+    left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
     """
 
     id: str
@@ -111,6 +112,7 @@ class Worktree:
     process: Inside | None
     disk_bytes: int | None
     revived_from: LastCheckpoint | None = None
+    guard: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,21 +133,21 @@ class _Known(NamedTuple):
 
 def all_(context: Context) -> Worktrees:
     """Every managed worktree, by id: active, complete, archived and broken ones."""
-    known = sorted([*_entries(context.location), *_archived(context)], key=lambda each: each.id)
+    known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
     there = processes.standing(each.root for each in known if each.root is not None)
     with ThreadPoolExecutor(_THREADS) as pool:
         return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
 
 
-def show(context: Context, id_: str, *, saved: Checkpoint | None = None) -> Worktree:
+def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
     """One managed worktree; WorktreeError where there is none of that id.
 
-    `saved` is a checkpoint that has just been taken of it: then nothing is looked at again, nor who works inside, nor
-    its size.
+    `new`: it has just been made, and nobody asks who works inside, nor for its size. `saved` is a checkpoint that has
+    just been taken of it: then git does not look at it again, either.
     """
     known = find(context, id_)
-    there = processes.standing([known.root] if known.root is not None and saved is None else [])
-    return _look(context, known, there, saved)
+    there = processes.standing([known.root] if known.root is not None and not new else [])
+    return _look(context, known, there, new=new, saved=saved)
 
 
 def path(context: Context, id_: str) -> str:
@@ -163,12 +165,12 @@ def path(context: Context, id_: str) -> str:
 
 def ids(context: Context) -> list[str]:
     """The ids of all managed worktrees, archived ones too, by name."""
-    return sorted({each.id for each in (*_entries(context.location), *_archived(context))})
+    return sorted({each.id for each in (*_entries(context), *_archived(context))})
 
 
 def find(context: Context, id_: str) -> _Known:
     """What is on record of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
-    for each in (*_entries(context.location), *_archived(context, only=id_)):
+    for each in (*_entries(context), *_archived(context, only=id_)):
         if each.id == id_:
             return each
     place.check_id(id_)
@@ -178,8 +180,10 @@ def find(context: Context, id_: str) -> _Known:
 # -- which there are ---------------------------------------------------------------------------------------------------
 
 
-def _entries(location: Location) -> Iterator[_Known]:
-    """Managed worktrees that have an entry; one that is being made is not there yet."""
+def _entries(context: Context) -> Iterator[_Known]:
+    """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
+    being made is not there yet."""
+    location = context.location
     alive = {each.id for each in intent.everything(location) if intent.alive(each) and each.operation == "create"}
     for git_dir in record.entries(location.common_dir):
         id_ = record.identify(git_dir)
@@ -189,12 +193,15 @@ def _entries(location: Location) -> Iterator[_Known]:
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
         yield _Known(id_, git_dir, record.known_root(git_dir), made)
+    for one in pruned.find(context):
+        if one.id not in alive:
+            yield _Known(one.id, one.git_dir, one.root, one.record)
 
 
 def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
     """Timelines that end in an archive and have no entry."""
     location = context.location
-    live = {each.id for each in _entries(location)}
+    live = {each.id for each in _entries(context)}
     for name in _timelines(location) if only is None else [only]:
         if name in live or name == timeline.MAIN:
             continue
@@ -216,7 +223,12 @@ def _timelines(location: Location) -> list[str]:
 
 
 def _look(
-    context: Context, known: _Known, there: Mapping[str, list[Process]], saved: Checkpoint | None = None
+    context: Context,
+    known: _Known,
+    there: Mapping[str, list[Process]],
+    *,
+    new: bool = False,
+    saved: Checkpoint | None = None,
 ) -> Worktree:
     if known.git_dir is None or known.root is None or known.record is None:
         return _without_folder(context, known)
@@ -225,7 +237,10 @@ def _look(
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:
         head = refs.read_head(location)
-        dirty, size = _counted(location) if saved is None else (_saved(saved), None)
+        if saved is not None:
+            dirty, size = _saved(saved), None
+        else:
+            dirty, size = (_dirty(location), None) if new else _counted(location)
     except (AgentosError, OSError):
         return _without_folder(context, known)
     made = known.record
@@ -248,6 +263,7 @@ def _look(
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
+        guard=effect.state(location),
     )
 
 
@@ -325,7 +341,7 @@ def _saved(found: Checkpoint) -> Dirty:
 def _last_entry(context: Context, location: Location) -> LastEntry | None:
     from git_agentos import log  # loads the database's driver
 
-    found = log.last(location, context.settings)
+    found = log.last(location, context.settings, context.repository)
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 

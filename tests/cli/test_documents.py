@@ -56,7 +56,7 @@ ELSEWHERE = [
     *"decision guard-integrate".split(),
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
-    *"run run-list run-logs run-diff run-verify rollback".split(),
+    *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
     *"tdd tdd-list tdd-gate tdd-graph".split(),
 ]
 KINDS = [name for name, (is_kind, body) in sections().items() if is_kind and "```json" in body]
@@ -310,6 +310,7 @@ def test_the_result_classes_are_the_reference() -> None:
     above = ["interrupted_runs", "open_workflows"]
     assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
+    from git_agentos.run import cleanup
     from git_agentos.run import workspace as run_workspace
     from git_agentos.run.record import events, evidence
     from git_agentos.run.rollback import rollback
@@ -331,6 +332,9 @@ def test_the_result_classes_are_the_reference() -> None:
         (events.Attempt, "run attempt"),
         (run_workspace.WorkspaceContext, "workspace context"),
         (evidence.Verification, "run-verify"),
+        (cleanup.Cleanup, "run-cleanup"),
+        (cleanup.Cleaned, "cleaned run"),
+        (cleanup.Kept, "kept run"),
         (rollback.Rollback, "rollback"),
         (tdd.Workflow, "tdd"),
     ):

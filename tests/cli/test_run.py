@@ -10,10 +10,10 @@ from datetime import datetime
 import pytest
 
 from git_agentos.checkpoint.state import Skipped
-from git_agentos.cli import progress, text_rollback, text_run
+from git_agentos.cli import progress, text, text_rollback, text_run
 from git_agentos.cli.output import Output, Style, Text
 from git_agentos.cli.progress import Progress
-from git_agentos.run.record.events import Attempt, Run, Step
+from git_agentos.run.record.events import Attempt, Left, Run, Step
 from git_agentos.run.record.evidence import Verification
 from git_agentos.run.rollback.rollback import Rollback
 from git_agentos.run.workspace import WorkspaceContext
@@ -150,6 +150,38 @@ def test_failed_and_taken_back_says_where_the_work_is() -> None:
     ]
     assert said.hints[-1] == "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' brings what it did back"
     assert not any("rollback" in hint for hint in said.hints)
+
+
+def test_taken_back_and_not_all_of_it_saved() -> None:
+    lost = [Skipped("/home/ada/app.worktrees/run-r-1", "the folder was missing")]
+    run = replace(LOST, rolled_back_to="pre_run", not_saved=lost, last_saved=B, last_saved_at="2026-11-22T10:15:00Z")
+    said = text_run.ended(run)
+    assert lines(said)[2:] == [
+        "What the run did could not be saved completely:",
+        "  /home/ada/app.worktrees/run-r-1: the folder was missing",
+        (
+            f"The last checkpoint from before that is bbbbbbbb of {text.local('2026-11-22T10:15:00Z')};"
+            " later changes to it are not saved."
+        ),
+    ]
+    assert said.hints[-1].endswith("undo' brings what could be saved of it back")
+    assert "Not saved:   /home/ada/app.worktrees/run-r-1\n" in str(text_run.details(run, PLAIN).result)
+
+
+LEFT = Left(1, 0, "agentos/run-r-1", A, None, "/home/ada/app.worktrees/run-r-1")
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        (LEFT, "1 path changed, 0 commits"),
+        (replace(LEFT, branch=None), "1 path changed, 0 commits, HEAD detached"),
+        (replace(LEFT, changed=0, ignored=True), "0 paths changed, 0 commits, other ignored files"),
+        (replace(LEFT, head_sha=None), "1 path changed, 0 commits, the branch is gone"),
+    ],
+)
+def test_how_a_run_left_its_worktree(left: Left, says: str) -> None:
+    assert f"Left:        {says}\n" in str(text_run.details(replace(LOST, left=left), PLAIN).result)
 
 
 def test_taken_back_to_a_step_or_a_checkpoint() -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from git_agentos import open_workspace
+from git_agentos.errors import UnsupportedRepository
+from git_agentos.git.location import locate
+from git_agentos.git.repository import Repository
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo, git
 from tests.support.tool import IN_PROCESS, run
@@ -54,6 +59,56 @@ def test_reftable(words: list[str], repo: Repo) -> None:
     before = (repo.path / ".git/config").read_bytes()
     assert_refused(repo.path, *words, mentions="reftable")
     assert (repo.path / ".git/config").read_bytes() == before
+
+
+def test_reftable_of_a_git_that_knows_it(repo: Repo) -> None:
+    """git opens it and so it is our own error: in the format version 0 this git passes over the extension."""
+    repo.git("config", "extensions.refStorage", "reftable")
+    for words in (
+        ["checkpoint"],
+        ["doctor"],
+        ["log", "list"],
+        ["worktree", "list"],
+        ["run", "list"],
+        ["guard", "status"],
+    ):
+        error = assert_refused(repo.path, *words, mentions="reftable")
+        assert error["kind"] == "unsupported-repository"
+        assert "libgit2" not in f"{error['message']} {error['hint']}"
+    with pytest.raises(UnsupportedRepository, match="reftable"):
+        open_workspace(repo.path)
+    assert not (repo.path / ".agentos").exists()
+    repo.git("config", "extensions.refStorage", "files")
+    assert run(repo.path, "checkpoint").code == 0
+
+
+def test_an_extension_that_only_git_knows(repo: Repo) -> None:
+    """What libgit2 says of it is no help: the error names the extension."""
+    location = locate(str(repo.path))
+    repo.git("config", "core.repositoryFormatVersion", "1")
+    repo.git("config", "extensions.ofTheFuture", "true")
+    with pytest.raises(UnsupportedRepository, match=r"extensions\.ofthefuture, which git-agentos does not support"):
+        Repository(location)
+    git(repo.path.parent, "config", "-f", str(repo.path / ".git/config"), "--unset", "extensions.ofTheFuture")
+    git(repo.path.parent, "config", "-f", str(repo.path / ".git/config"), "core.repositoryFormatVersion", "7")
+    with pytest.raises(UnsupportedRepository, match="cannot be opened"):
+        Repository(location)
+
+
+@pytest.mark.parametrize(
+    ("damage", "mentions"),
+    [
+        ("rm -r .git/objects", "missing or damaged"),
+        ("rm .git/HEAD", "missing or damaged"),
+        ("echo '[core' >> .git/config", "bad config line"),
+        ("git config core.fileMode maybe", "core.filemode"),
+        ("git config core.repositoryFormatVersion 7", "newer git"),
+    ],
+)
+def test_a_repository_that_git_cannot_open(repo: Repo, damage: str, mentions: str) -> None:
+    subprocess.run(["sh", "-c", damage], cwd=repo.path, check=True)
+    error = assert_refused(repo.path, "checkpoint", mentions=mentions)
+    assert error["hint"] is not None
 
 
 def test_an_unknown_extension(repo: Repo) -> None:

@@ -404,7 +404,7 @@ _API = """
 import sys
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.errors import AgentosError, PolicyError
-from git_agentos.run import accept
+from git_agentos.run import accept, cleanup
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.worktree import archive, complete, create, merge, remove
 here, other = open_workspace("."), open_workspace(sys.argv[1])
@@ -423,6 +423,11 @@ calls = [
     lambda: accept.accept(context, "r1"),
     lambda: GitWorktreeWorkspaceService(".", guard=False).prepare_pre_run(run_id="r2"),
     lambda: GitWorktreeWorkspaceService(".", run_id="r1").rollback_pre_run(),
+    lambda: GitWorktreeWorkspaceService(".", run_id="r1").accept(),
+    lambda: GitWorktreeWorkspaceService(".", run_id="r1").end("passed"),
+    lambda: GitWorktreeWorkspaceService(".", run_id="r1").cancel(roll_back=True),
+    lambda: GitWorktreeWorkspaceService(".", run_id="r1").abandon("why"),
+    lambda: cleanup.cleanup(context, ["r1"]),
 ]
 for call in calls:
     try:
@@ -443,7 +448,7 @@ def test_the_python_api_asks_in_an_agents_process(field: Field) -> None:
         [sys.executable, "-c", _API, field.of["dev-2"]], cwd=field.of["dev-1"], capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode().split() == ["refused"] * 13
+    assert done.stdout.decode().split() == ["refused"] * 18
     assert field.state() == before
 
 

@@ -66,6 +66,9 @@ IGNORES = (
     b"/a\n/added\n",
     b"file\n",
     b"build/*\n/link\n",
+    b"*\n",
+    b"*\n!*/\n!*.log\n",
+    b".gitignore\n*.log\nnest\n",
 )
 ATTRIBUTES = (
     b"",
@@ -145,6 +148,18 @@ class Link:
     def do(self, repo: Repo, templates: Path) -> None:
         _make_room(repo, self.path)
         repo.link(self.path, self.target)
+
+
+@dataclass(frozen=True)
+class Info:
+    """A file of rules in the git directory: they hold, and no checkpoint has them."""
+
+    name: str
+    content: bytes
+
+    def do(self, repo: Repo, templates: Path) -> None:
+        (repo.git_dir / "info").mkdir(exist_ok=True)
+        (repo.git_dir / "info" / self.name).write_bytes(self.content)
 
 
 @dataclass(frozen=True)
@@ -329,6 +344,10 @@ attributes: st.SearchStrategy[Edit] = st.one_of(
     st.builds(Rules, st.sampled_from((b"", b"", b"d")), st.sampled_from(ATTRIBUTES), st.just(b".gitattributes")),
     st.builds(Write, paths, st.sampled_from(("dos", "mixed line ends", "aa"))),
     st.builds(Rested, paths, st.sampled_from(("dos", "mixed line ends", "aa"))),
+    st.builds(Info, st.just("exclude"), st.sampled_from((b"", b".gitattributes\n", b".git*\n"))),
+    st.builds(Info, st.just("attributes"), st.sampled_from((b"", *ATTRIBUTES))),
+    _git("config", st.just("core.autocrlf"), st.sampled_from(("true", "false", "false", "input"))),
+    _git("config", st.just("core.eol"), st.sampled_from(("crlf", "lf"))),
     _git("add", "--renormalize", "."),
     _git("commit", "-q", "-a", "-m", "all of it"),
     _git("add", "-A"),

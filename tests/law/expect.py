@@ -42,7 +42,12 @@ def look(repo: Repo, *, strict: bool = False, converts: bool = False) -> Seen:
     state = complete_state(repo.path, strict=strict)
     asked = b"\0".join([*state.files, *(path for path in state.nested)])
     found = git_run(repo.path, "check-ignore", "-z", "--stdin", stdin=asked).stdout if asked else b""
-    return Seen(state, frozenset(found.split(b"\0")) - {b""}, converts)
+    # git answers nothing of a file in the place of a tracked folder: what it neither tracks nor shows is ignored.
+    known = {entry.path for entry in state.index}
+    known |= {line[2:].rstrip(b"/") for line in state.status.split(b"\0") if line[:2] == b"? "}
+    passed_over = {path for path, file in state.files.items() if file.kind != "empty directory"} - known
+    passed_over |= state.nested.keys() - known
+    return Seen(state, (frozenset(found.split(b"\0")) | passed_over) - {b""}, converts)
 
 
 def _same(
@@ -100,9 +105,11 @@ def _comparable(then: Seen, before: Seen, now: Seen) -> tuple[State, State]:
     A file that was ignored before the restore, and that the checkpoint does not have, is nobody's to remove: it may
     stay, and comes to light where the checkpoint's rules do not ignore it.
     """
-    came_to_light = {path for path in before.ignored if path not in then.state.files and path in now.state.files}
+    there, here = ({*seen.state.files, *seen.state.nested} for seen in (then, now))
+    came_to_light = {path for path in before.ignored if path not in there and path in here}
     ignored = then.ignored | now.ignored | came_to_light
-    lines = [line for line in now.state.status.split(b"\0") if line[:2] != b"? " or line[2:] not in came_to_light]
+    shown = {path + end for path in came_to_light for end in (b"", b"/")}
+    lines = [line for line in now.state.status.split(b"\0") if line[:2] != b"? " or line[2:] not in shown]
     return (
         _known_permissions(_without(then.state, ignored), then.changed),
         _known_permissions(_without(replace(now.state, status=b"\0".join(lines)), ignored), then.changed),

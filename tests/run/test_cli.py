@@ -69,7 +69,7 @@ def test_from_start_to_accept(ask: Any, repo: Repo) -> None:
         "run", "start", "--id", "T-1", "--task", "T", "--agent", LEARNS, "--validate", IS_RIGHT, "--max-attempts", "3",
         "--timeout", "5m", "--protected", "main, release/*",
     )  # fmt: skip
-    assert (done["state"], done["task_id"], done["protected"]) == ("passed", "T", ["main", "release/*"])
+    assert (done["state"], done["task_id"], done["protected"]) == ("passed", "T", ["main", "master", "release/*"])
     assert [(each["kind"], each["attempt"], each["outcome"]) for each in done["steps"]] == [
         ("agent", 1, "ok"), ("validate", 1, "failed"), ("agent", 2, "ok"), ("validate", 2, "ok"),
     ]  # fmt: skip

@@ -44,14 +44,19 @@ def test_a_run_that_passes(repo: Repo) -> None:
     before = complete_state(repo.path, strict=True)
     heard = Listener()
     wanted = spec.from_options(
-        ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("main",)
+        ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("release",)
     )
     run = kernel.start(context_of(repo), wanted, heard)
 
     assert (run.state, run.reason, run.problems, run.process) == ("passed", None, [], None)
     assert outcomes(run) == OK
     assert [(each.number, each.outcome, each.reason, each.steps) for each in run.attempts] == [(1, "ok", None, [1, 2])]
-    assert (run.task_id, run.guarded, run.protected, run.on_failure) == ("T-42", True, ["main"], "keep")
+    assert (run.task_id, run.guarded, run.protected, run.on_failure) == (
+        "T-42",
+        True,
+        ["main", "master", "release"],
+        "keep",
+    )
     assert [(each.exit_code, each.changed) for each in run.steps] == [(0, 1), (0, 0)]
     assert run.context is not None
     assert (run.context.base_ref, run.context.base_sha) == ("main", repo.oid())
@@ -99,8 +104,9 @@ def test_what_is_kept_of_a_run(repo: Repo) -> None:
 
 
 def test_what_a_command_is_given(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):  # as a hook or an alias has them
-        monkeypatch.setenv(name, str(repo.git_dir))
+    places = {"GIT_DIR": repo.git_dir, "GIT_INDEX_FILE": repo.git_dir / "index", "GIT_WORK_TREE": repo.path}
+    for name, path in places.items():  # as a hook or an alias has them
+        monkeypatch.setenv(name, str(path))
     run = start(
         repo, "pwd -P > where; env > environment; ps -o pgid= -p $$ > group; echo $$ > self", task="T-42", run_id="T-1"
     )
@@ -452,10 +458,15 @@ def test_a_run_whose_evidence_is_not_here(repo: Repo) -> None:
 
 def test_no_secret_is_kept(repo: Repo) -> None:
     secret = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
-    run = start(repo, f"TOKEN={secret}; echo > new; echo $TOKEN; test ${{#TOKEN}} = 40", run_id="T-1")
+    name = "sk-ant-api03-" + "a1B2" * 9
+    script = f"TOKEN={secret}; echo $TOKEN >> file.txt; echo $TOKEN > {name}; echo $TOKEN; test ${{#TOKEN}} = 40"
+    run = start(repo, script, run_id="T-1")
     assert run.state == "passed"
+    assert b"+[redacted]" in kept(run, "steps/001-agent/diff.patch")
+    assert evidence.verify(context_of(repo), "T-1").ok
     assert run.steps[0].command is not None
     assert "[redacted]" in run.steps[0].command
     for path in Path(run.evidence).rglob("*"):
         assert path.is_dir() or secret.encode() not in path.read_bytes(), path
+        assert path.is_dir() or name.encode() not in path.read_bytes(), path
     assert not list(Path(repo.git_dir, "agentos/runs").glob("*.json"))

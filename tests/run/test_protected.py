@@ -14,6 +14,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.guard import judge, settings
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Who
+from git_agentos.run import branches
 from git_agentos.run.kernel import protected
 from git_agentos.worktree import record
 from tests.support.agents import agent
@@ -32,7 +33,7 @@ def context_of(repo: Repo) -> Context:
 
 def test_the_patterns_in_force(repo: Repo) -> None:
     def found(given: list[str] | None = None) -> list[str]:
-        return protected.patterns(context_of(repo), given)
+        return branches.patterns(context_of(repo), given)
 
     assert found() == ["main", "master"]
     for name in ("origin", "up/stream"):
@@ -41,8 +42,8 @@ def test_the_patterns_in_force(repo: Repo) -> None:
     assert found() == ["trunk/origin", "main", "master"]
     repo.config("agentos.protected", "stable, v*")
     assert found() == ["stable", "v*"]
-    assert found(["x", "y", "x"]) == ["x", "y"]
-    assert found([]) == []
+    assert found(["x", "y", "x", "stable"]) == ["stable", "v*", "x", "y"]
+    assert found([]) == ["stable", "v*"]
 
 
 @pytest.mark.parametrize(

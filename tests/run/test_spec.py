@@ -115,7 +115,7 @@ STEP = '[[step]]\nkind = "agent"\ncommand = "x"\n'
         ("protected = 1\n" + STEP, "'protected' in '{}' takes names of branches, not '1'"),
         ('guard = "no"\n' + STEP, "'guard' in '{}' takes true or false, not 'no'"),
         ('task = "a\\nb"\n' + STEP, "'task' in '{}' takes one line of text, not 'a\nb'"),
-        ('id = "../x"\n' + STEP, "'../x' ('id' in '{}') is not an agent id"),
+        ('id = "../x"\n' + STEP, "'../x' ('id' in '{}') is not a run id"),
         ("agent = 1\n" + STEP, "'agent' in '{}' is not known"),
         ("max-attempts = 1\nmax_attempts = 1\n" + STEP, "'max_attempts' in '{}' is there twice"),
         ("step = 1\n", "'step' in '{}' is not a list of tables"),
@@ -150,7 +150,7 @@ def test_a_file_is_told_what_is_wrong_in_it(tmp_path: Path, text: str, message: 
         ({"on_failure": "x"}, "--on-failure takes 'rollback' or 'keep', not 'x'"),
         ({"max_attempts": 0}, "--max-attempts takes a number from 1 to 1000, not '0'"),
         ({"run_id": "x" * 61}, f"'{'x' * 61}' (--id) is too long for a run's id"),
-        ({"run_id": "a b"}, "'a b' (--id) is not an agent id"),
+        ({"run_id": "a b"}, "'a b' (--id) is not a run id"),
         ({"base_ref": ""}, "--from takes one line of text, not ''"),
     ],
 )

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +28,7 @@ from git_agentos.run.record import events, evidence
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.run.workspace import WorkspaceService
-from git_agentos.worktree import archive, create, end, intent, place, record, repair, setup, survey
+from git_agentos.worktree import archive, create, creation, end, intent, place, record, repair, setup, survey
 from tests.support.repo import Repo, git, remove
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -119,7 +121,7 @@ def test_a_worktree_of_its_own(repo: Repo) -> None:
     repo.write("readme.txt", "dirty, and none of the run's business\n")
     repo.config("agentos.setup", "mkdir -p build/empty && echo made >made.txt && echo out >build/out")
     head = repo.oid()
-    _, run = prepare(repo, task_id="T-42", protected=("main", "release/*"))
+    _, run = prepare(repo, task_id="T-42", protected=("release/*",))
 
     folder = repo.path.parent / f"{repo.path.name}.worktrees" / "run-r"
     assert run == WorkspaceContext(
@@ -131,14 +133,14 @@ def test_a_worktree_of_its_own(repo: Repo) -> None:
     assert there.read("made.txt") == b"made\n"
     known = record.find(context_of(repo).location.common_dir, "run-r").record
     assert (known.branch, known.run_id, known.protected, known.task) == (
-        "agentos/run-r", "r", ["main", "release/*"], "T-42",
+        "agentos/run-r", "r", ["main", "master", "release/*"], "T-42",
     )  # fmt: skip
     kept = evidence.find(context_of(repo).location, "r")
     assert kept.folder == str(repo.path / ".agentos/runs/r")
     assert WorkspaceContext.from_json(kept.read("workspace_context.json") or b"") == run
     begun, prepared = kept.events()
     assert (begun["event"], begun["task"], begun["guard"], begun["protected"]) == (
-        "begun", "T-42", True, ["main", "release/*"],
+        "begun", "T-42", True, ["main", "master", "release/*"],
     )  # fmt: skip
     assert prepared["context"] == run.fields()
     state = format.read_state(context_of(repo).repository, prepared["checkpoint"])
@@ -199,7 +201,8 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
     with pytest.raises(WorktreeError):
         prepare(repo)
     assert_nothing_left(before, repo)
-    assert GitWorktreeWorkspaceService(repo.path, run_id="r").current_context() is None
+    with pytest.raises(RunError, match="there is no run 'r'"):
+        GitWorktreeWorkspaceService(repo.path, run_id="r").current_context()
 
 
 def test_nothing_is_left_of_one_that_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +270,7 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence, "make", True),
     "when the intent is written": (place, "free", True),
-    "when git has made the entry": (create, "locate", True),
+    "when git has made the entry": (creation, "find", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
     "after the checkpoint": (pristine, "record", False),
@@ -325,9 +328,53 @@ def test_another_process_picks_it_up(repo: Repo) -> None:
     assert evidence.context_of(evidence.find(context_of(repo).location, "r")) == run
     shutil.rmtree(run.worktree_path)
     assert GitWorktreeWorkspaceService(repo.path, run_id="r").current_context() == replace(run, head_sha=commit)
-    assert GitWorktreeWorkspaceService(repo.path, run_id="unheard-of").current_context() is None
     with pytest.raises(UsageError):
         GitWorktreeWorkspaceService(repo.path, run_id="../r")
+
+
+def test_a_run_that_is_not_there(repo: Repo) -> None:
+    """To pick up what does not exist is an error; a fresh service has no run yet, and says None."""
+    prepare(repo)
+    mistyped = GitWorktreeWorkspaceService(repo.path, run_id="unheard-of")
+    calls = (
+        mistyped.current_context, mistyped.snapshot, mistyped.diff_summary, mistyped.rollback_pre_run,
+        partial(mistyped.mark_step, 1), partial(mistyped.rollback_to, "step:1"),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(RunError, match="there is no run 'unheard-of'"):
+            call()
+    assert GitWorktreeWorkspaceService(repo.path).current_context() is None
+
+
+@pytest.mark.parametrize("closed", [(), ("stable",)])
+def test_protected_branches_are_those_of_every_run(repo: Repo, closed: tuple[str, ...]) -> None:
+    _, run = prepare(repo, protected=closed, guard=False)
+    wanted = ["main", "master", *closed]
+    assert record.read(inside(run).git_dir.as_posix()).protected == wanted  # type: ignore[union-attr]
+    assert told(repo)[0]["protected"] == wanted
+
+
+def test_no_default_of_the_null_workspace_is_anybodys_folder(tmp_path: Path) -> None:
+    service, other = NullWorkspaceService(), NullWorkspaceService()
+    one, two = service.prepare_pre_run(run_id="r"), other.prepare_pre_run(run_id="r")
+    assert one.worktree_path == one.repo_root != two.worktree_path
+    assert os.path.isabs(one.worktree_path) and os.listdir(one.worktree_path) == []
+    assert not any(each.startswith(one.worktree_path + os.sep) for each in (os.getcwd(), os.path.expanduser("~")))
+    for root in ("/", "//", "", str(tmp_path / "nowhere"), f"{tmp_path}/../{'../' * 20}"):
+        with pytest.raises(UsageError):
+            NullWorkspaceService(root)
+    assert NullWorkspaceService(tmp_path).prepare_pre_run(run_id="r").worktree_path == str(tmp_path)
+
+
+def test_the_folder_of_a_null_workspace_ends_with_its_process() -> None:
+    script = (
+        "import os, git_agentos as g; p = g.NullWorkspaceService().prepare_pre_run(run_id='r').worktree_path\n"
+        "open(p + '/file', 'w').close(); print(p)\n"
+        "if os.fork() == 0: raise SystemExit\n"
+        "os.wait(); assert os.path.isdir(p)"
+    )
+    path = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()[0]
+    assert os.path.isabs(path) and not os.path.exists(path)
 
 
 def test_evidence_that_is_gone_is_in_the_checkpoint(repo: Repo) -> None:
@@ -477,7 +524,7 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
 
     create.create(context, "run-r", revive=True)
     known = record.find(context.location.common_dir, "run-r").record
-    assert (known.branch, known.run_id, known.protected) == ("agentos/run-r", "r", ["main"])
+    assert (known.branch, known.run_id, known.protected) == ("agentos/run-r", "r", ["main", "master"])
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None

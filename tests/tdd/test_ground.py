@@ -117,6 +117,13 @@ def test_the_ground_of_a_worktree(repo: Repo) -> None:
     assert of(repo).main_root is None
 
 
+def test_tests_commit_as_the_user(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[user]\n\tname = Ada\n[alias]\n\tx = !true\n")
+    found = of(repo, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path), GIT_CONFIG_GLOBAL=str(tmp_path / "config"))
+    variables = {key: value for key, value in found.environment.items() if key.startswith("GIT_")}
+    assert variables == {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Ada"}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

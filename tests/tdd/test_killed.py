@@ -12,6 +12,7 @@ import pytest
 from git_agentos.errors import AgentosError, TddError
 from git_agentos.tdd import service
 from git_agentos.worktree import create
+from tests.support import tool
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.signals import by_default
@@ -92,6 +93,10 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     killed = run(code, "start", agent, *strike.split())
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     (found,) = service.list_(context_of(code), environment())
+    named = [each for each in tool.run(code.path, "--json", "doctor").json["findings"] if found.id in each["message"]]
+    assert [each["code"] for each in named] == ["workflow-interrupted"]
+    assert f"git agentos tdd resume {found.id}" in named[0]["hint"]
+    assert f"git agentos tdd abort {found.id}" in named[0]["hint"]
     Path(agent.removeprefix("mock:")).unlink()
     with pytest.raises(TddError, match="does not wait"):
         decide(code, found.id, "approve")
@@ -101,6 +106,7 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     assert code.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
     assert code.text("worktree", "list").count("\n") == 0
     assert_same(before, users_state(code), "the user's checkout", strict=True)
+    assert found.id not in tool.run(code.path, "--json", "doctor").out.decode()
     made = create.create(context_of(code), f"run-{found.id}", revive=True)
     assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
 

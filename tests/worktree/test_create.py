@@ -15,7 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.worktree import create, intent, record, setup, survey
+from git_agentos.worktree import abort, create, intent, record, setup, survey
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
@@ -328,7 +328,7 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     with intent.turn(context.location):
         owned = intent.adopt(left)
         assert owned is not None
-        create.take_back(context.location, owned)
+        abort.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
     repo.git("config", "--unset", "agentos.setup")
     assert before.keys() == whole(repo).keys()

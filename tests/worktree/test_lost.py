@@ -294,3 +294,25 @@ def test_commits_of_a_submodule_that_is_not_checked_out(
 
 
 _LOCAL = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
+
+
+@pytest.mark.parametrize("command", ["remove", "archive"])
+def test_a_folder_of_somebody_elses_in_its_place(repo: Repo, command: str) -> None:
+    """It is no state of the worktree: nothing links it, saves it as the last state, or deletes it."""
+    there = make(repo)
+    edit(there)
+    save(there)
+    before = complete_state(there.path).files
+    shutil.rmtree(there.path)
+    there.path.mkdir()
+    (there.path / "mine.txt").write_text("mine\n")
+    found = run(repo.path, "worktree", "repair", "--json").json["findings"]
+    assert [(each["code"], each["fixed"]) for each in found] == [("folder-taken", False)]
+    refused = run(repo.path, "worktree", command, "dev-001")
+    assert refused.code == 1
+    assert b"is no longer the worktree" in refused.err
+    assert [path.name for path in there.path.iterdir()] == ["mine.txt"]
+    os.rename(there.path, there.path.with_name("aside"))
+    assert run(repo.path, "worktree", command, "dev-001").code == 0
+    run_ok(repo.path, "worktree", "create", "dev-001", "--revive")
+    assert complete_state(there.path).files == before

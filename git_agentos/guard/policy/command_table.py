@@ -57,10 +57,11 @@ worktree remove | worktree | agentos-change | agentos-change | --delete-branch -
 worktree repair | worktree | agentos | agentos | |
 worktree merge | worktree | agentos-change | agentos-change | --into= --squash --dry-run | --dry-run:!agentos
 worktree conflicts | repository | look | look | --dirty |
-run start | repository | agentos-change | agentos-change | --task= --from= --agent= --validate= --max-attempts= --on-failure= --retry-from= --timeout= --protected= --guard --no-guard --id= --file= | --no-guard:guard-change
+run start | repository | agentos-change | agentos-change | --task= --from= --agent= --validate= --max-attempts= --on-failure= --retry-from= --timeout= --protected= --guard --no-guard --cleanup --no-cleanup --id= --file= | --no-guard:guard-change
 run resume | run | agentos | agentos-change | |
 run cancel | run | agentos | agentos-change | |
-run accept | person | agentos-change | agentos-change | --into= --squash |
+run accept | person | agentos-change | agentos-change | --into= --squash --cleanup --no-cleanup |
+run cleanup | repository | agentos-change | agentos-change | --all --older-than= --dry-run | --dry-run:!agentos
 run list | repository | look | look | |
 run show | repository | look | look | |
 run logs | repository | look | look | --step= |

@@ -98,7 +98,7 @@ def add(location: Location, added: Added) -> None:
         if now == added.before:
             return added.after
         rest = _without(added.path, now or b"", added.moved, whatever=True)
-        return rest + _block(rest, added.values, _comment_of(added.block))
+        return rest + _block(rest, added.values, comment_of(added.block))
 
     _edit(location, added.path, change)
 
@@ -114,7 +114,7 @@ def take_away(location: Location, added: Added) -> None:
         if _stands(now, added.block):
             rest = now.replace(added.block, b"", 1)
         else:
-            line = _comment(_comment_of(added.block))
+            line = _comment(comment_of(added.block))
             rest = _without(added.path, now.replace(line, b"", 1), added.values)
         for each in added.moved:
             rest = _with(added.path, rest, each)
@@ -132,6 +132,12 @@ def strip(location: Location, path: str, values: Sequence[Value], comment: str) 
 def mentions(path: str, comment: str) -> bool:
     """Whether there is a block in the file that says so in its comment."""
     return _comment(comment) in (read(path) or b"")
+
+
+def says(path: str, values: Sequence[Value]) -> bool:
+    """Whether each value stands in the file as a line of ours."""
+    content = read(path) or b""
+    return all(_line(each) in content for each in values)
 
 
 def lost(added: Added) -> list[Value]:
@@ -197,7 +203,8 @@ def _comment(text: str) -> bytes:
     return b"\t# " + os.fsencode(text) + b"\n"
 
 
-def _comment_of(block: bytes) -> str:
+def comment_of(block: bytes) -> str:
+    """The comment that a block begins with."""
     line = next((line for line in block.split(b"\n") if line.startswith(b"\t# ")), b"\t# ")
     return os.fsdecode(line.removeprefix(b"\t# "))
 

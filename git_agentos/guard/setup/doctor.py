@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.doctor import Finding
@@ -17,11 +17,13 @@ from git_agentos.git.location import Location
 from git_agentos.guard import identity, settings, signing
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import approval_files
-from git_agentos.guard.setup import enable, install, manifest, place, probe
+from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.util import files
 
+MOVED = "guard-moved"
 _FIX = "git agentos doctor --fix"
+_ENABLE = f"{_FIX}, or git agentos guard enable"
 _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant again what still waits"
 
 
@@ -98,7 +100,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         if replaced:
             with contextlib.suppress(AgentosError):
                 manifest.write(location.common_dir, manifest.read(location.common_dir))
-        yield from _mended(location)
+        yield from _mended(location, environment)
     yield from _set_up(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
         yield from _not_acting(probe.try_layers(location, environment))
@@ -109,8 +111,9 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
 # -- mending -----------------------------------------------------------------------------------------------------------
 
 
-def _mended(location: Location) -> Iterator[Finding]:
-    """Scripts of another version, or edited, are placed again; paths that lead to where the repository was are set."""
+def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Scripts of another version, or edited, are placed again, and what leads elsewhere, or was edited, is set
+    again."""
     known = manifest.read(location.common_dir)
     changed, old = place.changed(location.common_dir), place.outdated(location.common_dir)
     if not known.empty and (changed or old):
@@ -119,14 +122,11 @@ def _mended(location: Location) -> Iterator[Finding]:
             yield Finding("guard-tampered", "error", f"'{path}' was not what git-agentos placed there", None, True)
         if not changed:
             yield Finding("guard-outdated", "warning", "the guard's scripts were those of another version", None, True)
-    if known.worktrees and known.common != location.common_dir:
-        for each in worktrees.living(location):
-            if enable.is_enabled(each):
-                enable.enable(each)
-        yield Finding("guard-moved", "error", "the guard led to where the repository was before", None, True)
-    if known.people and known.common != location.common_dir:
-        install.install(location, save=install.saves(location))
-        yield Finding("guard-moved", "error", "the hooks led to where the repository was before", None, True)
+    found = problems(location, environment)
+    if found:
+        enable.place_again(location)
+    for each in found:
+        yield replace(each, message=f"{each.message}; it was set again", hint=None, fixed=True)
     if os.path.lexists(os.path.join(place.folder(location.common_dir), "warned")):
         os.unlink(os.path.join(place.folder(location.common_dir), "warned"))
 
@@ -165,19 +165,47 @@ def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
+def problems(location: Location, environment: Mapping[str, str]) -> list[Finding]:
+    """What `enable.place_again` mends, of all worktrees: what leads elsewhere, was edited, or cannot be started."""
+    found = []
+    paths = enable.misplaced(location)
+    if paths:
+        names = ", ".join(f"'{each}'" for each in dict.fromkeys(whose(path) for path in paths))
+        message = f"the guard of {names} leads to where the repository was before, and does not act"
+        found.append(Finding(MOVED, "error", message, _FIX, False))
+    broken = place.changed(location.common_dir) if enable.is_set(location) else []
+    messages = [*enable.edited(location), *(f"'{path}' is not what git-agentos placed there" for path in broken)]
+    found += [Finding("guard-tampered", "error", each, _ENABLE, False) for each in messages]
+    reason = effect.program(location.common_dir, environment)
+    if reason is not None:
+        found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", _FIX, False))
+    return found
+
+
+def whose(path: str) -> str:
+    """The id of the worktree whose configuration file this is."""
+    git_dir = os.path.dirname(path)
+    if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
+        return timeline.MAIN
+    return identity.recorded(git_dir) or os.path.basename(git_dir)
+
+
 def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """What is not as it was set up, and what else there is that has a say in hooks."""
     try:
         known = manifest.read(location.common_dir)
-        set_up = not known.empty or bool(enable.tampered(location))
-        if set_up and known.common != location.common_dir:
-            yield Finding("guard-moved", "error", f"the guard leads to '{known.common}'", _FIX, False)
-        elif set_up:
-            for said in enable.tampered(location):
-                yield Finding("guard-tampered", "error", said, f"{_FIX}, or git agentos guard enable", False)
-            if not place.changed(location.common_dir) and place.outdated(location.common_dir):
-                message = "the guard's scripts are those of another version"
-                yield Finding("guard-outdated", "warning", message, _FIX, False)
+        here = enable.tampered(location)
+        set_up = not known.empty or bool(here)
+        found = problems(location, environment)
+        yield from found
+        said = {each.message for each in found}
+        if not any(each.code == MOVED for each in found):
+            for message in here:
+                if message not in said:
+                    yield Finding("guard-tampered", "error", message, _ENABLE, False)
+        if set_up and not found and place.outdated(location.common_dir):
+            message = "the guard's scripts are those of another version"
+            yield Finding("guard-outdated", "warning", message, _FIX, False)
     except AgentosError as error:
         set_up = True
         yield Finding("guard-tampered", "error", error.message, error.hint, False)

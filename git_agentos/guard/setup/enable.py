@@ -16,12 +16,13 @@ kill leaves is finished by the next `enable` or `disable`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from git_agentos.errors import GuardError
-from git_agentos.git import worktrees
+from git_agentos.git import chained, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import configfile, manifest, place
 from git_agentos.guard.setup.configfile import Added, Value
@@ -29,7 +30,7 @@ from git_agentos.guard.setup.manifest import Manifest
 
 _TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
-_COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
+COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 _SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
 # What git hands a command with, it starts by way of sh (run-command.c, prepare_shell_cmd).
 _FOR_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")
@@ -46,6 +47,11 @@ def is_shared(location: Location) -> bool:
     return os.path.lexists(manifest.path_of(location.common_dir))
 
 
+def is_set(location: Location) -> bool:
+    """Whether anything of the guard is on record, whole or damaged."""
+    return not _readable(location).empty or is_shared(location)
+
+
 def enable(location: Location) -> None:
     """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
     with worktrees.turn(location):
@@ -53,22 +59,81 @@ def enable(location: Location) -> None:
 
 
 def enable_in_turn(location: Location) -> None:
-    """`enable`, for who holds the turn."""
+    """`enable`, for who holds the turn. Where the repository was moved, the guard of all worktrees is placed again."""
+    known = _readable(location)
+    if not known.empty and known.common != location.common_dir:
+        place_again_in_turn(location)
+        known = _readable(location)
     place.put(location)
-    known = _share(location, _readable(location))
+    known = _share(location, known)
     key = manifest.key_of(location.common_dir, location.git_dir)
     assert key is not None
     path = _path(location)
     added = known.worktrees.get(key)
-    if added is not None and added.values != values(location):
-        configfile.take_away(location, added._replace(path=path))  # the repository has moved: other paths
-        added = None
-    added = configfile.plan(path, values(location), _COMMENT) if added is None else added._replace(path=path)
-    manifest.write(
-        location.common_dir,
-        known._replace(common=location.common_dir, worktrees={**known.worktrees, key: added}),
-    )
+    if added is not None:
+        added = _updated(location, added)
+    else:
+        _strip(location, path)
+        added = configfile.plan(path, values(location), COMMENT)
+    known = known._replace(worktrees={**known.worktrees, key: added})
+    manifest.write(location.common_dir, known._replace(common=location.common_dir))
     configfile.add(location, added)
+
+
+def misplaced(location: Location) -> list[str]:
+    """The configuration files in which the guard leads elsewhere: to where the repository was before, or to the one
+    that it is a copy of."""
+    known = _readable(location)
+    parts = [*known.worktrees.values(), *known.people]
+    found = [each.path for each in parts if _values_now(location, each) != each.values and _exists(each)]
+    recorded = {each.path for each in known.worktrees.values()}
+    return found + [path for path in _unrecorded(location, recorded) if not configfile.says(path, values(location))]
+
+
+def edited(location: Location) -> list[str]:
+    """What the configuration files do not say any more of what was set, one sentence each. git is asked only where a
+    file has been edited."""
+    known = _readable(location)
+    found = []
+    for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
+        if added is not None and _exists(added) and _values_now(location, added) == added.values:
+            found += [_lost_words(added, each) for each in configfile.lost(added)]
+    return found
+
+
+def place_again(location: Location) -> None:
+    """`place_again_in_turn`. Takes the worktrees' turn."""
+    with worktrees.turn(location):
+        place_again_in_turn(location)
+
+
+def place_again_in_turn(location: Location) -> None:
+    """Place the scripts and set what leads to them again, in every worktree that is guarded and for everybody where
+    that was installed, as the repository lies now. The worktrees' turn must be held.
+
+    It can be repeated: the manifest says what is set before it is.
+    """
+    known = _swept(location, _readable(location))
+    unrecorded = list(_unrecorded(location, {each.path for each in known.worktrees.values()}))
+    if known.empty and not unrecorded:
+        return
+    place.put(location)
+    known = _share(location, known)
+    guarded = {key: _updated(location, added) for key, added in known.worktrees.items()}
+    for path in unrecorded:
+        key = manifest.key_of(location.common_dir, os.path.dirname(path))
+        if key is not None:
+            _strip(location, path)
+            guarded[key] = configfile.plan(path, values(location), COMMENT)
+    people = tuple(_updated(location, each) for each in known.people if _exists(each))
+    known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
+    manifest.write(location.common_dir, known)
+    for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
+        if added is not None:
+            configfile.add(location, added)
+            if configfile.lost(added):  # something behind it in the file says otherwise
+                configfile.take_away(location, added)
+                configfile.add(location, added)
 
 
 def disable(location: Location) -> None:
@@ -91,7 +156,7 @@ def withdraw(location: Location, git_dir: str) -> None:
 
 def forget(location: Location) -> None:
     """Take away what git has copied into this new worktree from a guarded one in which it was made."""
-    configfile.strip(location, _path(location), values(location), _COMMENT)
+    _strip(location, _path(location))
 
 
 def tidy(location: Location) -> None:
@@ -110,7 +175,7 @@ def tampered(location: Location) -> list[str]:
     entry = _added(known, location)
     record = manifest.path_of(location.common_dir)
     if entry is None and not known.people and known.signed:
-        gone = not os.path.lexists(record) and configfile.mentions(_path(location), _COMMENT)
+        gone = not os.path.lexists(record) and configfile.mentions(_path(location), COMMENT)
         return [f"'{record}' is gone, and the guard is set in '{_path(location)}'"] if gone else []
     found = [f"'{path}' is not what git-agentos placed there" for path in place.changed(location.common_dir)]
     if not known.signed:
@@ -119,7 +184,7 @@ def tampered(location: Location) -> list[str]:
     if entry is not None:
         parts += [each for each in (entry, known.shared, known.main) if each is not None]
     for added in parts:
-        found += [f"'{each.name}' in '{added.path}' is not what was set there" for each in configfile.lost(added)]
+        found += [_lost_words(added, each) for each in configfile.lost(added)]
     if entry is not None and known.shared is None and not _has_extension(location):
         found.append(f"'extensions.worktreeConfig' is not set: git does not read '{entry.path}'")
     return found
@@ -154,6 +219,50 @@ def _readable(location: Location) -> Manifest:
         return manifest.read(location.common_dir)
     except GuardError:
         return Manifest(location.common_dir)
+
+
+def _lost_words(added: Added, value: Value) -> str:
+    return f"'{value.name}' in '{added.path}' is not what was set there"
+
+
+def _exists(added: Added) -> bool:
+    """Whether what the file belongs to is there: a worktree may be gone."""
+    return os.path.isdir(os.path.dirname(added.path))
+
+
+def _values_now(location: Location, added: Added) -> tuple[Value, ...]:
+    """What was set, as it is to be set where the repository lies now."""
+    now = {each.name: each for each in values(location)}
+    return tuple(now.get(each.name, each) for each in added.values)
+
+
+def _updated(location: Location, added: Added) -> Added:
+    """What to add instead of what was set where the repository was before; that is taken away."""
+    wanted = _values_now(location, added)
+    if wanted == added.values:
+        return added
+    configfile.take_away(location, added)
+    return configfile.plan(added.path, wanted, configfile.comment_of(added.block))
+
+
+def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
+    """The worktrees' own configuration files that have a block of ours which the manifest does not know."""
+    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+        path = os.path.join(git_dir, "config.worktree")
+        with contextlib.suppress(OSError, GuardError):
+            if path not in recorded and configfile.mentions(path, COMMENT):
+                yield path
+
+
+def _strip(location: Location, path: str) -> None:
+    """Take out a block of ours that the manifest does not know, wherever it leads."""
+    if not configfile.mentions(path, COMMENT):
+        return
+    said = configfile.values_of(path)
+    found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
+    found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
+    ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
+    configfile.strip(location, path, [*ours, Value("core", "fsmonitorHookVersion", "2")], COMMENT)
 
 
 def _added(known: Manifest, location: Location) -> Added | None:

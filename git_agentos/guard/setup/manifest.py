@@ -8,6 +8,10 @@
 
 It is written before what it tells of, and changed only while the worktrees' turn is held. It is
 signed, as `files.json` is.
+
+After the repository was moved, copied or restored from a backup, `common` and the inodes in the keys are those of
+before. `read` maps the paths to where the repository is now, so that a copy never changes a file of the original, and
+finds the worktrees by name where their configuration still has our block. The values stay as they were set.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ def read(common_dir: str) -> Manifest:
     try:
         document = json.loads(files.read(path))
         body = document["guard"]
-        return Manifest(
+        found = Manifest(
             str(body["common"]),
             _added(body["shared"]),
             _added(body["main"]),
@@ -59,6 +63,7 @@ def read(common_dir: str) -> Manifest:
             tuple(configfile.from_document(each) for each in body["people"]),
             place.is_signed(path, _canonical(body), document["mac"]),
         )
+        return _here(found, common_dir)
     except FileNotFoundError:
         return Manifest(common_dir)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -98,6 +103,36 @@ def key_of(common_dir: str, git_dir: str) -> str | None:
     except OSError:
         return None
     return f"{os.path.basename(git_dir)} {found.st_ino}-{found.st_mtime_ns}"
+
+
+def _here(found: Manifest, common_dir: str) -> Manifest:
+    """The manifest with paths and keys as they are now."""
+    if found.common != common_dir:
+        before = found.common + os.sep
+
+        def here(added: Added) -> Added:
+            inside = added.path.startswith(before)
+            return added._replace(path=os.path.join(common_dir, added.path[len(before) :])) if inside else added
+
+        found = found._replace(
+            shared=found.shared and here(found.shared),
+            main=found.main and here(found.main),
+            worktrees={key: here(each) for key, each in found.worktrees.items()},
+            people=tuple(map(here, found.people)),
+        )
+    worktrees = {}
+    for key, added in found.worktrees.items():
+        now = key_of(common_dir, os.path.dirname(added.path))
+        known_again = now is not None and now not in found.worktrees and _has_block(added)
+        worktrees[now if known_again and now is not None else key] = added
+    return found._replace(worktrees=worktrees)
+
+
+def _has_block(added: Added) -> bool:
+    try:
+        return added.block in (configfile.read(added.path) or b"")
+    except (OSError, GuardError):
+        return False
 
 
 def _added(document: dict[str, Any] | None) -> Added | None:

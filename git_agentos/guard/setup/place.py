@@ -44,11 +44,11 @@ _PASSED_ON = (
 ).split()
 # These change what git does by being there, or are called at every look: only where the user has one.
 _PASSED_ON_WHERE_THERE = ("proc-receive", "push-to-checkout", "post-index-change")
-_OURS = (
+OURS = (
     "pre-commit pre-merge-commit pre-push pre-rebase reference-transaction post-checkout post-commit post-merge"
     " post-rewrite"
 ).split()
-EVERY_HOOK = frozenset((*_OURS, *_PASSED_ON, *_PASSED_ON_WHERE_THERE))
+EVERY_HOOK = frozenset((*OURS, *_PASSED_ON, *_PASSED_ON_WHERE_THERE))
 _MARK = b"# git-agentos: "
 # What writes hooks into a repository, and what it leaves there. (git's own samples name pre-commit, too.)
 MANAGERS = (("husky", b"husky"), ("lefthook", b"lefthook"), ("pre-commit", b"pre-commit.com"))

@@ -9,6 +9,8 @@ environment, our Python.
     hook        `git branch -D` of a branch with a commit of its own: it fails, and the branch is there
     shim        `git stash drop`, by the git that is first on PATH below `guard exec`: it fails, and the stash is there
     harness     `git reset --hard` as a harness would ask about it: it is not allowed
+
+That the scripts work is not enough: `effect` finds out whether git starts them in the worktree itself.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from git_agentos import processes
 from git_agentos.errors import AgentosError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.setup import enable, place
+from git_agentos.guard.setup import effect, enable, place
 from git_agentos.util import files
 
 FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness")
@@ -128,9 +130,19 @@ def try_layers(location: Location, environment: Mapping[str, str]) -> list[Layer
         with locks.scratch(location) as folder:
             scratch = Scratch(folder, environment)
             scratch.make(location.common_dir)
-            return list(_tried(scratch, location, environment))
+            return [_in_place(each, location, environment) for each in _tried(scratch, location, environment)]
     except (AgentosError, OSError) as error:
         return [Layer(name, False, f"it could not be tried: {error}") for name in LAYERS]
+
+
+def _in_place(layer: Layer, location: Location, environment: Mapping[str, str]) -> Layer:
+    """A layer that was tried on the scratch repository does not act where git does not start it, or it cannot start our
+    program."""
+    if not layer.acts or layer.name not in (FSMONITOR, HOOK):
+        return layer
+    look = effect.fsmonitor if layer.name == FSMONITOR else effect.hooks
+    reason = look(location, environment) or effect.program(location.common_dir, environment)
+    return layer if reason is None else Layer(layer.name, False, reason)
 
 
 def _tried(scratch: Scratch, location: Location, environment: Mapping[str, str]) -> Iterator[Layer]:

@@ -61,6 +61,11 @@ class Finished:
     seconds: float
     left_behind: int
 
+    @property
+    def is_killed(self) -> bool:
+        """Whether processes of it may have been ended from outside, in the middle of what they did."""
+        return self.interrupted or self.timed_out or self.left_behind > 0 or self.exit_code >= 128
+
 
 def run(
     child: Child, stdout: BinaryIO, stderr: BinaryIO, *, show: Callable[[bytes], None], stop: Callable[[], bool]

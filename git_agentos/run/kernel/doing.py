@@ -13,23 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from git_agentos import redact_lines
 from git_agentos.checkpoint import take, timeline
 from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
-from git_agentos.git import process, trees
-from git_agentos.redact import redact
-from git_agentos.run import workspace
+from git_agentos.git import authorship, process
+from git_agentos.redact import redact, redact_value
+from git_agentos.run import changes, inside
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.inside import WorkspaceSnapshot
 from git_agentos.run.kernel import children, feedback, protected
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.record import runs
+from git_agentos.run.record import patches, runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
-from git_agentos.run.workspace import WorkspaceSnapshot
 from git_agentos.worktree import place
 
 
@@ -52,8 +54,8 @@ class Site:
 
 class _Begun(NamedTuple):
     """A step that has begun: its number, the position in the spec, its folder in the evidence; the run's workspace and
-    the Context in it; the tree of all visible files; where protected branches were, and all of them (None: not known),
-    and the run's timeline."""
+    the Context in it; the state before; where protected branches were, all of them, and all other refs (None: not
+    known), and the run's timeline."""
 
     n: int
     position: int
@@ -61,10 +63,14 @@ class _Begun(NamedTuple):
     folder: str
     run: WorkspaceContext
     inner: Context
-    tree: str
+    before: State
     branches: Mapping[str, str]
     heads: Mapping[str, str] | None
+    others: Mapping[str, str] | None
     tip: str | None
+
+
+_Seen = tuple[WorkspaceSnapshot, State]
 
 
 class _Result(NamedTuple):
@@ -97,6 +103,7 @@ def do(site: Site, run: WorkspaceContext) -> None:
         changed=result.changed,
         detail=result.detail,
         moved=_moved(site, begun),
+        moved_refs=_moved_refs(site, begun),
         **_streams(begun.step, begun.folder),
     )
     site.watcher.step_ended(site.evidence.run(alive=True), site.evidence.state().step(begun.n))
@@ -108,7 +115,7 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
     position, again = at.index, at.under_way is not None
     step = site.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
-    inner = workspace.inner(site.context, run)
+    inner = inside.inner(site.context, run)
     origin = inner.origin(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
@@ -129,8 +136,9 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
     )
     site.watcher.step_begins(site.evidence.run(alive=True), at.step(n))
     tip = timeline.tip(inner.location, inner.timeline)
-    known = None if again else heads  # what moved before the interruption is not known
-    return _Begun(n, position, step, folder, run, inner, before.state.visible_tree, branches, known, tip)
+    # What moved before an interruption is not known.
+    known, others = (None, None) if again else (heads, protected.others(site.context.location))
+    return _Begun(n, position, step, folder, run, inner, before.state, branches, known, others, tip)
 
 
 def _moved(site: Site, begun: _Begun) -> list[str] | None:
@@ -140,6 +148,14 @@ def _moved(site: Site, begun: _Begun) -> list[str] | None:
     now, own = protected.heads(site.context.location), place.HEADS + begun.run.branch_name
     moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
     return [name.removeprefix(place.HEADS) for name in moved]
+
+
+def _moved_refs(site: Site, begun: _Begun) -> list[str] | None:
+    """The refs other than branches that are elsewhere than when the step began."""
+    if begun.others is None:
+        return None
+    now = protected.others(site.context.location)
+    return [name for name in sorted({*begun.others, *now}) if begun.others.get(name) != now.get(name)]
 
 
 def _check_timeline(site: Site, begun: _Begun) -> None:
@@ -177,7 +193,7 @@ def take_back(
     done = rollback.rollback(context, run, point, dry_run=dry_run)
     if not dry_run:
         with contextlib.suppress(NoKey):
-            evidence.event("rolled-back", point=done.point, checkpoint=done.checkpoint, saved=done.saved)
+            evidence.event("rolled-back", **done.fields())
     return done
 
 
@@ -193,20 +209,21 @@ def _command(site: Site, begun: _Begun) -> _Result:
     _check_timeline(site, begun)
     site.evidence.put(f"{begun.folder}/exit_code", f"{ended.exit_code}\n".encode())
     touched = protected.violations(site.context, begun.run, begun.branches, site.protected)
-    snapshot, wreck = _look(site, begun)
-    outcome, detail = _judge(site, begun, ended, snapshot)
+    seen, wreck = _look(site, begun)
+    outcome, detail = _judge(site, begun, ended, seen)
     if touched:
         outcome, detail = PROTECTED, "; ".join(touched)
     if wreck is not None:
         outcome = FAILED_STEP if outcome in (OK, NO_CHANGES) else outcome
     said = [each for each in (detail, wreck, _left_behind(ended)) if each is not None]
     changed = None
-    if snapshot is not None:
-        changed = _keep(site, begun, snapshot)
+    if seen is not None:
+        _keep(site, begun, seen[0])
+        changed = len(changes.between(site.context.repository, begun.before, seen[1]))
     return _Result(
         outcome=outcome,
         detail="; ".join(said) or None,
-        checkpoint=snapshot.checkpoint if snapshot is not None else None,
+        checkpoint=seen[0].checkpoint if seen is not None else None,
         changed=changed,
         exit_code=ended.exit_code,
         seconds=round(ended.seconds, 3),
@@ -235,15 +252,20 @@ def _run(site: Site, begun: _Begun) -> Finished:
     site.evidence.check()
     for name in names:
         site.evidence.wrote(name)
-    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
-        # What was killed may have been a git: nobody is to wait for it.
-        mend.unlock(begun.inner.location, place.HEADS + begun.run.branch_name)
+    # What was killed may have been a git: nobody is to wait for it.
+    mend.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
     if ended.interrupted:
         raise Stopped
     return ended
 
 
 def _environment(site: Site, begun: _Begun) -> dict[str, str]:
+    """What a command is given: the variables, and who the user is to git."""
+    env = _variables(site, begun)
+    return env | authorship.carry(begun.inner.location.root, process.for_others({}), env)
+
+
+def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.for_others({})
     env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
@@ -254,18 +276,30 @@ def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     return env
 
 
-def _judge(site: Site, begun: _Begun, ended: Finished, snapshot: WorkspaceSnapshot | None) -> tuple[str, str | None]:
+def _judge(site: Site, begun: _Begun, ended: Finished, seen: _Seen | None) -> tuple[str, str | None]:
     if ended.timed_out:
         limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
         return TIMED_OUT, f"after {limit:g} s"
     if ended.exit_code != 0:
         return FAILED_STEP, None
-    if begun.step.kind == AGENT and snapshot is not None and _is_last_agent(site.spec, begun.position):
-        prepared = site.evidence.state().prepared
-        assert prepared is not None
-        if snapshot.tree == prepared["tree"] and not snapshot.commits:
-            return NO_CHANGES, None
+    if begun.step.kind == AGENT and seen is not None and _is_last_agent(site.spec, begun.position):
+        snapshot, state = seen
+        first = changes.began_with(site.context, site.evidence.state())
+        if not snapshot.commits and not changes.between(site.context.repository, first, state):
+            return NO_CHANGES, _but(site, begun, snapshot)
     return OK, None
+
+
+def _but(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> str | None:
+    """What an agent that changed no file that git sees has done all the same."""
+    did = []
+    if snapshot.branch != begun.run.branch_name:
+        did.append("HEAD is detached" if snapshot.branch is None else f"HEAD is on the branch '{snapshot.branch}'")
+    if _moved(site, begun) or _moved_refs(site, begun):
+        did.append("other refs have moved")
+    if changes.has_others(inside.inner(site.context, begun.run)):
+        did.append("ignored files have changed")
+    return "; ".join(did) or None
 
 
 def _is_last_agent(spec: RunSpec, index: int) -> bool:
@@ -280,15 +314,15 @@ def _left_behind(ended: Finished) -> str | None:
     return f"{ended.left_behind} {many} left behind and ended"
 
 
-def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | None]:
+def _look(site: Site, begun: _Begun) -> tuple[_Seen | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return workspace.snapshot(workspace.inner(site.context, begun.run), begun.run), None
+        return inside.look(inside.inner(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:
         try:
-            workspace.inner(site.context, begun.run)
+            inside.inner(site.context, begun.run)
         except RunError as error:
             return None, str(error)
         raise
@@ -296,10 +330,11 @@ def _look(site: Site, begun: _Begun) -> tuple[WorkspaceSnapshot | None, str | No
         return None, str(error)
 
 
-def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> int:
-    """Put the state after the step, and what the step changed, into the evidence; how many paths those are."""
-    repository = begun.inner.repository
-    body = json.dumps(asdict(snapshot), indent=1) + "\n"
+def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> None:
+    """Put the state after the step, and what the step changed, into the evidence."""
+    repository = site.context.repository  # the worktree may have been moved
+    body = json.dumps(redact_value(asdict(snapshot))[0], indent=1) + "\n"
     site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
-    site.evidence.put(f"{begun.folder}/diff.patch", runs.patch(repository, begun.tree, snapshot.tree))
-    return len(trees.diff(repository, begun.tree, snapshot.tree))
+    patch = runs.patch(repository, begun.before.visible_tree, snapshot.tree)
+    values = redact_lines.secrets_of(_variables(site, begun))
+    site.evidence.put(f"{begun.folder}/diff.patch", patches.without_secrets(repository, patch, values))

@@ -31,7 +31,8 @@ def how(failed: Step) -> str:
     if failed.outcome == TIMED_OUT:
         return f"{what} ran out of time{said}{command}"
     if failed.outcome == NO_CHANGES:
-        return f"{what} exited with 0, but changed nothing{command}"
+        nothing = f"no file that git would commit{said}" if said else "nothing"
+        return f"{what} exited with 0, but changed {nothing}{command}"
     return f"{what} failed with exit code {failed.exit_code}{said}{command}"
 
 

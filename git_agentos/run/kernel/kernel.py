@@ -10,21 +10,23 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from git_agentos import log, processes
+from git_agentos import log
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
+from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
+from git_agentos.run import cleanup, inside, lock, preparation
 from git_agentos.run import context as contexts
-from git_agentos.run import lock, preparation, workspace
 from git_agentos.run.kernel import doing, wanted
 from git_agentos.run.kernel.spec import RunSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
 from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, settle
-from git_agentos.run.record import evidence
+from git_agentos.run.record import evidence, recovery
 from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.record.runs import all_, diff, logs, show, told
@@ -39,11 +41,13 @@ _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may t
 
 @authorize.entry("run", "start")
 def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Run:
-    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken.
+    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
+    ConfigurationError where git cannot tell who commits.
 
     SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
     """
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
+    authorship.require(context.location.root, process.for_others({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         made = _make(context, run_id)
         with _failing(context, made):
@@ -51,7 +55,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
             work = Work(context, made, spec, stop, watcher)
             work.begin()
             work.go_on()
-    return told(context, made)
+        return _cleaned_up(context, made)
 
 
 @authorize.entry("run", "resume")
@@ -61,7 +65,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = evidence.find(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -74,7 +78,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
                 Work(context, found, spec, stop, watcher).resume()
         if has_ended:
             _finish(context, found)
-    return told(context, found)
+        return _cleaned_up(context, found)
 
 
 @authorize.entry("run", "cancel")
@@ -84,7 +88,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = evidence.find(context.location, run_id)
+    found = recovery.have(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -100,7 +104,18 @@ def cancel(context: Context, run_id: str) -> Run:
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
                 raise _has_ended(run_id, str(found.state().ended))
-    return told(context, found)
+        return _cleaned_up(context, found)
+
+
+def _cleaned_up(context: Context, found: Evidence) -> Run:
+    """The run as it is told, once worktree and branch are out of the way, where that is wanted of a run that has ended
+    like this. Its lock is held."""
+    run = told(context, found, is_ours=True)
+    if not run.cleanup:
+        return run
+    problems = cleanup.at_end(context, run)
+    run = told(context, found, is_ours=True)
+    return replace(run, problems=[*run.problems, *problems])
 
 
 def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
@@ -167,7 +182,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
             raise RunError(
                 f"'{context.location.root}' is not the worktree of a run", "name the run: git agentos run list"
             )
-    _require_known(context, run_id)
+    _require_known(context, run_id, dry_run=dry_run)
     with lock.hold(context.location, run_id) as is_ours:
         run = preparation.last_known(context, run_id)
         if run is None:
@@ -178,7 +193,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
         with contextlib.suppress(NoKey):
             settle(context, found)
         done = doing.take_back(context, run, found, point)
-        inner = workspace.inner(context, run)
+        inner = inside.inner(context, run)
         log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
@@ -186,10 +201,10 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
     return done
 
 
-def _require_known(context: Context, run_id: str) -> None:
-    """RunError where there is no such run, and never was."""
+def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
+    """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        evidence.find(context.location, run_id)
+        (recovery.look if dry_run else recovery.have)(context.location, run_id)
     except (RunError, RepositoryError):
         if preparation.last_known(context, run_id) is None:
             raise
@@ -244,7 +259,7 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
         told_as = take.storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded(context, found.run_id) is None:
             wanted.forget(context.location, found.run_id)
-            processes.remove_folder(found.folder)
+            evidence.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
             ended = found.state().ended

@@ -18,44 +18,20 @@ from collections.abc import Mapping, Sequence
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RepositoryError, RunError
-from git_agentos.git import process, refs, worktrees
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, is_hex
-from git_agentos.guard import boundary, identity, saving, settings
+from git_agentos.guard import boundary, identity, saving
 from git_agentos.guard.decision import Save
-from git_agentos.run import reflog, workspace
+from git_agentos.run import inside, reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.reflog import Entry
 
 _HEADS = "refs/heads/"
-_USUAL = ("main", "master")
 # What the reflog says of a commit that was made there, and not only gone to.
 _MADE = ("commit", "cherry-pick", "revert", "am", "rebase (pick", "rebase (squash", "rebase (fixup", "rebase (reword")
 _MERGED = "Merge made by"
 _OURS = "agentos"
-
-
-def patterns(context: Context, given: Sequence[str] | None) -> list[str]:
-    """The patterns in force (`main`, `release/*`): those given, else `agentos.protected`, else the remote's default
-    branch, `main` and `master`."""
-    if given is not None:
-        return list(dict.fromkeys(given))
-    configured = settings.read(context.location.root, process.environment()).protected
-    if configured:
-        return list(dict.fromkeys(configured))
-    return list(dict.fromkeys([*_default_branches(context), *_USUAL]))
-
-
-def _default_branches(context: Context) -> list[str]:
-    """What the remotes' HEADs are, as far as they are known here."""
-    out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
-    found = []
-    for line in os.fsdecode(out).splitlines():
-        name, _, target = line.partition("\0")
-        prefix = name.removesuffix("HEAD")
-        if target.startswith(prefix):
-            found.append(target.removeprefix(prefix))
-    return found
 
 
 def matches(branch: str, protected: Sequence[str]) -> bool:
@@ -81,6 +57,13 @@ def heads(location: Location) -> Mapping[str, str]:
         out = Repository(location).git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS)
         pairs = (line.partition(" ") for line in os.fsdecode(out).splitlines())
         return {name: oid for oid, _, name in pairs}
+
+
+def others(location: Location) -> Mapping[str, str]:
+    """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
+    them."""
+    found = refs.names(location, "refs/", sound=True)
+    return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
 
 def violations(
@@ -208,7 +191,7 @@ class _Sight:
     def _keep(self, commit: str) -> None:
         """Have the run's timeline keep a commit; that of the worktree one stands in where the run's is no more."""
         try:
-            inner = workspace.inner(self._context, self._run)
+            inner = inside.inner(self._context, self._run)
         except RunError:
             inner = self._context
         saving.save(

@@ -8,6 +8,7 @@
     timeout = "30m"                     # of each command
     protected = ["main", "release/*"]
     guard = true
+    cleanup = true                      # worktree and branch go once nobody waits for them
 
     [[step]]
     kind = "agent"
@@ -66,7 +67,8 @@ class StepSpec:
 @dataclass(frozen=True)
 class RunSpec:
     """A run: `base_ref` None is `agentos.runBase`, else HEAD of the repository; `timeout` seconds for each command;
-    `on_failure` `keep` or `rollback`; `retry_from` `here` or `pre_run`; `protected` None is the default."""
+    `on_failure` `keep` or `rollback`; `retry_from` `here` or `pre_run`; `protected` are patterns of branches that are
+    protected beside those that always are (`run.branches`); `cleanup` None is `agentos.runCleanup`."""
 
     steps: tuple[StepSpec, ...]
     run_id: str | None = None
@@ -78,6 +80,7 @@ class RunSpec:
     timeout: float | None = None
     protected: tuple[str, ...] | None = None
     guard: bool = True
+    cleanup: bool | None = None
 
 
 def from_options(agents: Sequence[str], validations: Sequence[str], **fields: Any) -> RunSpec:
@@ -152,6 +155,7 @@ def duration(text: str) -> float:
 _KEYS = {
     "id": "run_id", "task": "task", "from": "base_ref", "max-attempts": "max_attempts", "on-failure": "on_failure",
     "retry-from": "retry_from", "timeout": "timeout", "protected": "protected", "guard": "guard", "step": "steps",
+    "cleanup": "cleanup",
 }  # fmt: skip
 _OPTIONS = {field: key for key, field in _KEYS.items()}
 # Which keys a step of each kind has; the first is the one that it must have.
@@ -262,7 +266,7 @@ def _steps(value: Any, _: _Told) -> tuple[StepSpec, ...]:
 _READ = {
     "run_id": _id, "task": _line, "base_ref": _line, "max_attempts": _count, "on_failure": _one_of(ROLL_BACK, KEEP),
     "retry_from": _one_of(FROM_HERE, FROM_PRE_RUN), "timeout": _seconds, "protected": _patterns, "guard": _flag,
-    "steps": _steps,
+    "cleanup": _flag, "steps": _steps,
 }  # fmt: skip
 
 

@@ -13,12 +13,12 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from git_agentos import __version__, log
+from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.redact import MASK, redact
-from git_agentos.run import preparation, workspace
+from git_agentos.run import branches, changes, inside, located, preparation
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.kernel import children, doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
@@ -32,7 +32,6 @@ from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECT
 from git_agentos.run.record.evidence import Evidence, Tampered
 from git_agentos.run.rollback import mend
 from git_agentos.run.rollback.rollback import PRE_RUN
-from git_agentos.worktree import place
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
@@ -52,7 +51,6 @@ class Work:
     def begin(self) -> None:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
-        branches = protected.patterns(self._context, spec.protected)
         text = specs.to_json(spec)
         wanted.forget(self._context.location, id_)
         wanted.put(self._context.location, id_, text)
@@ -61,8 +59,9 @@ class Work:
             task=spec.task,
             max_attempts=spec.max_attempts,
             on_failure=spec.on_failure,
+            cleanup=config.run_cleanup(self._context.settings.values) if spec.cleanup is None else spec.cleanup,
             guard=spec.guard,
-            protected=branches,
+            protected=branches.patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
             spec=wanted.code(id_, text),
@@ -132,8 +131,8 @@ class Work:
         if evidence.read(_ENVIRONMENT) is None:
             evidence.write_once(_ENVIRONMENT, json.dumps(folders.fingerprint(), indent=2) + "\n")
         assert self._state.begun is not None
-        branches = tuple(self._state.begun["protected"])
-        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, branches)
+        closed = tuple(self._state.begun["protected"])
+        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
         try:
             with self._stop.at_once():
                 made = preparation.prepare(self._context, plan, evidence)
@@ -167,10 +166,13 @@ class Work:
         self._evidence.check_files()
         if is_prepared and state != PASSED and self._spec.on_failure == ROLL_BACK:
             self._take_back(PRE_RUN)
+        left = None
+        if is_prepared and self._evidence.run().rolled_back_to is None:
+            left = changes.left(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
-        self._evidence.event("ended", state=state, reason=reason)
+        self._evidence.event("ended", state=state, reason=reason, left=left)
         if is_prepared:
             seal(self._context, self._evidence)
         else:
@@ -183,7 +185,7 @@ class Work:
         return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
-        return folders.context_of(self._evidence)
+        return located.now(self._context, folders.context_of(self._evidence))
 
     def _site(self) -> Site:
         begun = self._state.begun
@@ -203,7 +205,7 @@ class Work:
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
-        inner = workspace.inner(self._context, run)
+        inner = inside.inner(self._context, run)
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
@@ -250,12 +252,14 @@ def settle(context: Context, evidence: Evidence) -> None:
     mark = at.begun.get("mark")  # a run of another orchestrator has none
     if mark is not None:
         children.sweep(mark)
+    if at.prepared is None:
+        return
+    run = located.now(context, folders.context_of(evidence))
+    with contextlib.suppress(RunError):  # its worktree is wrecked
+        mend.unlock(inside.inner(context, run).location, run, killed=True)
     step = at.under_way
     if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
-    run = folders.context_of(evidence)
-    with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(workspace.inner(context, run).location, place.HEADS + run.branch_name)
     touched = protected.violations(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
@@ -265,7 +269,7 @@ def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     wanted.forget(context.location, evidence.run_id)
     try:
-        here = workspace.inner(context, folders.context_of(evidence))
+        here = inside.inner(context, located.now(context, folders.context_of(evidence)))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
     folders.seal(here, evidence, evidence.run(), again=again)
@@ -278,9 +282,9 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
         wanted.forget(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = folders.context_of(evidence)
+    run = located.now(context, folders.context_of(evidence))
     with contextlib.suppress(AgentosError, OSError):
-        here = workspace.inner(context, run)
+        here = inside.inner(context, run)
         details = {"reason": reason}
         log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):

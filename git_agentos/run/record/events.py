@@ -3,20 +3,21 @@
 Every event has `event` and `at`; those that made files of the evidence have `files` (name -> SHA-256). Those that there
 are, with their fields:
 
-    begun          task, max_attempts, on_failure, guard, protected, steps, tool (who drives the run), spec (a code of
-                   what it is to do, by the user's key), mark (what its processes are known by)
+    begun          task, max_attempts, on_failure, cleanup, guard, protected, steps, tool (who drives the run), spec (a
+                   code of what it is to do, by the user's key), mark (what its processes are known by)
     prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
     attempt        number, point (`pre_run` where it began there anew)
     step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr, index (in the spec),
                    branches (where protected branches were)
     step-ended     n, outcome, exit_code, seconds, checkpoint, changed, detail, stdout, stderr, moved (other branches
-                   that moved meanwhile)
+                   that moved meanwhile), moved_refs (refs that are no branches)
     marked         n, checkpoint: a point that an orchestrator without steps has set
     attempt-ended  number, outcome, reason
     interrupted    signal, or error: what kept the kernel from going on
     resumed        step
-    rolled-back    point, checkpoint, saved
-    ended          state, reason
+    rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
+                   last_saved_at (the checkpoint before that, where there is such a thing, and its time)
+    ended          state, reason, left (how the worktree was left; null: it was taken back, or cannot be looked at)
     tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
     accepted       into, merge_commit
     sealed         checkpoint, manifest_sha256
@@ -32,6 +33,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 
@@ -58,7 +60,8 @@ class Step:
     `n` counts from 1 over the whole run, in the order in which steps were begun; `kind` is `agent`, `validate`,
     `rollback` or `checkpoint`; `outcome` one of the above, None while it runs; `checkpoint_before` is the point
     `step:<n>`. `exit_code` is 128 + N for signal N, None where there is no process. Paths are relative to `evidence`.
-    `moved` are branches that moved while it ran, other than the run's own; None where that is not known.
+    `moved` are branches that moved while it ran, other than the run's own, `moved_refs` other refs (tags, the stash,
+    remotes' branches) by their full names; None where that is not known.
     """
 
     n: int
@@ -77,6 +80,7 @@ class Step:
     stderr: str | None
     detail: str | None = None
     moved: list[str] | None = field(default_factory=list)
+    moved_refs: list[str] | None = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,31 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Left:
+    """How a run left its worktree. `changed` counts paths (`run.changes`), `commits` those since its base; `branch` is
+    HEAD's (None: it is detached), `head_sha` its commit (None: there is none). `ignored` tells, where `changed` is 0,
+    whether there are other ignored files than before; None where that was not looked at. `worktree_path` is where it
+    was then."""
+
+    changed: int
+    commits: int
+    branch: str | None
+    head_sha: str | None
+    ignored: bool | None
+    worktree_path: str
+
+
+@dataclass(frozen=True)
 class Run:
     """A run; the fields are the keys of the JSON kind `run`.
 
     `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
     folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
-    it was not. `final_checkpoint` carries the evidence, `merge_commit` is what accepting it made.
+    it was not. What could not be saved whenever it was taken back is in `not_saved`; `last_saved` is the checkpoint
+    from before the last such damage. `left` is how it left its worktree. `final_checkpoint` carries the evidence,
+    `merge_commit` is what accepting it made. `cleanup`: worktree and branch go once it has failed, was cancelled or is
+    accepted. `archive` is the checkpoint that has everything that was in the worktree, once that was archived; None
+    while it is there.
     """
 
     run_id: str
@@ -119,6 +142,12 @@ class Run:
     process: int | None = None
     problems: list[str] = field(default_factory=list)
     tool: str | None = None
+    cleanup: bool = False
+    archive: str | None = None
+    left: Left | None = None
+    not_saved: list[Skipped] = field(default_factory=list)
+    last_saved: str | None = None
+    last_saved_at: str | None = None
 
     @property
     def is_driven(self) -> bool:
@@ -204,6 +233,10 @@ class RunState:
         self._started_at: str | None = None
         self._ended_at: str | None = None
         self._rolled_back_to: str | None = None
+        self._not_saved: list[Skipped] = []
+        self._last_saved: str | None = None
+        self._last_saved_at: str | None = None
+        self._left: Left | None = None
         self.final_checkpoint: str | None = None
         self.merge_commit: str | None = None
         self.accepted_into: str | None = None
@@ -239,7 +272,8 @@ class RunState:
                 self.outcome, self.why = event["outcome"], event.get("reason")
                 self._attempts[number] = replace(ended, outcome=self.outcome, reason=self.why)
             case "rolled-back":
-                self._rolled_back_to = event["point"]
+                self._rolled_back_to, self._left = event["point"], None
+                self._loses(event)
             case "sealed":
                 self.final_checkpoint = event["checkpoint"]
             case "interrupted" | "resumed" | "ended" | "accepted" | "tampered" if self.ended != TAMPERED:
@@ -258,12 +292,20 @@ class RunState:
         elif kind == "ended":
             self.ended = self._state = event["state"]
             self._reason, self._ended_at = event.get("reason"), at
+            self._left = Left(**event["left"]) if event.get("left") is not None else None
         elif kind == "tampered":
             self.ended = self._state = TAMPERED
             self._reason, self._ended_at = event["reason"], at
         elif kind == "accepted":
             self._state, self._rolled_back_to = ACCEPTED, None
             self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
+
+    def _loses(self, event: Event) -> None:
+        """What a rollback could not save."""
+        lost = [Skipped(str(each["path"]), str(each["reason"])) for each in event.get("not_saved") or ()]
+        self._not_saved += lost
+        if lost:
+            self._last_saved, self._last_saved_at = event.get("last_saved"), event.get("last_saved_at")
 
     def _attempt_begun(self, event: Event) -> None:
         number = event["number"]
@@ -291,6 +333,7 @@ class RunState:
             stdout=event.get("stdout"),
             stderr=event.get("stderr"),
             moved=None,
+            moved_refs=None,
         )
         attempt = self._attempts.setdefault(number, Attempt(number, None, None, []))
         if n not in attempt.steps:
@@ -318,6 +361,7 @@ class RunState:
             stderr=event.get("stderr", step.stderr),
             detail=event.get("detail"),
             moved=event.get("moved"),
+            moved_refs=event.get("moved_refs"),
         )
         self.under_way, self.index = None, self.index + 1
         self.point = event.get("checkpoint") or self.point
@@ -367,6 +411,11 @@ class RunState:
             merge_commit=self.merge_commit,
             accepted_into=self.accepted_into,
             tool=begun.get("tool"),
+            cleanup=bool(begun.get("cleanup", False)),
+            left=self._left,
+            not_saved=list(self._not_saved),
+            last_saved=self._last_saved,
+            last_saved_at=self._last_saved_at,
         )
 
     def _damaged(self) -> RunError:

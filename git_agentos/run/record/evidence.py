@@ -19,23 +19,23 @@ import errno
 import hashlib
 import json
 import os
-import platform
 import stat
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from git_agentos import __version__
+from git_agentos import processes
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import RepositoryError, RunError
-from git_agentos.git import moment, process
+from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
+from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
-from git_agentos.run.record import journal, sealing
+from git_agentos.run.record import journal, saved, sealing
 from git_agentos.run.record.events import EVENTS, TAMPERED, Event, Run, RunState, state_of
+from git_agentos.run.record.fingerprint import fingerprint
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
@@ -44,8 +44,9 @@ from git_agentos.util import files
 from git_agentos.worktree import place as worktrees
 
 __all__ = [
-    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "carried_events",
-    "context_of", "file_context", "find", "fingerprint", "folder_of", "ids", "make", "seal", "verify",
+    "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",
+    "carried_events", "context_of", "file_context", "find", "fingerprint", "folder_of", "ids", "make", "remove", "seal",
+    "verify",
 ]  # fmt: skip
 
 _NEW = ".new"
@@ -55,11 +56,15 @@ _CHUNK = 1 << 20
 class Evidence:
     """The folder of one run. One that is pinned belongs to the process that goes on with the run: see `journal`."""
 
-    def __init__(self, folder: str, run_id: str) -> None:
+    def __init__(self, folder: str, run_id: str, location: Location | None = None, files: Folder | None = None) -> None:
+        """`location` is the repository's, where the evidence is to be copied to git; `files` the copy to read."""
         self.folder = folder
         self.run_id = run_id
-        self._files = Folder(folder)
-        self._journal = Journal(self._files, run_id)
+        self._location = location
+        self._files = files or Folder(folder)
+        self._copy = saved.Copy(location, run_id) if location is not None else None
+        self.is_copy = files is not None
+        self._journal = Journal(self._files, run_id, self._save)
         self._pinned: RunState | None = None
         self._written: dict[str, str] = {}  # since the last event: name -> SHA-256
 
@@ -131,8 +136,24 @@ class Evidence:
         """The run has ended by that; what is there instead of its record is put aside."""
         with _writing():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
+        if self._location is not None:
+            saved.complete(self._location, self.run_id, self.folder)
         if self._pinned is not None:
             self._pinned.apply(body)
+
+    def _save(self) -> None:
+        """Copy the evidence to git. The event is on record all the same where that fails, and the next one is copied
+        with it."""
+        if self._copy is None:
+            return
+        named = dict(self._written)
+        with contextlib.suppress(RunError):
+            named = self.state().files | named
+        try:
+            self._copy.save(self._files, named, sealing.MANIFEST)
+        except (AgentosError, OSError) as error:
+            text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
+            warnings.warn(AgentosWarning(text), stacklevel=2)
 
     def check_files(self) -> None:
         """Tampered where a file that the record names is another by now, or something that is no file lies here."""
@@ -281,6 +302,8 @@ def make(location: Location, run_id: str) -> Evidence:
     top = place.ensure_folder(worktrees.top_of(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
+    if not os.path.lexists(path) and saved.look(location, run_id, path) is not None:
+        raise taken(run_id)
     with _writing():
         with contextlib.suppress(FileExistsError):
             os.mkdir(runs)
@@ -291,9 +314,16 @@ def make(location: Location, run_id: str) -> Evidence:
             if not _is_folder(path) or os.listdir(path):
                 raise taken(run_id) from None
         files.sync_directory(runs)
-        made = Evidence(path, run_id)
+        made = Evidence(path, run_id, location)
         made.begin()
     return made
+
+
+def remove(location: Location, run_id: str) -> None:
+    """Remove the evidence of a run that has come to nothing, and its copy."""
+    processes.remove_folder(os.path.join(folder_of(location), run_id))
+    with contextlib.suppress(AgentosError, OSError):
+        saved.drop(location, run_id)
 
 
 def end_destroyed(location: Location, run_id: str) -> Evidence:
@@ -301,7 +331,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     with _writing():
         journal.clear_way(os.path.join(folder_of(location), run_id))
     place.ensure_folder(worktrees.top_of(location))
-    found = Evidence(os.path.join(folder_of(location), run_id), run_id)
+    found = Evidence(os.path.join(folder_of(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found
 
@@ -326,7 +356,7 @@ def find(location: Location, run_id: str) -> Evidence:
     path = os.path.join(runs, run_id)
     if not all(_is_folder(each) for each in (os.path.dirname(runs), runs, path)):
         raise RunError(f"there is no run '{run_id}'", "git agentos run list shows the runs")
-    return Evidence(path, run_id)
+    return Evidence(path, run_id, location)
 
 
 def ids(location: Location) -> list[str]:
@@ -335,28 +365,13 @@ def ids(location: Location) -> list[str]:
     if not (_is_folder(os.path.dirname(runs)) and _is_folder(runs)):
         return []
     folders = [each for each in os.scandir(runs) if each.is_dir(follow_symlinks=False) and is_id(each.name)]
-    found = [(_begun_at(each.path), each.name) for each in folders]
+    found = [(begun_at(each.path), each.name) for each in folders]
     return [name for _, name in sorted(found)]
 
 
-def fingerprint() -> Mapping[str, Any]:
-    """What a run depends on beside its commit: the system, versions of git, Python and this tool, and which variables
-    are set."""
-    return {
-        "system": platform.system(),
-        "release": platform.release(),
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "python": platform.python_version(),
-        "encoding": sys.getfilesystemencoding(),
-        "git": process.run(["--version"]).decode("utf-8", "replace").strip().removeprefix("git version "),
-        "tool": f"git-agentos {__version__}",
-        "variables": sorted(os.environ),
-    }
-
-
 def context_of(evidence: Evidence) -> WorkspaceContext:
-    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged."""
+    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged. Paths are
+    those of when it was made: `located.now` has those of now."""
     known = evidence.state().context
     return known if known is not None else file_context(evidence)
 
@@ -393,7 +408,8 @@ def verify(context: Context, run_id: str) -> Verification:
     try:
         evidence = find(context.location, run_id)
     except RunError:
-        if sealing.last(context.repository, run_id) is None:
+        path = os.path.join(folder_of(context.location), run_id)
+        if sealing.last(context.repository, run_id) is None and saved.look(context.location, run_id, path) is None:
             raise
         evidence = Evidence(os.path.join(folder_of(context.location), run_id), run_id)
     return sealing.verify(context, evidence)
@@ -428,7 +444,7 @@ def _is_folder(path: str) -> bool:
     return True
 
 
-def _begun_at(folder: str) -> str:
+def begun_at(folder: str) -> str:
     """When a run was begun, by its first event; what has none counts as older."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         descriptor = os.open(os.path.join(folder, EVENTS), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -74,9 +74,10 @@ class Record(NamedTuple):
 class Journal:
     """The record of the run whose evidence is in `folder`."""
 
-    def __init__(self, folder: Folder, run_id: str) -> None:
+    def __init__(self, folder: Folder, run_id: str, save: Callable[[], None] = lambda: None) -> None:
         self._folder = folder
         self._run_id = run_id
+        self._save = save  # copies the evidence: never later than the note is written
         self._note_file = NoteFile(folder.path)
         self._key: bytes | None = None
         self._pinned: Record | None = None
@@ -188,6 +189,7 @@ class Journal:
         grown = Record([*found.lines, line], [*found.events, body], code, None)
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
+        self._save()
         self._put_note(grown.events, code)
         return body
 
@@ -243,6 +245,7 @@ class Journal:
         self._folder.replace(EVENTS, grown.data, f"{EVENTS}.new")
         if self._pinned is not None:
             self._pinned, self._inode = grown, self._identity()
+        self._save()
         self._put_note(events, code)
         return body
 

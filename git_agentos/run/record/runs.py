@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,26 +17,44 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment
 from git_agentos.git.repository import Repository
-from git_agentos.run import lock, preparation, workspace
+from git_agentos.run import inside, located, lock, preparation
 from git_agentos.run.context import worktree_id
-from git_agentos.run.record import evidence, sealing
+from git_agentos.run.record import evidence, recovery, saved, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import record
+from git_agentos.worktree import last_state, record
 
 
-def told(context: Context, found: Evidence) -> Run:
-    """A run as its record tells it, and who is at work on it."""
-    pid = lock.holder(context.location, found.run_id)
+def told(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
+    """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
+    is about to let go of it."""
+    pid = None if is_ours else lock.holder(context.location, found.run_id)
     events, problem = found.record().events, found.record().problem
     run = found.state().run(found.folder, alive=pid is not None)
     if not events:
         run = replace(run, started_at=_made_at(found.folder))
     if run.context is None and run.state == TAMPERED:
         run = replace(run, context=preparation.last_known(context, run.run_id))
+    run = _as_now(context, run)
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
-    return replace(run, process=pid or None, problems=[problem] if problem is not None else [])
+    problems = [problem] if problem is not None else []
+    return replace(run, process=pid or None, problems=problems, archive=_archive(context, run))
+
+
+def _archive(context: Context, run: Run) -> str | None:
+    """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
+    if run.context is None or os.path.isdir(run.context.worktree_path):
+        return None
+    id_ = worktree_id(run.run_id)
+    with contextlib.suppress(AgentosError, OSError):
+        if not any(each.id == id_ for each in record.managed(context.location.common_dir)):
+            return last_state.ended(context, id_).source.id
+    return None
+
+
+def _as_now(context: Context, run: Run) -> Run:
+    return run if run.context is None else replace(run, context=located.now(context, run.context))
 
 
 def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -58,19 +76,26 @@ def _visible(context: Context, checkpoint: str) -> tuple[str | None, ...]:
 def show(context: Context, run_id: str) -> Run:
     """A run as its record tells it; of an archived one, as its final checkpoint does."""
     try:
-        found = evidence.find(context.location, run_id)
+        found = recovery.look(context.location, run_id)
     except RunError:
         events = evidence.carried_events(context, run_id)
-        if events is None:
+        if events is not None:
+            folder = os.path.join(evidence.folder_of(context.location), run_id)
+            return _as_now(context, fold(run_id, folder, events, alive=False))
+        if run_id not in _of_timelines(context, ()):
             raise
-        return fold(run_id, os.path.join(evidence.folder_of(context.location), run_id), events, alive=False)
+        reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
+        return _as_now(context, _damaged(context, run_id, reason))
+    if found.is_copy and found.is_anothers():
+        return _as_now(context, fold(run_id, found.folder, recovery.copied_events(found), alive=False))
     return told(context, found)
 
 
 def all_(context: Context) -> Sequence[Run]:
-    """All runs of the repository, newest first. One whose record is damaged is among them, and says so."""
+    """All runs of the repository, newest first. One whose record is damaged is among them, and says so; one whose
+    evidence is gone is shown as git has it."""
     found = []
-    for run_id in evidence.ids(context.location):
+    for run_id in ids(context)[::-1]:
         try:
             found.append(show(context, run_id))
         except (AgentosError, OSError) as error:
@@ -78,13 +103,46 @@ def all_(context: Context) -> Sequence[Run]:
     return found[::-1]
 
 
+def ids(context: Context) -> list[str]:
+    """The ids of all runs of the repository, newest first, those too of which only git still knows."""
+    location = context.location
+    found = evidence.ids(location)
+    copied = [run_id for run_id in saved.ids(location) if run_id not in found]
+    more = [*copied, *_of_timelines(context, [*found, *copied])]
+    if not more:
+        return found[::-1]
+    dated = {run_id: evidence.begun_at(os.path.join(evidence.folder_of(location), run_id)) for run_id in found}
+    for run_id in more:
+        with contextlib.suppress(AgentosError, OSError):
+            dated[run_id] = show(context, run_id).started_at
+    return sorted((*found, *more), key=lambda run_id: (dated.get(run_id, ""), run_id), reverse=True)
+
+
+def _of_timelines(context: Context, known: Collection[str]) -> list[str]:
+    """The ids of runs that have a timeline, without those that are `known`."""
+    prefix = worktree_id("")
+    found = []
+    for name in timeline.all_names(context.location):
+        run_id = name.removeprefix(prefix)
+        if name == run_id or run_id in known:
+            continue
+        with contextlib.suppress(AgentosError):
+            newest = timeline.newest(context.repository, name)
+            if newest is not None and format.parts(context.repository, newest.checkpoint).meta.get("run_id") == run_id:
+                found.append(run_id)
+    return found
+
+
 def _damaged(context: Context, run_id: str, problem: str) -> Run:
     folder = os.path.join(evidence.folder_of(context.location), run_id)
+    known = None
+    with contextlib.suppress(AgentosError, OSError):
+        known = preparation.last_known(context, run_id)
     return Run(
         run_id=run_id,
         state=INTERRUPTED,
         reason=problem,
-        context=None,
+        context=known,
         task_id=None,
         steps=[],
         attempts=[],
@@ -100,7 +158,9 @@ def _damaged(context: Context, run_id: str, problem: str) -> Run:
 
 
 def _made_at(folder: str) -> str:
-    return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
+    with contextlib.suppress(OSError):
+        return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
+    return ""
 
 
 def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
@@ -117,11 +177,11 @@ def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tup
 def _said(context: Context, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
-    try:
-        found = evidence.find(context.location, run.run_id)
-    except RunError:
-        return sealing.carried(context.repository, run.run_id, name) or b""
-    return found.read(name) or b""
+    with contextlib.suppress(RunError):
+        data = recovery.look(context.location, run.run_id).read(name)
+        if data is not None:
+            return data
+    return sealing.carried(context.repository, run.run_id, name) or b""
 
 
 def diff(context: Context, run_id: str) -> bytes:
@@ -139,9 +199,15 @@ def _tree(context: Context, run: Run) -> str | None:
     assert run.context is not None
     if run.rolled_back_to is None:
         try:
-            inner = workspace.inner(context, run.context)
+            inner = inside.inner(context, run.context)
         except RunError:
-            pass  # archived, or wrecked: it is told what was seen last
+            if run.archive is not None:
+                with context.repository.writer() as writer:
+                    state = format.read_state(context.repository, run.archive)
+                    state = format.with_visible_tree(context.repository, writer, state)
+                    writer.flush()
+                    return state.visible_tree
+            # It is wrecked: it is told what was seen last.
         else:
             with inner.repository.writer() as writer:
                 state = capture.capture(inner.repository, writer, inner.settings)

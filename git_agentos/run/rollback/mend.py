@@ -22,18 +22,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from git_agentos import processes
 from git_agentos.checkpoint import head as heads
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import locks, process, refs, worktrees
+from git_agentos.git import dead_locks, locks, moment, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence
+from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
@@ -79,22 +78,20 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
         pristine.record(inner)
 
 
-def unlock(location: Location, ref: str) -> None:
-    """Remove the locks that killed processes left in a run's worktree and on its branch `ref` (full name): ours, and
-    git's where nobody who is alive can have them."""
+def unlock(
+    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = dead_locks.PATIENCE
+) -> dict[str, str]:
+    """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
+    may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
+    have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
+    that stay, and why."""
     locks.remove_stale(location)
-    places = [location.root, location.git_dir, location.common_dir, place.top_of(location)]
-    for path in _lock_files(location, ref):
-        if os.path.lexists(path) and processes.why_not_stale(path, places) is None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-
-
-def _lock_files(location: Location, ref: str) -> list[str]:
-    """Where git's locks would be that are in the way of a rollback."""
-    names = [os.path.join(location.git_dir, name) for name in ("index", "HEAD", "config.worktree")]
-    names += [os.path.join(location.common_dir, name) for name in (ref, "packed-refs")]
-    return [name + ".lock" for name in names]
+    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, place.HEADS + run.branch_name)]
+    if killed:
+        candidates += dead_locks.of_repositories_inside(location)
+        candidates += dead_locks.shared(location, moment.parse(location, run.created_at).timestamp())
+    found = dead_locks.remove(location, candidates, patience=patience)
+    return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
 class _Damaged(Exception):
@@ -299,7 +296,7 @@ class _Mending:
 
     def _locks(self) -> None:
         if not self.dry_run:
-            unlock(self.location, self.ref)
+            unlock(self.location, self.run)
             locks.remove_scratch(self.location)
             journal.remove_unfinished(self.location)
 
@@ -443,5 +440,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return evidence.find(context.location, run.run_id).state().begun or {}
+        return recovery.look(context.location, run.run_id).state().begun or {}
     return {}

@@ -11,7 +11,8 @@ A step's point is what was visible when it began: ignored files stay as they are
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from git_agentos.checkpoint import format, head, restore, timeline
 from git_agentos.checkpoint.context import Context
@@ -19,12 +20,13 @@ from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.head import Move, Shift
 from git_agentos.checkpoint.restore import Back
 from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
 from git_agentos.git import refs
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import events, evidence
+from git_agentos.run.record import events, evidence, recovery
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
@@ -40,7 +42,8 @@ class Rollback:
 
     `point` is what it went back to (`pre_run`, `step:2`, a checkpoint's full id) and `checkpoint` the id of that state;
     `saved` holds everything before. `recreated` tells that folder or entry had to be made again, `not_saved` what could
-    not be read of a damaged one. `branch` and `head` are HEAD's afterwards. Paths are text.
+    not be read of a damaged one; `last_saved` is the last checkpoint from before the damage was found, made at
+    `last_saved_at` (both None where nothing was damaged). `branch` and `head` are HEAD's afterwards. Paths are text.
     """
 
     run_id: str
@@ -55,6 +58,19 @@ class Rollback:
     recreated: bool
     not_saved: list[Skipped]
     dry_run: bool
+    last_saved: str | None = None
+    last_saved_at: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What the run's record tells of it."""
+        return {
+            "point": self.point,
+            "checkpoint": self.checkpoint,
+            "saved": self.saved,
+            "not_saved": [asdict(each) for each in self.not_saved],
+            "last_saved": self.last_saved,
+            "last_saved_at": self.last_saved_at,
+        }
 
 
 @dataclass(frozen=True)
@@ -73,12 +89,15 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
     caller's). RunError for a point that the run has not.
     """
     goal = _resolve(context, run, point)
+    last = timeline.newest(context.repository, worktree_id(run.run_id))
     mended = mend.mend(context, run, goal.checkpoint, dry_run=dry_run)
     if mended.inner is None:
-        return _would_be_made(run, goal, mended)
+        return _would_be_made(run, goal, mended, _told(context, last))
     done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
     if not dry_run:
         mend.settle(mended, run)
+    not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
+    last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
     return Rollback(
         run_id=run.run_id,
         point=goal.name,
@@ -90,9 +109,18 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
         changed=done.changed,
         removed=done.removed,
         recreated=mended.recreated or mended.damaged,
-        not_saved=[*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)],
+        not_saved=not_saved,
         dry_run=dry_run,
+        last_saved=last_saved,
+        last_saved_at=last_saved_at,
     )
+
+
+def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
+    """A checkpoint's id and time."""
+    if last is None:
+        return None, None
+    return last.checkpoint, format.read(context.repository, last.checkpoint).created_at
 
 
 # -- where to ------------------------------------------------------------------------------------------------------
@@ -113,7 +141,7 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
 def _state(context: Context, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return evidence.find(context.location, run.run_id).state()
+        return recovery.look(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
@@ -209,7 +237,9 @@ def _pins(inner: Context, run: WorkspaceContext, mended: Mended) -> list[str]:
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
 
 
-def _would_be_made(run: WorkspaceContext, goal: _Point, mended: Mended) -> Rollback:
+def _would_be_made(
+    run: WorkspaceContext, goal: _Point, mended: Mended, last: tuple[str | None, str | None]
+) -> Rollback:
     """What a dry run tells of a worktree that has to be made again: it cannot be looked at."""
     return Rollback(
         run_id=run.run_id,
@@ -224,4 +254,6 @@ def _would_be_made(run: WorkspaceContext, goal: _Point, mended: Mended) -> Rollb
         recreated=True,
         not_saved=list(mended.not_saved),
         dry_run=True,
+        last_saved=last[0],
+        last_saved_at=last[1],
     )

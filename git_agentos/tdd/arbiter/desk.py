@@ -151,6 +151,7 @@ class Desk:
         }
         words = [site.interpreter.python, os.path.join(self.tools, "pytest"), *_OPTIONS]
         words += [f"--rootdir={site.location.root}", f"--junitxml={self.report}", "-p", _PLUGIN]
+        words += [word for name in site.interpreter.hidden for word in ("-p", f"no:{name}")]
         for name, value in settings.items():
             words += ["-o", f"{name}={value}"]
         return [*words, *(f"./{each}" if each.startswith(("-", "@")) else each for each in tests)]

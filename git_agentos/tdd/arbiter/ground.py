@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from git_agentos import config
 from git_agentos.checkpoint.context import Context
-from git_agentos.git import worktrees
+from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run.kernel.children import MARK
 from git_agentos.tdd.arbiter import environment as environments
 from git_agentos.tdd.arbiter import interpreter as interpreters
+from git_agentos.tdd.arbiter import own_plugins
 from git_agentos.tdd.arbiter import sandbox as sandboxes
 from git_agentos.tdd.arbiter.interpreter import Interpreter
 
@@ -57,7 +58,8 @@ def of(
     main_root = _main_of(here.location)
     configured = config.tdd_python(values) or ""
     clean = environments.clean(environment, config.tdd_pass_environment(values))
-    found = interpreters.look(interpreters.choose(here.location.root, main_root, configured, environment), clean)
+    clean |= authorship.carry(here.location.root, environment, clean)
+    found = _interpreter(here.location.root, main_root, configured, environment, clean)
     if sandbox:
         sandboxes.program(clean)
     clean = environments.activated(clean, found.prefix)
@@ -67,9 +69,19 @@ def of(
 def of_folder(root: str, environment: Mapping[str, str], *, timeout: float, mark: str) -> Site:
     """Where tests of a folder run that is in no repository."""
     clean = environments.clean(environment)
-    found = interpreters.look(interpreters.choose(root, None, "", environment), clean)
+    found = _interpreter(root, None, "", environment, clean)
     clean = environments.activated(clean, found.prefix)
     return Site(Location(root, root, root), "", (), found, {**clean, MARK: mark}, timeout, None)
+
+
+def _interpreter(
+    root: str, main_root: str | None, configured: str, environment: Mapping[str, str], clean: Mapping[str, str]
+) -> Interpreter:
+    python = interpreters.choose(root, main_root, configured, environment)
+    found = interpreters.look(python, clean)
+    if interpreters.is_projects_own(python, root, main_root, configured):
+        return found
+    return replace(found, hidden=own_plugins.names(python))
 
 
 def site(ground: Ground) -> Site:

@@ -44,13 +44,21 @@ print({_MARK!r} + json.dumps(found))
 @dataclass(frozen=True)
 class Interpreter:
     """A Python that has pytest. `prefix` is that of its virtual environment, None where it is in none; `home` where it
-    is installed; `places` are what it imports from by itself, `finders` whether something else finds modules too."""
+    is installed; `places` are what it imports from by itself, `finders` whether something else finds modules too;
+    `hidden` are plugins of pytest there that are not to be loaded."""
 
     python: str
     prefix: str | None
     home: tuple[str, ...]
     places: tuple[str, ...]
     finders: bool
+    hidden: tuple[str, ...] = ()
+
+
+def is_projects_own(python: str, root: str, main_root: str | None, configured: str) -> bool:
+    """Whether an interpreter that was chosen is one of the project: named by its configuration, or in a `.venv`."""
+    folders = [os.path.join(each, ".venv", "") for each in (root, main_root) if each is not None]
+    return bool(configured) or any(python.startswith(each) for each in folders)
 
 
 def choose(root: str, main_root: str | None, configured: str, environment: Mapping[str, str]) -> str:

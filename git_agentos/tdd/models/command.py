@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
-from git_agentos.git import locks, process
+from git_agentos.git import authorship, locks, process
 from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.models import kept
 from git_agentos.tdd.models.model import COMMAND, Request, Work
-from git_agentos.worktree import place
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -83,9 +82,8 @@ def run(
         stdin=stdin,
     )
     ended = children.run(child, said.out, said.err, show=request.show, stop=request.stop)
-    if ended.interrupted or ended.exit_code != 0 or ended.left_behind:
-        # What was killed may have been a git: nobody is to wait for it.
-        mend.unlock(request.here.location, place.HEADS + request.run.branch_name)
+    # What was killed may have been a git: nobody is to wait for it.
+    mend.unlock(request.here.location, request.run, killed=ended.is_killed)
     return ended
 
 
@@ -96,6 +94,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
     found = children.environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
+    found |= authorship.carry(request.here.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
 
 

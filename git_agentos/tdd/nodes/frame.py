@@ -23,7 +23,11 @@ def do(site: Site, state: ImplementationState, node: str, work: Callable[[Begun]
         raise Stopped
     site.listener.node_begins(state, node)
     begun = sites.begin(site, state, node, command)
-    done = work(begun)
+    try:
+        done = work(begun)
+    except OSError:
+        site.evidence().check()  # where its folder is gone, that is why
+        raise
     if site.stop():
         raise Stopped
     next_ = ROUTES[node][0]({**state, **done.update})

@@ -34,12 +34,11 @@ def load_context(site: Site, state: ImplementationState) -> Update:
         task_id=state["issue_id"],
         guard=True,
         protected=state["protected"],
-        run_id=site.id,
         branch=state["branch"],
         tool="tdd",
         held=True,
     )
-    run = service.current_context()
+    run = preparation.recorded(site.context, site.id)
     if run is None:
         try:
             with site.stop.at_once():

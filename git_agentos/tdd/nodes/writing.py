@@ -83,7 +83,7 @@ def _ask(begun: Begun, what: str, prompt: str, frozen: tuple[str, ...]) -> Done:
     worked = chosen.work(request)
     if worked.interrupted:
         raise Stopped
-    sites.unlock(site, begun.run)
+    sites.unlock(site, begun.run, killed=False)
     return _written(begun, what, worked)
 
 

@@ -1,0 +1,113 @@
+"""Files as git would check them out in a state: by its attributes and its line ends, not by those of today."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from git_agentos.checkpoint.own_bytes import Form, OwnBytes
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import RestoreError
+from git_agentos.git import convert, trees
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories, files
+
+
+def converted(
+    repository: Repository,
+    store: Writer,
+    target: State,
+    paths: list[bytes],
+    settings: Mapping[str, list[str]],
+    folder: str,
+    leaving: Collection[bytes] | None = None,
+) -> dict[bytes, bytes]:
+    """Path -> file with the converted content, for those paths that git converts in the target state.
+
+    The attributes are the target's: its `.gitattributes` files are laid out in a working tree of their own. Where it
+    holds none, those that the worktree has and that are not `leaving` count; with None it is not looked at.
+    """
+    if not paths:
+        return {}
+    root = os.path.join(folder, "attributes")
+    os.mkdir(root)
+    values = settings if target.line_ends is None else convert.with_line_ends(settings, target.line_ends)
+    names = convert.attribute_files(repository, paths, settings)
+    found = _lay_out_attributes(repository, store, target, names, leaving, root)
+    options = convert.options(values)
+    users = convert.users_attributes(repository, settings)
+    if users is not None:
+        options += ["-c", f"core.attributesFile={os.path.join(root, os.fsdecode(users))}"]
+    env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
+    needing = convert.needing_conversion(
+        repository, paths, values, tracks_attributes=found, root=root, env=env, options=options
+    )
+    if not needing:
+        return {}
+    # git writes the blob as it is where a filter fails that is not required: here that would be another file.
+    for name in sorted(convert.drivers(settings)):
+        if "=" not in name:  # no option can name it
+            options += ["-c", f"filter.{name}.required=true"]
+    gone = set(target.filters) - convert.drivers(settings)
+    if gone:
+        filters = convert.filters(repository, needing, root=root, env=env, options=options)
+        _check_filters({path: name for path, name in filters.items() if name in gone})
+    into = os.path.join(folder, "converted")
+    os.mkdir(into)
+    entries: dict[bytes, trees.Entry] = {}
+    for path in needing:
+        entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
+        entries[path] = entry
+    convert.smudge(repository, entries, into, base_index=None, attributes_from=root, options=options)
+    return {path: os.path.join(os.fsencode(into), path) for path in needing}
+
+
+def _lay_out_attributes(
+    repository: Repository,
+    store: Writer,
+    target: State,
+    names: Iterable[bytes],
+    leaving: Collection[bytes] | None,
+    root: str,
+) -> bool:
+    """Write those of the files `names`, which may hold attributes, that the target has below `root`; whether there are
+    any.
+
+    As for git, the worktree's file counts, and the index's where the worktree has none.
+    """
+    found = False
+    own = OwnBytes(target)
+    for name in names:
+        entry = trees.find(store, target.visible_tree, name) or target.ignored.get(name)
+        entry = entry or trees.find(store, target.index_tree, name)
+        if entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE):
+            data = (own.of(name, entry[1]) or Form(entry[1])).read(repository)
+        elif entry is None and leaving is not None and name not in leaving and _may_be_unknown(target, name):
+            try:
+                data = files.read(os.path.join(os.fsencode(repository.location.root), name))
+            except OSError:
+                continue
+        else:
+            continue
+        place = os.path.join(os.fsencode(root), name)
+        directories.make(os.path.dirname(place))
+        with open(place, "wb") as file:
+            file.write(data)
+        found = True
+    return found
+
+
+def _may_be_unknown(target: State, name: bytes) -> bool:
+    """Whether there may have been a file with attributes that the target does not hold: below the top an ignored one is
+    saved only beside something that changed."""
+    return b"/" in name or not target.has_own_bytes
+
+
+def _check_filters(gone: Mapping[bytes, str]) -> None:
+    """Refuse where files (path -> filter) would come without the filter that they had."""
+    if gone:
+        path = min(gone)
+        raise RestoreError(
+            f"'{os.fsdecode(path)}' goes through the filter '{gone[path]}', which is not configured any more",
+            f"set filter.{gone[path]}.smudge (or .process) as it was at the checkpoint; nothing was changed",
+        )

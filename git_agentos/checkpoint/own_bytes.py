@@ -1,0 +1,62 @@
+"""The bytes that files had on disk, as far as a state knows them.
+
+Of a file that was modified, staged, untracked or saved though ignored, a state knows all of them: they are its blob, or
+its blob with each line end as CRLF, or in `raw`. So it comes back without attributes, filters and configuration, which
+may all be others by then. Any other file has what a checkout of its blob gives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from git_agentos.checkpoint.state import State
+from git_agentos.git.objects import hash_blob, hash_file
+from git_agentos.git.repository import Repository
+
+
+class Form(NamedTuple):
+    """The bytes of a file: those of a blob, with `crlf` those of a blob whose line ends are LF, with CRLF."""
+
+    oid: str
+    crlf: bool = False
+
+    def is_at(self, path: bytes) -> bool:
+        """Whether the file at `path`, on disk, has these bytes."""
+        if not self.crlf:
+            return hash_file(path) == self.oid
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return False
+        return is_crlf(data, self.oid)
+
+    def read(self, repository: Repository) -> bytes:
+        data = repository.blob(self.oid)
+        return data.replace(b"\n", b"\r\n") if self.crlf else data
+
+
+def is_crlf(data: bytes, oid: str) -> bool:
+    """Whether `data` is the blob `oid` with each LF as CRLF."""
+    stored = data.replace(b"\r\n", b"\n")
+    return stored.replace(b"\n", b"\r\n") == data and hash_blob(stored) == oid
+
+
+class OwnBytes:
+    """What `state` knows of the bytes of its files."""
+
+    def __init__(self, state: State) -> None:
+        self._raw = state.raw
+        self._crlf = state.crlf
+        self._as_stored: frozenset[bytes] = frozenset()
+        if state.has_own_bytes:
+            self._as_stored = state.as_stored.union(state.staged, state.unstaged, state.untracked, state.ignored)
+        self.paths = self._as_stored.union(self._crlf, self._raw)
+
+    def of(self, path: bytes, oid: str) -> Form | None:
+        """The bytes of the file at `path` whose blob is `oid`; None where they are what a checkout gives."""
+        if path in self._raw:
+            return Form(self._raw[path])
+        if path in self._crlf:
+            return Form(oid, crlf=True)
+        return Form(oid) if path in self._as_stored else None

@@ -1,0 +1,68 @@
+"""Name and mail of the user, for programs that do not get all of the user's environment.
+
+A command of a run gets no `GIT_*` variable. Where these are what says who commits (GIT_CONFIG_GLOBAL, `git -c`,
+GIT_AUTHOR_NAME), a `git commit` of an agent or a test would fail, or be somebody else's. So what they say of name and
+mail goes along, and nothing else: neither signing nor anything that names a program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from git_agentos.errors import ConfigurationError, GitCommandError, RepositoryError
+from git_agentos.git import process
+
+_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+_CONFIGURATION = "GIT_CONFIG"  # variables that begin so give configuration, or say where it is
+_KEYS = r"^((user|author|committer)\.(name|email)|user\.useconfigonly)$"
+
+
+def carry(root: str, users: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """The variables that make git, in the environment `theirs`, commit in the worktree at `root` as it does in the
+    user's own environment `users`; none where it does so already."""
+    found = {name: users[name] for name in _VARIABLES if users.get(name) and name not in theirs}
+    if any(name.startswith(_CONFIGURATION) for name in users):
+        wanted, there = _configured(root, users), _configured(root, theirs)
+        different = [(key, value) for key, value in wanted.items() if there.get(key) != value]
+        for n, (key, value) in enumerate(different):
+            found |= {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": value}
+        if different:
+            found["GIT_CONFIG_COUNT"] = str(len(different))
+    return found
+
+
+def require(root: str, environment: Mapping[str, str]) -> None:
+    """ConfigurationError where git, in this environment, cannot tell who commits in the worktree at `root`."""
+    for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        try:
+            process.run(["var", name], cwd=root, env=_in_english(environment), fixed=False)
+        except GitCommandError as error:
+            raise ConfigurationError(
+                f"git does not know who commits here: {_reason(error)}",
+                "git config --global user.name 'YOUR NAME'\n"
+                "git config --global user.email YOU@EXAMPLE.COM\n"
+                "nothing was changed",
+            ) from error
+
+
+def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What git's configuration says in this environment: key -> the value that counts."""
+    base = process.environment(base=environment)
+    try:
+        out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), fixed=False)
+    except (GitCommandError, RepositoryError):  # or there is no git on its PATH
+        return {}  # whoever needs it says what is wrong with it
+    pairs = (each.partition("\n") for each in out.decode("utf-8", "surrogateescape").split("\0") if each)
+    return {key: value if newline else "true" for key, newline, value in pairs}
+
+
+def _in_english(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment, for messages that can be read, and without dates: those do not go along."""
+    return {key: value for key, value in environment.items() if not key.endswith("_DATE")} | {"LC_ALL": "C"}
+
+
+def _reason(error: GitCommandError) -> str:
+    """The one line of git's long advice that says what is missing."""
+    lines = [re.sub(r"^(fatal|error): ", "", line) for line in error.stderr.splitlines() if ": " in line]
+    return lines[-1] if lines else "no name and no mail are configured"

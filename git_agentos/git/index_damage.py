@@ -1,0 +1,59 @@
+"""Whether git can read a worktree's index (gitformat-index(5)), and making one from trees.
+
+git itself does not compare the checksum when it reads: a file that was cut off in the middle may be read as something
+else. So the header and the checksum are compared here, and then git is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+
+from git_agentos.errors import GitCommandError
+from git_agentos.git import process
+from git_agentos.git.location import Location
+from git_agentos.util import files
+
+_LARGEST = 1 << 31
+_NAME = "index"
+
+
+def is_damaged(location: Location) -> bool:
+    """Whether there is something in the index's place that is no index, or one that git cannot read: of a newer
+    version, with an extension that it does not know, or without its shared index. False where nothing is there."""
+    path = os.path.join(location.git_dir, _NAME)
+    if not os.path.lexists(path):
+        return False
+    return not _is_whole(os.path.realpath(path)) or _git_fails(location)
+
+
+def error(location: Location) -> GitCommandError:
+    """What a command says that needs the index."""
+    path = os.path.join(location.git_dir, _NAME)
+    return GitCommandError(f"the index of this worktree is damaged: '{path}'", process.REPAIR_INDEX)
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        data = files.read(path, limit=_LARGEST)
+    except OSError:
+        return False
+    if len(data) < 32 or data[:4] != b"DIRC" or not 2 <= struct.unpack(">I", data[4:8])[0] <= 4:
+        return False
+    digest = data[-20:]
+    # Without a checksum where index.skipHash is set.
+    return not digest.strip(b"\0") or hashlib.sha1(data[:-20], usedforsecurity=False).digest() == digest
+
+
+def _git_fails(location: Location) -> bool:
+    """Whether git fails over the index, and over nothing else: it does not where it sees none."""
+    none = os.path.join(location.git_dir, "agentos", "no-index")
+    return not _lists(location, {}) and _lists(location, {"GIT_INDEX_FILE": none})
+
+
+def _lists(location: Location, extra: dict[str, str]) -> bool:
+    env = location.environment({**extra, "GIT_OPTIONAL_LOCKS": "0"})
+    cwd = location.root if os.path.isdir(location.root) else location.git_dir
+    child = process.spawn(["ls-files", "--unmerged", "-z", "--", ".git/nothing"], cwd=cwd, env=env)
+    return process.finish(child)[0] == 0

@@ -1,0 +1,226 @@
+"""Worktrees and branches of runs that have ended, out of the way: each worktree is archived, its branch goes with it.
+
+Nothing is lost. `worktree.end` saves all that is in the worktree and every commit that only it or the branch reaches,
+and `worktree create run-<run id> --revive` brings all of it back; evidence and timeline stay. A run that goes on, or
+that somebody can still go on with, is left alone, and so is a branch that an orchestrator has named, unless the work
+on it was accepted. What a killed cleanup has left is settled by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from shlex import quote
+
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import Skipped
+from git_agentos.errors import AgentosError, LockedError, RunError, UsageError
+from git_agentos.git import refs, worktrees
+from git_agentos.guard import authorize
+from git_agentos.run import lock
+from git_agentos.run.context import worktree_id
+from git_agentos.run.kernel.work import seal
+from git_agentos.run.record import evidence, runs
+from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
+from git_agentos.util import durations
+from git_agentos.worktree import end, intent, place, record, repair
+
+_ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A run whose worktree or branch is out of the way; in a dry run, would be.
+
+    `path` is where the worktree was (None: it was gone before), `archive` the checkpoint that has everything in it
+    (None in a dry run). `branch_sha` is where the branch is or was, `branch_deleted` whether it is gone. `not_saved`
+    is what no checkpoint can hold; `get_back` are commands.
+    """
+
+    run_id: str
+    path: str | None
+    archive: str | None
+    branch: str
+    branch_sha: str | None
+    branch_deleted: bool
+    not_saved: list[Skipped] = field(default_factory=list)
+    get_back: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run that was left as it is, and why, for people."""
+
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """What a cleanup did; the fields are the keys of the JSON kind `run-cleanup`. A run with nothing to clean up is in
+    neither list."""
+
+    cleaned: list[Cleaned]
+    kept: list[Kept]
+    dry_run: bool
+
+
+class _Keep(Exception):
+    """A run is left as it is, for this reason."""
+
+
+@authorize.entry("run", "cleanup")
+def cleanup(
+    context: Context,
+    run_ids: Sequence[str] = (),
+    *,
+    all_: bool = False,
+    older_than: str | float | None = None,
+    dry_run: bool = False,
+) -> Cleanup:
+    """Archive the worktrees of ended runs, and delete their branches: of those named, or with `all_` of all but the
+    ones that were tampered with. `older_than` (seconds, or text as `14d`) leaves out those that ended later. Runs that
+    have neither a worktree nor a branch any more are passed over.
+
+    UsageError where neither or both are given; RunError where a run that is named does not exist: nothing was done.
+    """
+    if bool(run_ids) == all_:
+        raise UsageError("name the runs, or give --all", "git agentos run list shows the runs")
+    limit = _seconds(older_than)
+    found = list(runs.all_(context)) if all_ else [runs.show(context, each) for each in dict.fromkeys(run_ids)]
+    if all_:
+        found = [each for each in found if each.state != TAMPERED and (limit is None or _age(each) >= limit)]
+    found = _with_something(context, found)
+    cleaned: list[Cleaned] = []
+    kept: list[Kept] = []
+    for run in found:
+        try:
+            if limit is not None and _age(run) < limit and run.state in _ENDED:
+                raise _Keep("it ended later than that")
+            done = _clean(context, run, dry_run=dry_run)
+        except _Keep as why:
+            kept.append(Kept(run.run_id, str(why)))
+        except LockedError as error:
+            kept.append(Kept(run.run_id, error.message))
+        except (AgentosError, OSError) as error:
+            kept.append(Kept(run.run_id, str(error)))
+        else:
+            cleaned += [done] if done is not None else []
+    return Cleanup(cleaned, kept, dry_run)
+
+
+def at_end(context: Context, run: Run) -> list[str]:
+    """Clean up after a run for which nobody waits any more; what went wrong, for people. The run's lock is held."""
+    if run.state not in (FAILED, CANCELLED, ACCEPTED):
+        return []
+    try:
+        end_of(context, run)
+    except (AgentosError, OSError) as error:
+        return [f"run '{run.run_id}' was not cleaned up: {error}"]
+    return []
+
+
+def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | None:
+    """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The run's lock
+    is held."""
+    if run.context is None:
+        return None
+    id_, branch = worktree_id(run.run_id), run.context.branch_name
+    if any(each.id == id_ for each in intent.pending(context.location)) and not dry_run:
+        repair.repair(context, id_)  # of a command that was killed
+    goes = run.state == ACCEPTED or branch == record.branch_of(id_, run.run_id)
+    known = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
+    tip = refs.resolve(context.location, place.HEADS + branch)
+    used = _users(context, branch, known.git_dir if known is not None else None)
+    if known is None:
+        if tip is None or not goes:
+            return None
+        if used:
+            raise RunError(f"its branch '{branch}' is {place.used(used[0])}")
+        if not _holds(context, id_, tip):
+            raise RunError(f"its branch '{branch}' has commits that were made after its worktree was archived")
+        if not dry_run:
+            refs.drop(context.location, place.HEADS + branch, tip)
+            end.forget_branch(context.repository, branch)
+        return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch {quote(branch)} {tip}"])
+    deletes = goes and not used and known.record.branch == branch
+    if dry_run:
+        end.check(context, id_, delete_branch=deletes)
+        return Cleaned(run.run_id, known.root, None, branch, tip, deletes and tip is not None)
+    done = end.end(context, id_, end.ARCHIVE, delete_branch=deletes)
+    return Cleaned(
+        run_id=run.run_id,
+        path=done.path,
+        archive=done.revives or done.checkpoint,
+        branch=branch,
+        branch_sha=tip,
+        branch_deleted=done.branch_deleted,
+        not_saved=done.not_saved,
+        get_back=done.get_back,
+    )
+
+
+def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
+    """Clean up after one run, if it has ended."""
+    _refuse_unended(run)
+    with lock.hold(context.location, run.run_id) as is_ours:
+        run = runs.show(context, run.run_id)  # as it is now that nobody else has it
+        _refuse_unended(run)
+        if not dry_run and run.state != TAMPERED:
+            try:
+                found = evidence.find(context.location, run.run_id)
+            except RunError:
+                pass  # its last checkpoint has it
+            else:
+                if found.is_anothers():
+                    raise _Keep("its record was not written with your key")
+                found.pin(is_ours)
+                if not found.state().is_sealed:  # that failed when it ended
+                    seal(context, found, again=True)
+        return end_of(context, run, dry_run=dry_run)
+
+
+def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
+    """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
+    location = context.location
+    ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in intent.pending(location)}
+    heads = refs.names(location, place.HEADS, sound=True)
+    return [
+        each
+        for each in found
+        if worktree_id(each.run_id) in ids
+        or (each.context is not None and place.HEADS + each.context.branch_name in heads)
+        or each.state not in _ENDED
+    ]
+
+
+def _refuse_unended(run: Run) -> None:
+    if run.state not in _ENDED:
+        drives = f", and '{run.tool}' drives it" if run.is_driven else ""
+        raise _Keep(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
+
+
+def _users(context: Context, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
+    return worktrees.branch_users(context.location, place.HEADS + branch, except_git_dir=git_dir)
+
+
+def _holds(context: Context, id_: str, commit: str) -> bool:
+    """Whether a timeline keeps a commit."""
+    tip = timeline.tip(context.location, id_)
+    return tip is not None and context.repository.is_ancestor(commit, tip)
+
+
+def _age(run: Run) -> float:
+    """How many seconds ago a run ended; 0 where it has not."""
+    if run.ended_at is None:
+        return 0.0
+    return (datetime.now(UTC) - datetime.fromisoformat(run.ended_at)).total_seconds()
+
+
+def _seconds(given: str | float | None) -> float | None:
+    found = durations.seconds(given) if isinstance(given, str) else given
+    if given is not None and (found is None or not found >= 0):
+        raise UsageError(f"'{given}' is not a length of time", "give a number with s, m, h or d: 12h, 14d")
+    return found

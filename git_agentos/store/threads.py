@@ -1,0 +1,128 @@
+"""Rows of one workflow in LangGraph's tables, taken out of a database and put into another.
+
+The newest row of a thread has its whole state, the first says whose it is: these two, and what waits at the newest. A
+row is carried as it is, its code included: where it was changed, reading it in the new place says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from git_agentos.errors import DatabaseError
+from git_agentos.store import database
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_CHECKPOINTS = ("thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata")
+_WRITES = ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "task_path", "idx", "channel", "type", "value")
+_TABLES = (  # as LangGraph makes them
+    """CREATE TABLE IF NOT EXISTS checkpoints (
+        thread_id TEXT NOT NULL,
+        checkpoint_ns TEXT NOT NULL DEFAULT '',
+        checkpoint_id TEXT NOT NULL,
+        parent_checkpoint_id TEXT,
+        type TEXT,
+        checkpoint BLOB,
+        metadata BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+    )""",
+    """CREATE TABLE IF NOT EXISTS writes (
+        thread_id TEXT NOT NULL,
+        checkpoint_ns TEXT NOT NULL DEFAULT '',
+        checkpoint_id TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        task_path TEXT NOT NULL DEFAULT '',
+        idx INTEGER NOT NULL,
+        channel TEXT NOT NULL,
+        type TEXT,
+        value BLOB,
+        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+    )""",
+)
+MISSING, FRESH, WITHOUT, THERE = "missing", "fresh", "without", "there"
+
+
+def names(connection: Connection) -> list[str]:
+    """The ids of all threads; none where no workflow was ever in the database."""
+    if not _has_table(connection):
+        return []
+    return [str(row[0]) for row in connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")]
+
+
+def take(connection: Connection, thread: str) -> bytes | None:
+    """The rows of a thread as a document; None where there are none. Nothing else may write to it meanwhile."""
+    columns = ", ".join(_CHECKPOINTS)
+    found = connection.execute(
+        f"SELECT {columns} FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = '' AND checkpoint_id IN"
+        " (SELECT min(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = ''"
+        " UNION SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = '')"
+        " ORDER BY checkpoint_id",
+        (thread,),
+    ).fetchall()
+    if not found:
+        return None
+    newest = found[-1][_CHECKPOINTS.index("checkpoint_id")]
+    writes = connection.execute(
+        f"SELECT {', '.join(_WRITES)} FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
+        (thread, newest),
+    ).fetchall()
+    body = {
+        "checkpoints": [list(map(_packed, row)) for row in found],
+        "writes": [list(map(_packed, row)) for row in writes],
+    }
+    return json.dumps(body, indent=1).encode("ascii") + b"\n"
+
+
+def give(path: str, thread: str, data: bytes) -> None:
+    """Put the rows in a document into the database at `path`, which is made if need be; those of other threads, and
+    what is no row, are left out. DatabaseError where it is no such document."""
+    try:
+        body = json.loads(data)
+        checkpoints = [[_unpacked(each) for each in row] for row in body["checkpoints"]]
+        writes = [[_unpacked(each) for each in row] for row in body["writes"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DatabaseError(f"the copy of the state of workflow '{thread}' is damaged") from error
+    with database.opened(path) as opened, database.transaction(opened.connection):
+        for statement in _TABLES:
+            opened.connection.execute(statement)
+        for table, columns, rows in (("checkpoints", _CHECKPOINTS, checkpoints), ("writes", _WRITES, writes)):
+            marks = ", ".join("?" * len(columns))
+            opened.connection.executemany(
+                f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})",
+                [row for row in rows if len(row) == len(columns) and row[0] == thread],
+            )
+
+
+def state(path: str, thread: str) -> str:
+    """What a database has of a thread: MISSING (there is no file), FRESH (no workflow was ever in it), WITHOUT (others
+    were), or THERE. A file that is damaged, or of no use, is none of ours to complete: THERE."""
+    if not os.path.lexists(path):
+        return MISSING
+    try:
+        with database.opened_to_read(path) as opened:
+            if not _has_table(opened.connection):
+                return FRESH
+            row = opened.connection.execute("SELECT 1 FROM checkpoints WHERE thread_id = ?", (thread,)).fetchone()
+            return WITHOUT if row is None else THERE
+    except DatabaseError:
+        return THERE
+
+
+def _has_table(connection: Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone())
+
+
+def _packed(value: Any) -> Any:
+    return {"bytes": base64.b64encode(value).decode("ascii")} if isinstance(value, bytes) else value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return base64.b64decode(value["bytes"], validate=True)
+    if value is None or isinstance(value, str | int):
+        return value
+    raise ValueError("not a value of a row")

@@ -1,0 +1,111 @@
+"""The index of a worktree, made again where git cannot read it. No file of the worktree is touched, and what was there
+is kept (`damaged`).
+
+It is made from the newest checkpoint where that was taken on the commit that HEAD is on: entries, conflicts, what is
+meant to be added, and the flags. Else it is HEAD's tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from git_agentos.checkpoint import format, index_plan, operation, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.git import index, index_damage, locks, process, refs
+from git_agentos.git.index import IndexEdit
+from git_agentos.git.location import Location
+from git_agentos.worktree import damaged, work
+
+_PATIENCE = 5.0  # seconds that another git may hold the index
+
+
+class DamagedIndex(NamedTuple):
+    """What was found, and what mends it and says in words what was done."""
+
+    message: str
+    fix: Callable[[], str]
+
+
+def examine(context: Context, location: Location, id_: str, *, wanted: bool) -> DamagedIndex | None:
+    """Whether the index of a worktree is damaged; `wanted`: also where there is none."""
+    is_missing = not os.path.lexists(os.path.join(location.git_dir, "index"))
+    if (is_missing and not wanted) or (not is_missing and not index_damage.is_damaged(location)):
+        return None
+    message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
+    return DamagedIndex(message, lambda: _remake(context, location, id_))
+
+
+def _remake(context: Context, location: Location, id_: str) -> str:
+    there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
+    inner = work.standing_in(context, there)
+    path = os.path.join(there.git_dir, "index")
+    with locks.scratch(there) as folder:
+        new = os.path.join(folder, "new-index")
+        words = _build(inner, id_, new, folder)
+        held = locks.acquire(there, path, patience=_PATIENCE)
+        try:
+            kept = damaged.keep(context.location, path)
+            with open(new, "rb") as file:
+                while part := file.read(1 << 20):
+                    os.write(held.descriptor, part)
+        except BaseException:
+            locks.release(held)
+            raise
+        locks.commit(held, path)
+    return f"it is {words} again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
+
+
+def _build(inner: Context, id_: str, new: str, scratch: str) -> str:
+    """Write a new index to the file `new`; what it holds, in words."""
+    head = refs.read_head(inner.location).commit
+    found = _newest(inner, id_)
+    if found is not None and found[1].head.commit == head:
+        checkpoint, state = found
+        _read_tree(inner, new, "--no-sparse-checkout", state.index_tree)
+        begun = State(head=state.head, index_tree=state.index_tree)
+        edit = index_plan.make(inner.repository.writer(), begun, state, None)
+        folder = os.path.join(scratch, "intended")
+        os.mkdir(folder)
+        index.apply(inner.repository, new, edit, folder, inner.settings.values)
+        return f"as checkpoint {checkpoint[:8]} has it"
+    if head is None:
+        raise WorktreeError("there is neither a checkpoint nor a commit to make it from", "git add --all makes it")
+    _read_tree(inner, new, inner.repository.commit_tree(head))
+    _leave_out(inner, new, scratch)
+    words = f"as commit {head[:8]} has it"
+    if (what := operation.name_of(operation.read(inner.location))) is not None:
+        words += f", without the conflicts of the {what} that is in progress"
+    return words
+
+
+def _leave_out(inner: Context, new: str, scratch: str) -> None:
+    """Flag what a sparse checkout leaves out, and what is not there: `read-tree` does so only where it writes files."""
+    repository, values = inner.repository, inner.settings.values
+    if values.get("core.sparsecheckout", ["false"])[-1].lower() not in ("true", "yes", "on", "1"):
+        return
+    env = {"GIT_INDEX_FILE": new}
+    missing = repository.git("ls-files", "--deleted", "-z", env=env)
+    try:
+        wanted = set(repository.git("sparse-checkout", "check-rules", "-z", data=missing, env=env).split(b"\0"))
+    except AgentosError:  # before git 2.41
+        wanted = set()
+    left_out = [path for path in missing.split(b"\0") if path and path not in wanted]
+    index.apply(repository, new, IndexEdit(skip_worktree=left_out), scratch, values)
+
+
+def _newest(inner: Context, id_: str) -> tuple[str, State] | None:
+    with contextlib.suppress(AgentosError):
+        link = timeline.newest(inner.repository, id_)
+        if link is not None:
+            return link.checkpoint, format.read_state(inner.repository, link.checkpoint)
+    return None
+
+
+def _read_tree(inner: Context, new: str, *args: str) -> None:
+    env = inner.location.environment({"GIT_INDEX_FILE": new})
+    process.run(["read-tree", "-m", *args], cwd=inner.location.root, env=env)

@@ -1,0 +1,184 @@
+"""What a run says that it changed is what it changed: more than files, also where the worktree was destroyed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from git_agentos import GitWorktreeWorkspaceService, open_workspace
+from git_agentos.checkpoint import format
+from git_agentos.cli import text_run
+from git_agentos.run.accept import accept
+from git_agentos.run.kernel import kernel, spec
+from git_agentos.run.record.events import Left, Run
+from tests.cli.conftest import cli  # noqa: F401 (a fixture)
+from tests.cli.test_documents import check_document
+from tests.run.field import Worker, context_of, start, wait_for, worktree
+from tests.run.test_cli import ask  # noqa: F401 (a fixture)
+from tests.support.repo import Repo
+
+
+def said(run: Run) -> str:
+    found = text_run.ended(run).result
+    assert isinstance(found, str)
+    return found
+
+
+def check_branch(left: Left | None, run: Run) -> Left:
+    assert left is not None
+    assert run.context is not None
+    assert (left.branch, left.worktree_path) == (run.context.branch_name, run.context.worktree_path)
+    return left
+
+
+@pytest.mark.parametrize(
+    ("agent", "changed", "commits"),
+    [
+        ("git init -q in; git -C in -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside", 1, 0),
+        ("mkdir -p empty/folder", 1, 0),
+        ("chmod +x base.txt", 1, 0),
+        ("git rm -q --cached base.txt", 1, 0),
+        ("echo > new; git add -N new", 1, 0),
+        ("git commit -q --allow-empty -m nothing", 0, 1),
+        ("echo > new; git add new; git commit -qm new; git rm -q new; git commit -qm gone", 0, 2),
+    ],
+)
+def test_what_no_patch_tells_is_a_change(repo: Repo, agent: str, changed: int, commits: int) -> None:
+    repo.write("base.txt", "base\n")
+    repo.commit("base")
+    run = start(repo, agent, guard=False)
+    left = check_branch(run.left, run)
+    assert (run.state, run.steps[0].changed, left.changed, left.commits) == ("passed", changed, changed, commits)
+    assert "Its work is on branch 'agentos/run-" in said(run)
+
+
+def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
+    repo.config(
+        "agentos.setup",
+        "git init -q in && git -C in -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside",
+    )
+    run = start(
+        repo,
+        "git -C in -c user.name=a -c user.email=a@b commit -q --allow-empty -m more",
+        "true",
+        "rm -rf in",
+        guard=False,
+    )
+    assert [step.changed for step in run.steps] == [1, 0, 1]
+    assert check_branch(run.left, run).changed == 1
+    run = start(repo, "true")
+    assert (run.state, run.steps[0].outcome, check_branch(run.left, run).changed) == ("failed", "no-changes", 0)
+    assert "It has changed nothing." in said(run)
+
+
+@pytest.mark.parametrize(
+    ("agent", "detail", "words"),
+    [
+        ("echo > x.log", "ignored files have changed", "It has changed ignored files, and nothing else."),
+        ("git checkout -q --detach", "HEAD is detached", "HEAD is detached at"),
+        (
+            "git checkout -q -b aside",
+            "HEAD is on the branch 'aside'; other refs have moved",
+            "HEAD is on branch 'aside'",
+        ),
+        (
+            "git tag aside",
+            "other refs have moved",
+            "Meanwhile other refs were made, moved or deleted: 'refs/tags/aside'.",
+        ),
+        ("git branch aside", "other refs have moved", "Meanwhile other branches were made, moved or deleted: 'aside'."),
+    ],
+)
+def test_what_is_no_work_is_told_all_the_same(repo: Repo, agent: str, detail: str, words: str) -> None:
+    repo.write(".gitignore", "*.log\n")
+    repo.commit("ignore")
+    run = start(repo, agent)
+    assert (run.state, run.steps[0].outcome, run.steps[0].detail) == ("failed", "no-changes", detail)
+    assert run.reason is not None
+    assert f"changed no file that git would commit ({detail})" in run.reason
+    assert "It has changed nothing" not in said(run)
+    assert words in said(run)
+
+
+def test_a_branch_that_the_agent_deletes(repo: Repo) -> None:
+    run = start(repo, "echo > new; git update-ref -d HEAD", guard=False)
+    assert check_branch(run.left, run).head_sha is None
+    assert "is gone, its work is in" in said(run)
+
+
+def test_a_worktree_that_the_agent_moves(repo: Repo) -> None:
+    run = start(repo, f'echo > new; git -C {repo.path} worktree move "$PWD" "$PWD-moved"', "echo > other", guard=False)
+    assert run.context is not None
+    assert run.left is not None
+    assert (run.state, run.left.changed) == ("passed", 2)
+    assert run.left.worktree_path == run.context.worktree_path
+    assert run.left.worktree_path.endswith("-moved")
+    assert f"in {run.left.worktree_path}; no other branch has moved." in said(run)
+
+
+@pytest.mark.parametrize("driven", [False, True])
+def test_a_cancelled_run_with_new_files(repo: Repo, driven: bool) -> None:
+    if driven:
+        service = GitWorktreeWorkspaceService(repo.path)
+        there = Path(service.prepare_pre_run(run_id="T-1").worktree_path)
+    else:
+        ready = repo.scratch / "ready"
+        worker = Worker(repo, "start", "T-1", spec.from_options([f"touch {ready}; sleep 1000"], []))
+        wait_for(ready.exists, "the agent is at work")
+        worker.process.kill()
+        worker.ended()
+        there = worktree(kernel.show(context_of(repo), "T-1")).path
+    (there / "new").write_text("new\n")
+    run = kernel.cancel(context_of(repo), "T-1")
+    assert run.state == "cancelled"
+    assert check_branch(run.left, run).changed == 1
+    assert "Its work is on branch 'agentos/run-T-1', in" in said(run)
+
+
+DESTROYED = {
+    "folder": 'rm -rf "$PWD"',
+    "folder and entry": 'git -C REPO worktree remove --force "$PWD"',
+}
+
+
+@pytest.mark.parametrize("on_failure", ["keep", "rollback"])
+@pytest.mark.parametrize("how", DESTROYED)
+def test_what_was_destroyed_is_not_said_to_be_saved(
+    repo: Repo,
+    ask: Any,  # noqa: F811
+    how: str,
+    on_failure: str,
+) -> None:
+    destroy = DESTROYED[how].replace("REPO", str(repo.path))
+    run = start(repo, f"echo > new; {destroy}", on_failure=on_failure, guard=False, run_id="T-1")
+    assert run.state == "failed"
+    assert run.not_saved
+    assert run.not_saved[0].path == str(worktree(run).path)
+    assert run.last_saved == run.steps[0].checkpoint_before
+    assert run.last_saved_at == format.read(context_of(repo).repository, str(run.last_saved)).created_at
+    words = said(run)
+    assert "is saved, and can be brought back" not in words
+    assert "could not be saved completely:\n" in words
+    assert f"The last checkpoint from before that is {str(run.last_saved)[:8]} of " in words
+    assert check_document(ask("run", "show", "T-1")) == "run"
+    done = ask("rollback", "T-1", kind="rollback")
+    assert (done["not_saved"], done["last_saved"]) == ([], None)
+
+
+def test_what_is_put_aside_is_saved(repo: Repo) -> None:
+    run = start(repo, "echo > new; rm .git", on_failure="rollback", guard=False)
+    assert (run.state, run.not_saved, run.last_saved) == ("failed", [], None)
+    assert "What the run did is saved, and can be brought back." in said(run)
+    open_workspace(worktree(run).path).undo()
+    assert worktree(run).exists("new")
+
+
+def test_a_repository_inside_is_not_said_to_be_merged(repo: Repo) -> None:
+    run = start(repo, "git init -q in; echo > in/new", validate=["test -e in/new"])
+    assert run.state == "passed"
+    done, merged = accept(context_of(repo), run.run_id)
+    assert done.state == "accepted"
+    assert merged.warnings == ["'in' is a repository of its own: it stays in the run's worktree, and is not merged"]
+    assert worktree(run).exists("in/new")
