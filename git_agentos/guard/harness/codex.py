@@ -22,6 +22,7 @@ from git_agentos.guard.harness.event import (
     tool_event,
 )
 
+IN_ROOT_CHECKOUT = True
 PROJECT, USER = ".codex/hooks.json", ".codex/hooks.json"
 NOTE = "codex asks to trust new hooks; older versions need 'hooks = true' under '[features]' in ~/.codex/config.toml"
 
