@@ -110,7 +110,9 @@ def worded(done: "Integrated") -> Text:
             if done.changed
             else f"{done.harness} asks the guard already: {where}"
         )
-        return Text(f"{said}\n", f"{where}\n", notes=tuple(f"warning: {each}" for each in done.needs), hints=(done.note,))
+        return Text(
+            f"{said}\n", f"{where}\n", notes=tuple(f"warning: {each}" for each in done.needs), hints=(done.note,)
+        )
     said = (
         f"{done.harness} does not ask the guard any more: {where}" if done.changed else f"nothing of ours is in {where}"
     )

@@ -44,7 +44,7 @@ class Session(NamedTuple):
 PROMPT = "Do what the script says"
 
 
-def _claude_code(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001 (one signature for all)
+def _claude_code(home: Path, worktree: Path, url: str) -> SetUp:
     environment = {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "dummy",
@@ -54,6 +54,10 @@ def _claude_code(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001
     return SetUp(("-p", PROMPT, "--dangerously-skip-permissions"), environment)
 
 
+# The second trusts hooks that nobody has confirmed with '/hooks': in 'codex exec' nobody could.
+_CODEX_WITHOUT_QUESTIONS = ("--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust")
+
+
 def _codex(home: Path, worktree: Path, url: str) -> SetUp:
     _write(
         home / ".codex" / "config.toml",
@@ -61,16 +65,18 @@ def _codex(home: Path, worktree: Path, url: str) -> SetUp:
         f'[model_providers.loopback]\nname = "loopback"\nbase_url = "{url}/v1"\nenv_key = "LOOPBACK_KEY"\n'
         f'wire_api = "responses"\n[projects."{worktree}"]\ntrust_level = "trusted"\n',
     )
-    return SetUp(("exec", "--dangerously-bypass-approvals-and-sandbox", PROMPT), {"LOOPBACK_KEY": "dummy"})
+    return SetUp(("exec", *_CODEX_WITHOUT_QUESTIONS, PROMPT), {"LOOPBACK_KEY": "dummy"})
 
 
-def _gemini(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001 (one signature for all)
+def _gemini(home: Path, worktree: Path, url: str) -> SetUp:
     _write(home / ".gemini" / "settings.json", json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}}))
-    argv = ("-p", PROMPT, "--yolo", "--skip-trust", "-m", "gemini-2.5-flash")
-    return SetUp(argv, {"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": url})
+    argv = ("-p", PROMPT, "--yolo", "-m", "gemini-2.5-flash")
+    # '--skip-trust' trusts the folder only after its settings were left out.
+    trust = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    return SetUp(argv, {"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": url, **trust})
 
 
-def _copilot(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001 (one signature for all)
+def _copilot(home: Path, worktree: Path, url: str) -> SetUp:
     argv = ("-p", PROMPT, "--allow-all-tools", "--allow-all-paths", "--trust-folder", "--no-auto-update")
     environment = {
         "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
@@ -82,7 +88,7 @@ def _copilot(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001 (on
     return SetUp(argv, environment)
 
 
-def _opencode(home: Path, worktree: Path, url: str) -> SetUp:  # noqa: ARG001 (one signature for all)
+def _opencode(home: Path, worktree: Path, url: str) -> SetUp:
     model = {"name": "test", "tool_call": True, "limit": {"context": 100_000, "output": 4_000}}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -111,7 +117,7 @@ CLIENTS = (
 
 
 def missing(client: Client) -> str | None:
-    """Why a client cannot be run here; None where it can."""
+    """Why a client cannot be run here; None where it can. In CI, `make test-clients` has installed what it asked for."""
     if shutil.which("node") is None:
         return "Node.js is not installed"
     if not (PROGRAMS / client.program).exists():
@@ -123,7 +129,13 @@ def run(client: Client, server: ModelServer, home: Path, worktree: Path, before:
     """Run a whole session in `worktree`. `before` are the words of a wrapper, such as `git agentos guard exec --`."""
     made = client.set_up(home, worktree, server.url)
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    environment = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "PYTHONPATH": os.environ["PYTHONPATH"]}
+    environment = {
+        "PATH": path,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PYTHONPATH": os.environ["PYTHONPATH"],
+    }
     done = subprocess.run(
         [*before, str(PROGRAMS / client.program), *made.argv],
         cwd=worktree,

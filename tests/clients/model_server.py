@@ -126,8 +126,8 @@ def _anthropic(server: ModelServer, request: Mapping[str, Any]) -> Reply:
     calls = _count(request.get("messages"), "tool_use")
     turn = server.turn(calls, request)
     usage = {**_USAGE, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    message = {"id": f"msg_{calls}", "type": "message", "role": "assistant", "model": request.get("model"),
-               "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
+    message: dict[str, Any] = {"id": f"msg_{calls}", "type": "message", "role": "assistant", "content": [],
+               "model": request.get("model"), "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
     if isinstance(turn, Say):
         block: dict[str, Any] = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": turn.text}
@@ -189,7 +189,7 @@ def _chat(server: ModelServer, request: Mapping[str, Any]) -> Reply:
     if isinstance(turn, Say):
         message, reason = {"role": "assistant", "content": turn.text}, "stop"
     else:
-        tools = {part.get("name") for part in _objects(request.get("tools"))}
+        tools = [part.get("name") for part in _objects(request.get("tools"))]
         if isinstance(turn, Shell):
             name, given = "bash", {"command": turn.command, "description": "a step of the script"}
         elif "write" in tools:  # opencode

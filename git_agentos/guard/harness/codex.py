@@ -11,10 +11,9 @@ from typing import Any
 
 from git_agentos.guard.harness import claude_code
 from git_agentos.guard.harness.event import (
-    DONE,
     Answer,
     Event,
-    edited,
+    done_event,
     object_of,
     place,
     required,
@@ -42,14 +41,14 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
     tool = required(body, "tool_name")
     given = object_of(body, "tool_input")
     if name == "PostToolUse":
-        return Event(DONE, name, where, paths=edited(tool, given, where, _EDITS), tool=tool, session=session)
+        return done_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS)
     return tool_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS, reads=_READS)
 
 
 def settings(command: str, closed: str) -> dict[str, Any]:
     """What has to be in the settings; `closed` is the command that blocks where it cannot be started."""
     made = claude_code.settings(command, closed)
-    made["hooks"]["PostToolUse"][0]["matcher"] = "|".join(_EDITS)
+    made["hooks"]["PostToolUse"][0]["matcher"] = "|".join((*_SHELLS, *_EDITS))
     return made
 
 

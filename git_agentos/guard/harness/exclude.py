@@ -28,7 +28,9 @@ def add(location: Location, path: str, user: str, environment: Mapping[str, str]
     pattern = _pattern(location, path)
     if pattern is not None:
         known = _users(location, environment)
-        _write(location, [*known, entry] if (entry := f"{pattern}{_SEPARATOR}{user}") not in known else known, environment)
+        _write(
+            location, [*known, entry] if (entry := f"{pattern}{_SEPARATOR}{user}") not in known else known, environment
+        )
 
 
 def remove(location: Location, path: str, user: str, environment: Mapping[str, str]) -> None:
