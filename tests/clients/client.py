@@ -117,7 +117,7 @@ CLIENTS = (
 
 
 def missing(client: Client) -> str | None:
-    """Why a client cannot be run here; None where it can. In CI, `make test-clients` has installed what it asked for."""
+    """Why a client cannot be run here; None where it can."""
     if shutil.which("node") is None:
         return "Node.js is not installed"
     if not (PROGRAMS / client.program).exists():

@@ -26,8 +26,8 @@ from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.commands import Step
 from git_agentos.guard.decision import ALLOW, FORBID, Judgement, Operation, Save
+from git_agentos.guard.harness import contact, overrides
 from git_agentos.guard.harness import event as events
-from git_agentos.guard.harness import overrides
 from git_agentos.guard.harness.event import Answer, Event, Malformed
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
@@ -78,6 +78,7 @@ def refusal(name: str, reason: str) -> Answer:
 
 def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answer:
     said = ""
+    contact.note(name, identity.git_dir_of(_existing(found.cwd)), caller.environment)
     overrides_git = getattr(module, "OVERRIDES_GIT", "") in caller.environment
     if overrides_git:
         hook_environment = caller.environment

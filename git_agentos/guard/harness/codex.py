@@ -23,7 +23,7 @@ from git_agentos.guard.harness.event import (
 
 IN_ROOT_CHECKOUT = True
 PROJECT, USER = ".codex/hooks.json", ".codex/hooks.json"
-NOTE = "codex asks to trust new hooks; older versions need 'hooks = true' under '[features]' in ~/.codex/config.toml"
+NOTE = "'/hooks' in codex lists it; codex reads it in every worktree that is integrated, and in the main checkout"
 
 _SHELLS = ("Bash", "shell", "exec_command", "local_shell", "unified_exec")
 _EDITS = ("apply_patch", "Write", "Edit")

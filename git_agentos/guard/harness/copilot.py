@@ -30,7 +30,10 @@ from git_agentos.guard.harness.event import (
 # it is Copilot itself that asks.
 OVERRIDES_GIT = "COPILOT_CLI"
 PROJECT, USER = ".github/hooks/git-agentos.json", ".copilot/hooks/git-agentos.json"
-NOTE = "copilot takes it up when it is started again"
+NOTE = (
+    "copilot takes it up when it is started again; copilot's shell switches the guard off inside git, and our hook"
+    " switches it on again: `git agentos guard exec -- copilot` covers what copilot starts in another way"
+)
 
 _SHELLS = ("bash", "shell", "powershell", "local_shell")
 _EDITS = ("edit", "create", "write", "apply_patch", "delete", "str_replace", "insert")

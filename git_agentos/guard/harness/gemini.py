@@ -25,7 +25,10 @@ from git_agentos.guard.harness.event import (
 # it is Gemini itself that asks.
 OVERRIDES_GIT = "GEMINI_SESSION_ID"
 PROJECT, USER = ".gemini/settings.json", ".gemini/settings.json"
-NOTE = "'/hooks' in gemini lists it"
+NOTE = (
+    "'/hooks' in gemini lists it; gemini's shell switches the guard off inside git, and our hook switches it on again:"
+    " `git agentos guard exec -- gemini` covers what gemini starts in another way"
+)
 
 _SHELLS = ("run_shell_command",)
 _EDITS = ("write_file", "replace", "edit", "smart_edit")

@@ -92,7 +92,8 @@ def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, st
     for name in harness.NAMES:
         for path in harness.settings_files(name, root):
             known = backup.load(path, environment)
-            if known is not None and known.harness == name and root in known.users and not harness.asks(path):
+            is_users = known is not None and known.harness == name and root in known.users
+            if is_users and not harness.asks(path) and backup.is_of_this_worktree(path, root, environment):
                 yield name, path
                 break
 

@@ -2,9 +2,9 @@
 
 Gemini CLI and Copilot CLI start every command with GIT_CONFIG_COUNT and pairs that empty `core.fsmonitor` (Gemini:
 `core.hooksPath` too, and GIT_CONFIG_GLOBAL=/dev/null). Their hooks may replace the command. So each command gets a
-prefix that restores what git's environment was when the client was started: the layers below act again, in scripts too, and
-git reads the user's own configuration with their policy. An agent did not set these variables, so it is not judged by
-them either.
+prefix that restores git's environment as it was when the client was started: the layers below act again, in scripts
+too, and git reads the user's own configuration with their policy. An agent did not set these variables, so it is not
+judged by them either.
 """
 
 from __future__ import annotations
@@ -43,4 +43,5 @@ def prefixed(command: str, environment: Mapping[str, str]) -> str:
 
 def original(command: str) -> str:
     """What `prefixed` was given, where `command` is what it returned."""
-    return command.partition(_END)[2] if command.startswith("unset GIT_CONFIG_COUNT") else command
+    before, found, after = command.partition(_END)
+    return after if found and before.startswith("unset GIT_CONFIG_COUNT") else command

@@ -17,6 +17,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard import identity, settings, signing
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import approval_files
+from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.util import files
@@ -69,6 +70,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
+    findings += harness_findings.examine(location, environment, fix=False)
     name = timeline.name_of(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
@@ -105,6 +107,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     if guarded and (_enabled(location) or _installed(location)):
         yield from _not_acting(probe.try_layers(location, environment))
     yield from _shim(location, environment)
+    yield from harness_findings.examine(location, environment, fix=fix)
     yield from _unguarded(location)
 
 
