@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +26,15 @@ class SetUp(NamedTuple):
 
 
 class Client(NamedTuple):
-    """`name` is what `git agentos guard integrate` calls it; `set_up(home, worktree, url)` writes its configuration."""
+    """`name` is what `git agentos guard integrate` calls it; `set_up(home, worktree, url)` writes its configuration.
+
+    `in_text` are the variables that whoever starts it by a line of shell has to set there.
+    """
 
     name: str
     program: str
     set_up: Callable[[Path, Path, str], SetUp]
+    in_text: frozenset[str] = frozenset()
 
 
 class Session(NamedTuple):
@@ -110,7 +114,7 @@ def _opencode(home: Path, worktree: Path, url: str) -> SetUp:
 CLIENTS = (
     Client("claude-code", "claude", _claude_code),
     Client("codex", "codex", _codex),
-    Client("gemini", "gemini", _gemini),
+    Client("gemini", "gemini", _gemini, frozenset({"GEMINI_CLI_TRUST_WORKSPACE"})),
     Client("copilot", "copilot", _copilot),
     Client("opencode", "opencode", _opencode),
 )
@@ -128,8 +132,21 @@ def missing(client: Client) -> str | None:
 def run(client: Client, server: ModelServer, home: Path, worktree: Path, before: Sequence[str] = ()) -> Session:
     """Run a whole session in `worktree`. `before` are the words of a wrapper, such as `git agentos guard exec --`."""
     made = client.set_up(home, worktree, server.url)
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    environment = {
+    return _run([*before, str(PROGRAMS / client.program), *made.argv], made.environment, home, worktree)
+
+
+def run_text(client: Client, server: ModelServer, home: Path, worktree: Path, text: str) -> Session:
+    """Run a session that is started by shell text, with the prompt on stdin and in AGENTOS_PROMPT_FILE."""
+    made = client.set_up(home, worktree, server.url)
+    prompt = home / "prompt.md"
+    prompt.write_text(f"{PROMPT}\n")
+    own = {key: value for key, value in made.environment.items() if key not in client.in_text}
+    return _run(["sh", "-c", text], {**own, "AGENTOS_PROMPT_FILE": str(prompt)}, home, worktree, prompt.read_bytes())
+
+
+def _run(argv: Sequence[str], environment: Mapping[str, str], home: Path, worktree: Path, data: bytes = b"") -> Session:
+    path = os.pathsep.join([os.path.dirname(sys.executable), str(PROGRAMS), os.environ["PATH"]])
+    shared = {
         "PATH": path,
         "HOME": str(home),
         "LANG": "C.UTF-8",
@@ -137,13 +154,7 @@ def run(client: Client, server: ModelServer, home: Path, worktree: Path, before:
         "PYTHONPATH": os.environ["PYTHONPATH"],
     }
     done = subprocess.run(
-        [*before, str(PROGRAMS / client.program), *made.argv],
-        cwd=worktree,
-        env=environment | made.environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=LIMIT,
+        argv, cwd=worktree, env={**shared, **environment}, input=data, capture_output=True, check=False, timeout=LIMIT
     )
     return Session(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

@@ -100,14 +100,19 @@ def git(home: Path, cwd: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=cwd, env=environment, capture_output=True, check=True, text=True).stdout
 
 
-@pytest.fixture(scope="module", params=clients.CLIENTS, ids=lambda client: client.name)
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    client: Client = request.param
+def available(client: Client) -> None:
+    """Skip the test where the client cannot be run."""
     reason = clients.missing(client)
     if reason is not None and "AGENTOS_TEST_CI" in os.environ:
         pytest.fail(reason)  # CI asks for those that it has installed
     if reason is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="module", params=clients.CLIENTS, ids=lambda client: client.name)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    client: Client = request.param
+    available(client)
     top = tmp_path_factory.mktemp(client.name)
     home, main = top / "home", top / "main"
     home.mkdir()
