@@ -26,7 +26,7 @@ def scratch() -> Iterator[Path]:
     """A folder beside the clients: codex's sandbox has its own rules for the temporary folder."""
     folder = clients.PROGRAMS.parents[1]
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as path:
+    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as path:
         yield Path(path)
 
 
