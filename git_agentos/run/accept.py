@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
@@ -20,7 +19,7 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.inside import inner
 from git_agentos.run.landing import NOTHING, NotAsValidated
 from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery, runs
+from git_agentos.run.record import recovery
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
@@ -60,9 +59,10 @@ def accept(
         kept.pin(is_ours)
         state = kept.state()
         if state.merge_commit is not None and not state.is_sealed:
-            return _cleaned_up(context, *_finish(context, kept), cleanup)
+            made = _finish(context, kept)
+            return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
         validated = _validated(kept.run())
-        run = located.now(context, folders.context_of(kept))
+        run = located.context_of(context, kept)
         target = into if into is not None else base_branch(context, run)
         here = inner(context, run)
         mend.unlock(here.location, run)
@@ -91,16 +91,7 @@ def accept(
         with recording(run_id, made):
             kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
             folders.seal(here, kept, kept.run())
-        return _cleaned_up(context, kept.run(), made, cleanup)
-
-
-def _cleaned_up(context: Context, run: Run, made: Merge, wanted: bool | None) -> Acceptance:
-    """The run as it is told, once worktree and branch are out of the way, if that is wanted. Its lock is held."""
-    if wanted or (wanted is None and run.cleanup):
-        problems = cleaning.at_end(context, run)
-        run = replace(runs.show(context, run.run_id), process=None)
-        run = replace(run, problems=[*run.problems, *problems])
-    return Acceptance(run, made)
+        return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
 
 
 def _require_intact(context: Context, kept: Evidence) -> None:
@@ -129,17 +120,17 @@ def recording(run_id: str, made: Merge) -> Iterator[None]:
         ) from error
 
 
-def _finish(context: Context, kept: Evidence) -> tuple[Run, Merge]:
+def _finish(context: Context, kept: Evidence) -> Merge:
     """The run was accepted, and its evidence could not be sealed then."""
     run = kept.run()
     try:
-        here = inner(context, located.now(context, folders.context_of(kept)))
+        here = inner(context, located.context_of(context, kept))
     except RunError:
         here = context  # its worktree is gone: what is known of it is sealed
     folders.seal(here, kept, run, again=True)
     run = kept.run()
     into, commit = str(run.accepted_into), str(run.merge_commit)
-    return run, Merge(
+    return Merge(
         merged=False,
         target=into,
         before=commit,

@@ -9,7 +9,7 @@ on it was accepted. What a killed cleanup has left is settled by the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from shlex import quote
 
@@ -22,8 +22,9 @@ from git_agentos.guard import authorize
 from git_agentos.run import lock
 from git_agentos.run.context import worktree_id
 from git_agentos.run.kernel.work import seal
-from git_agentos.run.record import evidence, runs
+from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
+from git_agentos.run.record.evidence import Evidence
 from git_agentos.util import durations
 from git_agentos.worktree import end, intent, place, record, repair
 
@@ -111,7 +112,18 @@ def cleanup(
     return Cleanup(cleaned, kept, dry_run)
 
 
-def at_end(context: Context, run: Run) -> list[str]:
+def after(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
+    """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
+    it); what went wrong is among its problems. The run's lock is held."""
+    run = runs.told(context, kept, is_ours=True)
+    if not (run.cleanup if wanted is None else wanted):
+        return run
+    problems = _at_end(context, run)
+    run = runs.told(context, kept, is_ours=True)
+    return replace(run, problems=[*run.problems, *problems])
+
+
+def _at_end(context: Context, run: Run) -> list[str]:
     """Clean up after a run for which nobody waits any more; what went wrong, for people. The run's lock is held."""
     if run.state not in (FAILED, CANCELLED, ACCEPTED):
         return []
@@ -170,7 +182,7 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
         _refuse_unended(run)
         if not dry_run and run.state != TAMPERED:
             try:
-                found = evidence.find(context.location, run.run_id)
+                found = recovery.have(context.location, run.run_id)
             except RunError:
                 pass  # its last checkpoint has it
             else:

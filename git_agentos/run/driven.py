@@ -6,19 +6,17 @@ A run of `git agentos run start` is ended by that (`kernel`), a workflow by `git
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 from git_agentos import log
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import accept as accepting
 from git_agentos.run import cleanup as cleaning
-from git_agentos.run import inside, landing
+from git_agentos.run import inside, landing, located
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.kernel import doing
 from git_agentos.run.kernel.work import seal
-from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import CANCELLED, FAILED, PASSED, PRE_RUN, TDD, Run
 from git_agentos.run.record.evidence import Evidence
@@ -42,7 +40,7 @@ def end(
     if state not in _STATES:
         raise UsageError(f"a run cannot end as '{state}'", f"one of: {', '.join(_STATES)}")
     kept = _open(context, run_id, is_ours)
-    run = folders.context_of(kept)
+    run = located.context_of(context, kept)
     if roll_back:
         doing.take_back(context, run, kept, PRE_RUN)
     with contextlib.suppress(RunError):  # its worktree is gone
@@ -52,7 +50,7 @@ def end(
         log.note(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
     kept.event("ended", state=state, reason=reason)
     seal(context, kept)
-    return _told(context, kept, cleanup=cleanup)
+    return cleaning.after(context, kept, wanted=cleanup)
 
 
 def accept(
@@ -61,7 +59,7 @@ def accept(
     """Merge the worktree of an open run as it stands into `into` (its base's branch), and end the run as accepted; its
     lock is held. One that was ended as passed can be accepted, too. With conflicts nothing has changed."""
     kept = _open(context, run_id, is_ours, passed=True)
-    run = folders.context_of(kept)
+    run = located.context_of(context, kept)
     target = into if into is not None else accepting.base_branch(context, run)
     here = inside.inner(context, run)
     now = inside.snapshot(here, run).checkpoint
@@ -76,7 +74,7 @@ def accept(
             kept.event("ended", state=PASSED, reason=None)
         kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
         seal(context, kept)
-    return Acceptance(_told(context, kept, cleanup=cleanup), made)
+    return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
 
 
 def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
@@ -91,19 +89,3 @@ def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed:
         word = "tdd abort" if run.tool == TDD else "run cancel"
         raise RunError(f"run '{run_id}' is driven by '{run.tool}'", f"git agentos {word} {run_id} ends it")
     return kept
-
-
-def _told(context: Context, kept: Evidence, *, cleanup: bool) -> Run:
-    """The run as it is shown, after the cleanup."""
-    run = runs.told(context, kept, is_ours=True)
-    if not cleanup:
-        return run
-    problems = cleaning.at_end(context, run)
-    run = runs.told(context, kept, is_ours=True)
-    return replace(run, problems=[*run.problems, *problems])
-
-
-@contextlib.contextmanager
-def held() -> Iterator[Callable[[], bool]]:
-    """In the place of `lock.hold`, for a caller that has the lock."""
-    yield lambda: True

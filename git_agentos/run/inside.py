@@ -39,7 +39,8 @@ class WorkspaceSnapshot:
 
 
 def inner(context: Context, run: WorkspaceContext) -> Context:
-    """The run's agent at work in the run's worktree; RunError where that is not what was made."""
+    """The run's agent at work in the run's worktree; RunError where that is not what was made. The paths of `run` are
+    those of now (`located`)."""
     id_ = worktree_id(run.run_id)
     hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
     managed = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
@@ -48,6 +49,8 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
     root = managed.root
     if os.path.islink(root) or not os.path.isdir(root):
+        if run.worktree_path != root and os.path.isdir(run.worktree_path):
+            hint = f"git agentos worktree repair {id_} finds it again in '{run.worktree_path}'"
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
     pointed = end.pointed_at(root)
     if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.record import evidence
+from git_agentos.run.record.evidence import Evidence
 from git_agentos.worktree import place, record
 
 
@@ -20,6 +22,11 @@ def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
         moved = os.path.normpath(os.path.join(top, os.path.relpath(run.worktree_path, run.repo_root)))
         path = moved if os.path.isdir(moved) else path
     return replace(run, repo_root=top, worktree_path=path)
+
+
+def context_of(context: Context, kept: Evidence) -> WorkspaceContext:
+    """The context of the run whose evidence this is, with paths as they are now."""
+    return now(context, evidence.context_of(kept))
 
 
 def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:

@@ -266,7 +266,7 @@ class GitWorktreeWorkspaceService:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _turn(self, run_id: str) -> AbstractContextManager[Callable[[], bool]]:
-        return driven.held() if self._held else lock.hold(self._context.location, run_id)
+        return contextlib.nullcontext(lambda: True) if self._held else lock.hold(self._context.location, run_id)
 
     def _known(self) -> str:
         """The id of the run, which has a workspace."""

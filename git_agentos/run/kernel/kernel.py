@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from git_agentos import log
@@ -29,7 +28,7 @@ from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, se
 from git_agentos.run.record import evidence, recovery
 from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
-from git_agentos.run.record.runs import all_, diff, logs, show, told
+from git_agentos.run.record.runs import all_, diff, logs, show
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import Rollback
 from git_agentos.worktree import record
@@ -55,7 +54,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
             work = Work(context, made, spec, stop, watcher)
             work.begin()
             work.go_on()
-        return _cleaned_up(context, made)
+        return cleanup.after(context, made)
 
 
 @authorize.entry("run", "resume")
@@ -78,7 +77,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
                 Work(context, found, spec, stop, watcher).resume()
         if has_ended:
             _finish(context, found)
-        return _cleaned_up(context, found)
+        return cleanup.after(context, found)
 
 
 @authorize.entry("run", "cancel")
@@ -104,18 +103,7 @@ def cancel(context: Context, run_id: str) -> Run:
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
                 raise _has_ended(run_id, str(found.state().ended))
-        return _cleaned_up(context, found)
-
-
-def _cleaned_up(context: Context, found: Evidence) -> Run:
-    """The run as it is told, once worktree and branch are out of the way, where that is wanted of a run that has ended
-    like this. Its lock is held."""
-    run = told(context, found, is_ours=True)
-    if not run.cleanup:
-        return run
-    problems = cleanup.at_end(context, run)
-    run = told(context, found, is_ours=True)
-    return replace(run, problems=[*run.problems, *problems])
+        return cleanup.after(context, found)
 
 
 def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:

@@ -185,7 +185,7 @@ class Work:
         return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
-        return located.now(self._context, folders.context_of(self._evidence))
+        return located.context_of(self._context, self._evidence)
 
     def _site(self) -> Site:
         begun = self._state.begun
@@ -254,7 +254,7 @@ def settle(context: Context, evidence: Evidence) -> None:
         children.sweep(mark)
     if at.prepared is None:
         return
-    run = located.now(context, folders.context_of(evidence))
+    run = located.context_of(context, evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
         mend.unlock(inside.inner(context, run).location, run, killed=True)
     step = at.under_way
@@ -269,7 +269,7 @@ def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     wanted.forget(context.location, evidence.run_id)
     try:
-        here = inside.inner(context, located.now(context, folders.context_of(evidence)))
+        here = inside.inner(context, located.context_of(context, evidence))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
     folders.seal(here, evidence, evidence.run(), again=again)
@@ -282,7 +282,7 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
         wanted.forget(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = located.now(context, folders.context_of(evidence))
+    run = located.context_of(context, evidence)
     with contextlib.suppress(AgentosError, OSError):
         here = inside.inner(context, run)
         details = {"reason": reason}
