@@ -15,7 +15,8 @@ import pytest
 
 from git_agentos.git.location import locate
 from git_agentos.guard import harness
-from git_agentos.guard.harness import act, contact, findings, integrate, overrides, reading
+from git_agentos.guard.harness import act, contact, integrate, overrides, reading
+from git_agentos.guard.setup import doctor
 from tests.guard.guarded import guarded
 from tests.support.repo import Repo
 from tests.support.tool import run
@@ -165,12 +166,12 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     path.write_text("{}\n")
     location = locate(str(repo.path), inherit=False)
     assert list(integrate.put_back(str(repo.path), os.environ)) == []
-    (found,) = findings.examine(location, os.environ, fix=False)
+    (found,) = doctor.harnesses(location, os.environ, fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
-    (found,) = findings.examine(location, os.environ, fix=True)
+    (found,) = doctor.harnesses(location, os.environ, fix=True)
     assert found.fixed
     assert harness.asks(str(path))
-    assert list(findings.examine(location, os.environ, fix=False)) == []
+    assert list(doctor.harnesses(location, os.environ, fix=False)) == []
 
 
 # -- what a harness needs to read it -----------------------------------------------------------------------------------
@@ -216,10 +217,10 @@ def test_what_is_not_trusted_is_not_read(
     done = integrate.add(name, str(repo.path), environment)
     assert said in done.needs[-1]
     location = locate(str(repo.path), inherit=False)
-    assert "harness-unread" in [each.code for each in findings.examine(location, environment, fix=False)]
+    assert "harness-unread" in [each.code for each in doctor.harnesses(location, environment, fix=False)]
     trust(home, done.path)
     assert integrate.add(name, str(repo.path), environment).needs == []
-    assert "harness-unread" not in [each.code for each in findings.examine(location, environment, fix=False)]
+    assert "harness-unread" not in [each.code for each in doctor.harnesses(location, environment, fix=False)]
 
 
 def test_codex_trusts_the_text_of_a_hook(repo: Repo, tmp_path: Path) -> None:

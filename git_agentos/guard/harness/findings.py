@@ -1,18 +1,29 @@
-"""What `doctor` and `guard status` say about the harnesses that were integrated in a worktree."""
+"""What keeps harnesses that were integrated in a worktree from asking the guard: for `doctor` and `guard status`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.guard import harness
 from git_agentos.guard.harness import contact, integrate, reading
 
+MISSING, UNREAD, WITHOUT_EXEC = "missing", "unread", "without-exec"
 
-def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
+
+class Trouble(NamedTuple):
+    """`kind` says what is wrong: our hooks are MISSING, UNREAD, or the harness runs WITHOUT_EXEC though it should."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+    fixed: bool = False
+
+
+def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Trouble]:
     """Settings that lack our hooks, or that the harness does not read; with `fix`, our hooks are put back."""
     for name, path in list(integrate.missing(location.root, environment)):
         yield _missing(name, path, location.root, environment, fix=fix)
@@ -22,7 +33,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         if settings is None:
             continue
         for need in reading.needs(name, location.root, settings, environment):
-            yield Finding("harness-unread", "warning", f"{name} does not ask the guard here: {need}", None, False)
+            yield Trouble(UNREAD, f"{name} does not ask the guard here: {need}")
         yield from _overrides(name, location)
 
 
@@ -33,19 +44,19 @@ def _files(name: str, root: str, home: str) -> Iterator[str | None]:
         yield paths[0] if all(map(harness.asks, paths)) else None
 
 
-def _missing(name: str, path: str, root: str, environment: Mapping[str, str], *, fix: bool) -> Finding:
+def _missing(name: str, path: str, root: str, environment: Mapping[str, str], *, fix: bool) -> Trouble:
     message = f"our hooks are not in '{path}' any more: {name} does not ask the guard"
     if fix:
         try:
             integrate.add(name, root, environment)
-            return Finding("harness-missing", "warning", message, None, True)
+            return Trouble(MISSING, message, fixed=True)
         except AgentosError as error:
-            return Finding("harness-missing", "warning", f"{message}; {error.message}", error.hint, False)
+            return Trouble(MISSING, f"{message}; {error.message}", error.hint)
     hint = f"git agentos doctor --fix, or git agentos guard integrate {name} --remove if that is meant"
-    return Finding("harness-missing", "warning", message, hint, False)
+    return Trouble(MISSING, message, hint)
 
 
-def _overrides(name: str, location: Location) -> Iterator[Finding]:
+def _overrides(name: str, location: Location) -> Iterator[Trouble]:
     """A harness whose shell switches the guard off inside git, and that does not run below `guard exec`."""
     if not hasattr(harness.module(name), "OVERRIDES_GIT"):
         return
@@ -53,4 +64,4 @@ def _overrides(name: str, location: Location) -> Iterator[Finding]:
     if asked is None or not asked.below_exec:
         how = "has not asked the guard here yet" if asked is None else "was not started by 'git agentos guard exec'"
         message = f"{name} switches the guard off inside git and {how}: only commands that its hook sees are guarded"
-        yield Finding("harness-without-exec", "info", message, f"git agentos guard exec -- {name}", False)
+        yield Trouble(WITHOUT_EXEC, message, f"git agentos guard exec -- {name}")

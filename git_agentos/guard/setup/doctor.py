@@ -70,7 +70,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
-    findings += harness_findings.examine(location, environment, fix=False)
+    findings += harnesses(location, environment, fix=False)
     name = timeline.name_of(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
@@ -107,7 +107,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     if guarded and (_enabled(location) or _installed(location)):
         yield from _not_acting(probe.try_layers(location, environment))
     yield from _shim(location, environment)
-    yield from harness_findings.examine(location, environment, fix=fix)
+    yield from harnesses(location, environment, fix=fix)
     yield from _unguarded(location)
 
 
@@ -281,6 +281,17 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
             yield Finding("guard-shim", "warning", message, "something puts another folder in front of it", False)
+
+
+def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
+    """What keeps an integrated harness from asking the guard; with `fix`, our hooks are put back into its settings."""
+    for each in harness_findings.examine(location, environment, fix=fix):
+        if each.kind == harness_findings.MISSING:
+            yield Finding("harness-missing", "warning", each.message, each.hint, each.fixed)
+        elif each.kind == harness_findings.UNREAD:
+            yield Finding("harness-unread", "warning", each.message, each.hint, each.fixed)
+        else:
+            yield Finding("harness-without-exec", "info", each.message, each.hint, each.fixed)
 
 
 def _unguarded(location: Location) -> Iterator[Finding]:
