@@ -85,5 +85,5 @@ $(VENV)/.pip: $(BIN)/pip
 	@touch $@
 
 $(VENV)/.%: pyproject.toml $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[shell]' --group $*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*
 	@touch $@

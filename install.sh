@@ -210,11 +210,10 @@ build_environment() {
     # A cache folder is used where there is one, and never left behind where there was none.
     cache=$("$build/bin/python" -I -m pip cache dir 2>/dev/null || :)
     if [ -d "$cache" ]; then set -- --cache-dir "$cache"; else set -- --no-cache-dir; fi
-    # Reading shell text and `tdd` take libraries that are compiled: where there is none for this machine, all else works.
-    if ! into_environment "$@" "${here}[shell,tdd]"; then
+    # `tdd` takes libraries that are compiled: where there is none for this machine, all else works.
+    if ! into_environment "$@" "${here}[tdd]"; then
         into_environment "$@" "$here" || return 1
-        into_environment "$@" "${here}[shell]" || without_shell=1
-        into_environment "$@" "${here}[tdd]" || without_tdd=1
+        without_tdd=1
     fi
     write_launchers >>"$log" 2>&1 || return 1
     version=$("$build/bin/git-agentos" --version 2>>"$log" | awk '{print $NF}') || return 1
@@ -320,9 +319,6 @@ install() {
 # ---------------------------------------------------------------- what is left for the user to do
 
 advise() {
-    [ -z "$without_shell" ] ||
-        add 'Shell text cannot be judged here (guard check --shell, guard harness): tree-sitter could not be installed.' \
-            "$root/venv/bin/python -m pip install tree-sitter tree-sitter-bash"
     [ -z "$without_tdd" ] ||
         add 'git agentos tdd cannot be used here: what it needs could not be installed.' \
             "$root/venv/bin/python -m pip install langgraph langgraph-checkpoint-sqlite detect-secrets pytest"
@@ -497,7 +493,7 @@ CONFIG
 
 # ---------------------------------------------------------------- main
 
-advice='' quiet='' trial='' without_shell='' without_tdd='' action=install prefix='' version='' git_is='' python_is=''
+advice='' quiet='' trial='' without_tdd='' action=install prefix='' version='' git_is='' python_is=''
 while [ $# -gt 0 ]; do
     case $1 in
         --try) trial=1 ;;

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosWarning, ConfigurationError, UsageError
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
     """Read the settings out of git's configuration (lower-cased key -> values)."""
     return Settings(
-        max_file_size=_size(values, "agentos.maxfilesize", DEFAULT_MAX_FILE_SIZE),
+        max_file_size=max_file_size(values),
         include_ignored=tuple(p for value in values.get("agentos.includeignored", ()) for p in value.split("\n") if p),
         committer=_committer(values, environment),
         file_mode=boolean(values, "core.filemode", default=True),
@@ -52,6 +52,11 @@ def settings(values: ConfigValues, environment: Mapping[str, str]) -> Settings:
         workflow_db=environment.get("AGENTOS_WORKFLOW_DB", "").strip(),
         log_retention=_days(values, "agentos.logretention") if "agentos.logretention" in values else 0,
     )
+
+
+def max_file_size(values: Mapping[str, Sequence[str]]) -> int:
+    """agentos.maxFileSize in bytes, 0 for no limit."""
+    return _size(values, "agentos.maxfilesize", DEFAULT_MAX_FILE_SIZE)
 
 
 def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:
@@ -69,7 +74,7 @@ def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:
     raise ConfigurationError(f"bad boolean value '{text}' for '{key}'")
 
 
-def _size(values: ConfigValues, key: str, default: int) -> int:
+def _size(values: Mapping[str, Sequence[str]], key: str, default: int) -> int:
     if key not in values:
         return default
     text = values[key][-1].strip().lower()

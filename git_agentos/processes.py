@@ -421,6 +421,20 @@ def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float
         return Ended(code, output.read())
 
 
+def feed(argv: Sequence[str], data: bytes, *, timeout: float | None = None) -> tuple[int, bytes, bytes]:
+    """Run a program that only reads `data` and prints, in an empty environment and at the top of the file system:
+    its exit code, stdout and stderr. `TooLate` after `timeout` seconds."""
+    with subprocess.Popen(
+        argv, cwd=os.sep, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        try:
+            out, said = child.communicate(data, timeout)
+        except BaseException:
+            child.kill()
+            raise
+        return child.returncode, out, said
+
+
 def start_piped(
     argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep: Sequence[int] = (), stdin: int | None = None
 ) -> subprocess.Popen[bytes]:

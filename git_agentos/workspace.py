@@ -23,7 +23,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import locks, process
+from git_agentos.git import locks, process, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
@@ -114,6 +114,7 @@ class Workspace:
         An automatic `trigger` (any but `manual` and `milestone`) that finds nothing new returns the newest checkpoint,
         with `unchanged` set.
         """
+        self._record_pending(None, every=False)
         origin = Origin(
             created_by=self._agent,
             timeline=self._timeline,
@@ -312,6 +313,7 @@ class Workspace:
         from git_agentos.checkpoint import look
 
         started = self._started() or Scan(self._location)
+        self._record_pending(None, every=False)
         now = look.status(self._repository, self._agent, self._timeline, started)
         if os.path.isdir(os.path.join(self._location.shared_state_dir, "approvals")):
             from git_agentos.guard.approval import approvals
@@ -393,7 +395,19 @@ class Workspace:
             return timeline.all_names(self._location)
         return [self._timeline] if agent is None else [agent]
 
+    def _record_pending(self, agent: str | None, every: bool) -> None:
+        """Let timelines hold what git commands that are over were to add to them (`hooks.pending`)."""
+        from git_agentos.hooks import pending
+
+        if agent in (None, self._timeline) and not every:
+            pending.record(self._location)
+            return
+        for location in worktrees.living(self._location):
+            if every or timeline.name_of(location) == agent:
+                pending.record(location)
+
     def _link(self, spec: str, agent: str | None, every: bool) -> Link:
+        self._record_pending(agent, every)
         if agent is not None and agent not in timeline.all_names(self._location):
             from git_agentos.checkpoint import look
 
@@ -403,6 +417,7 @@ class Workspace:
     def _walk(self, agent: str | None, every: bool) -> Iterator[Checkpoint]:
         from git_agentos.checkpoint import look
 
+        self._record_pending(agent, every)
         return look.walk(self._repository, self._timeline, agent, every=every)
 
     def _moment(self, since: str | None) -> datetime | None:

@@ -15,6 +15,8 @@
 
 hooks=${0%/*}
 guard=${hooks%/hooks}
+nl='
+'
 
 # Who called: its pid, parent, start time and name, by /proc; elsewhere the parent alone is known.
 begin() {
@@ -93,9 +95,16 @@ $(git config --type=path --get-all core.hooksPath 2>/dev/null)
 EOF
 }
 
-# NAME GIT_PID ARGS…: our program. 0: go on; 3: stop; anything else: it could not decide.
+# NAME GIT_PID ARGS…: our program. 0: go on; 3: stop; anything else: it could not decide. With $background it is left
+# running, in a session of its own and with nothing open that somebody could wait for.
 agentos() {
-	if [ -x @PYTHON@ ]; then
+	if [ -x @PYTHON@ ] && [ -n "${background-}" ]; then
+		if command -pv setsid >/dev/null 2>&1; then
+			command -p setsid @PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+		else
+			@PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+		fi
+	elif [ -x @PYTHON@ ]; then
 		@PYTHON@ @RUN@ "$@"
 	elif command -v git-agentos >/dev/null 2>&1; then
 		git-agentos hook "$@"
@@ -109,6 +118,7 @@ agentos() {
 decide() {
 	name=$1
 	shift
+	say_unsaid
 	agentos "$name" "$git_pid" "$@"
 	code=$?
 	case $code in
@@ -120,17 +130,51 @@ decide() {
 		return 0
 	fi
 	echo "git-agentos: stopped: the guard cannot decide about this command (exit code $code of its program)" >&2
-	echo "git-agentos: nothing was changed. whoever looks after this repository: git agentos doctor" >&2
+	echo "git-agentos: whoever looks after this repository: git agentos doctor" >&2
 	return 1
 }
 
-# NAME ARGS…: let our program record something; whatever happens, the command goes on.
+# NAME ARGS…: let our program record something; whatever happens, the command goes on. It does not wait for what comes
+# after it (post-…), which is noted for whoever looks at the timeline before it is done. In a run it waits: a run leaves
+# no process.
 recorded() {
 	name=$1
 	shift
+	say_unsaid
+	background=
+	case $name in
+	post-*) if note "$name" && [ -z "${AGENTOS_RUN_MARK-}" ]; then background=1; fi ;;
+	esac
 	agentos "$name" "$git_pid" "$@"
 	code=$?
+	background=
 	[ $code = 0 ] || warn_once "$name: nothing was recorded, its program failed (exit code $code)"
+}
+
+# NAME: note the command that called this hook (git_agentos/hooks/pending.py).
+note() {
+	folder=$git_dir/agentos/recording
+	[ -d "$folder" ] || (umask 077 && command -p mkdir -p "$folder") || return 1
+	text=${AGENTOS_AGENT_ID:-${AGENTOS_GUARD-}} each=$git_pid
+	while :; do
+		arguments_of "$each"
+		text=$text$nl$words$nl$(printf '\002')
+		look "$each"
+		each=$parent
+		look "$each"
+		case $comm in git | git-*) ;; *) break ;; esac
+	done
+	look "$git_pid"
+	{ printf '%s\n' "$text" >"$folder/$git_pid.$start.$1"; } 2>/dev/null
+}
+
+# What went wrong when nobody waited any more is said now.
+say_unsaid() {
+	[ -e "$guard/unsaid" ] || return 0
+	while IFS= read -r line; do
+		echo "git-agentos: warning: $line (see: git agentos doctor; said once)" >&2
+	done <"$guard/unsaid"
+	command -p rm -f "$guard/unsaid"
 }
 
 # TEXT: said once; `git agentos doctor` and a success of the program make it be said again.
@@ -154,15 +198,20 @@ chain() {
 # does to files was judged.
 passed() {
 	passed=
-	[ -n "$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
+	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
 }
 
 # Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.
 arguments() {
-	words=$(command -p tr '\0\n' '\n\001' 2>/dev/null <"/proc/$git_pid/cmdline") || words=
+	arguments_of "$git_pid"
+}
+
+# PID: the same of that process.
+arguments_of() {
+	words=$(command -p tr '\0\n' '\n\001' 2>/dev/null <"/proc/$1/cmdline") || words=
 	[ -n "$words" ] && return 0
 	# Where there is no /proc, words with a blank fall apart: a command looks worse by that, never better.
-	words=$(command -p ps -o args= -p "$git_pid" 2>/dev/null | command -p tr -s ' ' '\n')
+	words=$(command -p ps -o args= -p "$1" 2>/dev/null | command -p tr -s ' ' '\n')
 }
 
 # Sets $subcommand of a git command line, and $rest to what follows it, a line each. Options of git itself that lead

@@ -90,14 +90,14 @@ def integrate(
 
 def _settings_root(run: Invocation, id_: str | None, *, user: bool, anywhere: bool) -> str:
     """The folder that the settings are below: a worktree's, the home folder, or `anywhere` the current one."""
-    from git_agentos.git import location
+    from git_agentos.git import gitfile
     from git_agentos.worktree import guarded
 
     if user:
         return os.path.expanduser("~")
     if id_ is not None or not anywhere:
         return guarded.find(run.workspace().context, id_).root
-    found = location.find(run.directory)
+    found = gitfile.find(run.directory)
     return found[0] if found is not None else os.path.abspath(run.directory)
 
 

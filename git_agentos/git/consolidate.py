@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from git_agentos.errors import AgentosError
 from git_agentos.git import locks
 from git_agentos.git.repository import Repository
+from git_agentos.util import files
 
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
@@ -32,7 +33,9 @@ def note(repository: Repository, oids: Iterable[str]) -> None:
     folder = repository.location.shared_state_dir
     with contextlib.suppress(OSError):
         path = os.path.join(locks.own_folder(folder), _NOTES)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+        )
         try:
             os.write(descriptor, rows.encode())
             enough = os.fstat(descriptor).st_size >= _ENOUGH * _ROW
@@ -64,8 +67,7 @@ def _pack(repository: Repository, folder: str) -> None:
 
 def _rows(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii") as file:
-            return [row for row in file.read().split("\n") if len(row) == _ROW - 1]
+        return [row for row in files.read(path).decode("ascii").split("\n") if len(row) == _ROW - 1]
     except FileNotFoundError:
         return []
 

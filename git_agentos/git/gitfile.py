@@ -1,4 +1,5 @@
-"""How a linked worktree's folder and its entry in the repository point at each other (gitrepository-layout(5)).
+"""Where the git directory of a folder is, and how a linked worktree's folder and its entry in the repository point at
+each other (gitrepository-layout(5)).
 
     <folder>/.git                        names the entry
     <common dir>/worktrees/<n>/gitdir    names that file
@@ -8,12 +9,19 @@ Standard library only: `location` needs it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 
 from git_agentos.util import files
 
 LONGEST = 1 << 16  # of the small files that git keeps for a worktree
+
+
+# What git reads of a git directory whatever it is asked, and of the one that all worktrees share.
+_READ = ("HEAD", "index", "commondir", "gitdir", "config.worktree")
+_READ_OF_COMMON = ("HEAD", "config", "packed-refs")
 
 
 class DamagedEntryError(OSError):
@@ -79,3 +87,46 @@ def original_of(root: str, git_dir: str) -> str | None:
     except OSError:
         return None
     return owner if is_other else None
+
+
+def find(folder: str) -> tuple[str, str] | None:
+    """The top and the git directory of the repository that a folder is in, as git finds it without being told; None
+    outside of one. Symbolic links are resolved."""
+    path = os.path.realpath(folder)
+    while True:
+        git_dir = followed(os.path.join(path, ".git"))
+        if git_dir is not None:
+            return path, git_dir
+        if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+            return path, path  # bare, or inside of a git directory
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+
+
+def followed(path: str) -> str | None:
+    """The git directory that is at `path`, or that the file there leads to; None for anything else."""
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    with contextlib.suppress(OSError):
+        text = files.read(os.path.realpath(path), limit=LONGEST)
+        if text.startswith(b"gitdir:"):
+            return os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(text[7:].strip())))
+    return None
+
+
+def pipe_in(git_dir: str) -> str | None:
+    """The first file that git reads and that is a named pipe, in a git directory or in the one that it belongs to: git
+    waits for a writer there, without end."""
+    linked = os.path.lexists(os.path.join(git_dir, "commondir"))
+    common = os.path.dirname(os.path.dirname(git_dir)) if linked else git_dir
+    paths = [os.path.join(git_dir, name) for name in _READ] + [os.path.join(common, name) for name in _READ_OF_COMMON]
+    return next((path for path in paths if _is_pipe(path)), None)
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False

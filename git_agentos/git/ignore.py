@@ -153,8 +153,7 @@ def _users_file(location: Location, config: Mapping[str, list[str]]) -> str:
 def _read(path: str) -> bytes:
     """The content of a file of rules from outside, if it has any (git's template has comments alone)."""
     try:
-        with open(path, "rb") as file:  # of these git follows links
-            data = file.read()
+        data = files.read(path, follow=True)  # of these git follows links
     except OSError:
         return b""
     return data if any(line.strip() and not line.startswith(b"#") for line in data.splitlines()) else b""

@@ -130,7 +130,7 @@ def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
     if given is None:
         return True
     folder = os.path.realpath(path)
-    while _followed(os.path.join(folder, given)) != git_dir:
+    while gitfile.followed(os.path.join(folder, given)) != git_dir:
         above = os.path.dirname(folder)
         if above == folder:
             return False
@@ -203,22 +203,6 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     return Location(root, git_dir, common_dir)
 
 
-def find(folder: str) -> tuple[str, str] | None:
-    """The top and the git directory of the repository that a folder is in, as git finds it without being told; None
-    outside of one. Symbolic links are resolved."""
-    path = os.path.realpath(folder)
-    while True:
-        git_dir = _followed(os.path.join(path, ".git"))
-        if git_dir is not None:
-            return path, git_dir
-        if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
-            return path, path  # bare, or inside of a git directory
-        parent = os.path.dirname(path)
-        if parent == path:
-            return None
-        path = parent
-
-
 def extensions(common_dir: str) -> dict[str, str]:
     """The extensions of a repository, as its own configuration file names them: git reads them nowhere else."""
     found: dict[str, str] = {}
@@ -230,17 +214,6 @@ def extensions(common_dir: str) -> dict[str, str]:
             elif inside and (value := _VALUE.match(line)) is not None:
                 found[value[1].lower()] = (value[2] or "true").lower()
     return found
-
-
-def _followed(path: str) -> str | None:
-    """The git directory that is at `path`, or that the file there leads to; None for anything else."""
-    if os.path.isdir(path):
-        return os.path.realpath(path)
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        text = file.read(4096)
-        if text.startswith(b"gitdir:"):
-            return os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(text[7:].strip())))
-    return None
 
 
 def _refusal(path: str, lines: list[bytes], err: bytes) -> RepositoryError:

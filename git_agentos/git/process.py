@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import GitCommandError, RepositoryError
+from git_agentos.git import gitfile
 from git_agentos.util import git_command_line
 
 PIPE = subprocess.PIPE
@@ -18,6 +19,9 @@ PIPE = subprocess.PIPE
 # The folder of the shim that `guard exec` puts first on PATH, in whichever repository: what agents type goes through it
 # and is judged there, what we run ourselves does not.
 SHIM_FOLDER = "/agentos/guard/bin"
+
+_SHIM_BEGINS = b"#!/bin/sh\n# git-agentos: "
+_BEHIND = re.compile(rb"^guard_behind='(.*)'$", re.MULTILINE)
 
 # A hook or an alias starts us with the variables of *its* repository; in another tree they would make git
 # read the wrong index or write to the wrong object store (pre-commit's `no_git_env`, for the same reason).
@@ -129,7 +133,7 @@ def spawn(
     fixed: bool = True,
     keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `git ARGS`; the caller reaps it.
+    """Start `git ARGS`; the caller reaps it. RepositoryError where git would wait for a named pipe.
 
     `keep` are descriptors that git keeps open for as long as it runs (a lock that must outlive us). `fixed=False`
     leaves the user's configuration as it is: for reading it, and for commands that are the user's own (`pick`).
@@ -137,6 +141,7 @@ def spawn(
     if cwd is None and env is not None:
         # Not where the caller stands: that directory may be gone.
         cwd = env.get("GIT_WORK_TREE")
+    _refuse_pipes(cwd or os.curdir, (os.environ if env is None else env).get("GIT_DIR"))
     try:
         return subprocess.Popen(
             ["git", *(FIXED_CONFIG if fixed else ()), *args],
@@ -156,15 +161,47 @@ def spawn(
         raise RepositoryError(f"cannot change to '{cwd}': not a directory") from error
 
 
+def _refuse_pipes(cwd: str, git_dir: str | None) -> None:
+    """RepositoryError where a named pipe is in the place of a file that git reads whatever it is asked."""
+    if git_dir is None:
+        found = gitfile.find(cwd)
+        git_dir = None if found is None else found[1]
+    pipe = None if git_dir is None else gitfile.pipe_in(os.path.join(cwd, git_dir))
+    if pipe is not None:
+        raise RepositoryError(
+            f"'{pipe}' is a named pipe: git would wait for it without end",
+            "move it away; 'git agentos doctor' says how what is missing then is made again",
+        )
+
+
 def program(path: str) -> str | None:
-    """The git that `path` leads to past the guard's shims; None where there is none on it: the first one is meant."""
-    if SHIM_FOLDER not in path:
-        return None
+    """The git that `path` leads to past the guard's shims; None where the first one is meant."""
+    passed = False
     for folder in path.split(os.pathsep):
         found = os.path.join(folder, "git")
-        if folder and not folder.rstrip("/").endswith(SHIM_FOLDER) and os.access(found, os.X_OK):
-            return found
+        if not folder or not os.access(found, os.X_OK) or os.path.isdir(found):
+            continue
+        behind = behind_shim(found)
+        if behind is None:
+            return found if passed else None
+        if behind:
+            return behind
+        passed = True
     return None
+
+
+def behind_shim(path: str) -> str | None:
+    """The git that a shim at `path` stands for: empty where that is the next one on PATH; None where it is no shim."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(len(_SHIM_BEGINS))
+            if data != _SHIM_BEGINS:
+                return None
+            data += file.read()
+    except OSError:
+        return None
+    match = _BEHIND.search(data)
+    return os.fsdecode(match[1].replace(b"'\\''", b"'")) if match else ""
 
 
 def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> tuple[int, bytes, bytes]:

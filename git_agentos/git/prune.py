@@ -6,7 +6,9 @@ import os
 import time
 from collections.abc import Callable
 
+from git_agentos.git import gitfile
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _PATIENCE = 10.0
 _AT_ONCE = (b"--prune=now", b"--prune=all", b"--prune=0")
@@ -27,8 +29,7 @@ def outlast(location: Location, assure: Callable[[], None]) -> None:
 def at_once(location: Location) -> bool:
     """Whether a gc is running that prunes without a grace."""
     try:
-        with open(os.path.join(location.common_dir, "gc.pid"), "rb") as file:
-            pid = int(file.read().split()[0])
+        pid = int(files.read(os.path.join(location.common_dir, "gc.pid"), limit=gitfile.LONGEST).split()[0])
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return any(word in _AT_ONCE for word in file.read().split(b"\0"))
     except (OSError, ValueError, IndexError):

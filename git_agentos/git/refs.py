@@ -390,7 +390,7 @@ def log(location: Location, name: str, old: str | None, new: str | None, reason:
     line = f"{old or ZERO} {new or ZERO} {stamp}\t{reason}\n"
     with contextlib.suppress(OSError):  # nothing depends on a reflog
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         try:
             os.write(descriptor, os.fsencode(line))
         finally:

@@ -8,22 +8,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import pygit2
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos.errors import MissingObjectsError, RepositoryError, UnsupportedRepository
-from git_agentos.git import process, trees
+from git_agentos.git import libgit2, process, trees
 from git_agentos.git.location import Location, extensions
 from git_agentos.git.objects import ObjectWriter
 
-_KINDS = {
-    int(pygit2.enums.ObjectType.COMMIT): "commit",
-    int(pygit2.enums.ObjectType.TREE): "tree",
-    int(pygit2.enums.ObjectType.BLOB): "blob",
-    int(pygit2.enums.ObjectType.TAG): "tag",
-}
-
+if TYPE_CHECKING:
+    import pygit2
 
 _EXTENSIONS = ("worktreeconfig", "partialclone", "preciousobjects", "relativeworktrees", "noop")
 
@@ -47,15 +40,15 @@ def _open(git_dir: str) -> pygit2.Repository:
     That setting is the whole process's, which may use libgit2 for itself: afterwards it is as it was.
     """
     with _opening:
-        validates = pygit2.settings.owner_validation
-        pygit2.settings.owner_validation = False
-        known = set(pygit2.settings.extensions)
+        validates = libgit2.validates_owner()
+        libgit2.validate_owner(False)
+        known = libgit2.known_extensions()
         if not known.issuperset(_EXTENSIONS):
-            pygit2.settings.set_extensions([*_EXTENSIONS, *(known - set(_EXTENSIONS))])
+            libgit2.know_extensions([*_EXTENSIONS, *(known - set(_EXTENSIONS))])
         try:
-            return pygit2.Repository(git_dir)
+            return libgit2.open_repository(git_dir)
         finally:
-            pygit2.settings.owner_validation = validates
+            libgit2.validate_owner(validates)
 
 
 def _not_opened(location: Location) -> RepositoryError:
@@ -79,7 +72,7 @@ class Repository:
         self.location = location
         try:
             self._git = _open(location.git_dir)
-        except (pygit2.GitError, KeyError) as error:
+        except (libgit2.GitError, KeyError) as error:
             raise _not_opened(location) from error
         self._odb = self._git.odb
         self._backends = list(self._odb.backends)
@@ -107,7 +100,7 @@ class Repository:
             # libgit2 has it built in, but git fsck wants it as an object.
             return os.path.exists(os.path.join(self.objects_dir, oid[:2], oid[2:]))
         # Not `in repository`: that reads the whole object.
-        return pygit2.Oid(hex=oid) in self._odb
+        return libgit2.Oid(hex=oid) in self._odb
 
     def is_known(self, oid: str) -> bool:
         """Whether the object was in the store when it was opened, or is loose now.
@@ -119,18 +112,18 @@ class Repository:
 
     def exists_for_sure(self, oids: Iterable[str]) -> set[str]:
         """Those of `oids` that are in the store on disk now, whatever this process has open."""
-        odb = pygit2.Odb(self.objects_dir)
-        return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else pygit2.Oid(hex=oid) in odb)}
+        odb = libgit2.open_objects(self.objects_dir)
+        return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else libgit2.Oid(hex=oid) in odb)}
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object; MissingObjectsError if it is not there."""
         try:
-            kind, data = self._odb.read(pygit2.Oid(hex=oid))
+            kind, data = self._odb.read(libgit2.Oid(hex=oid))
         except (KeyError, ValueError) as error:
             return self._read_from_promisor(oid, error)
-        except pygit2.GitError as error:
+        except libgit2.GitError as error:
             raise RepositoryError(f"object {oid} cannot be read: {error}", "git fsck tells more") from error
-        return _KINDS[kind], data
+        return libgit2.KINDS[kind], data
 
     def _read_from_promisor(self, oid: str, cause: Exception) -> tuple[str, bytes]:
         # In a partial clone git fetches what is missing; elsewhere it says that it is missing.
@@ -144,8 +137,8 @@ class Repository:
     def kind(self, oid: str) -> str | None:
         """The kind of an object in the store, by its header; None where it is not there."""
         try:
-            return _KINDS[self._odb.read_header(pygit2.Oid(hex=oid))[0]]
-        except (KeyError, ValueError, pygit2.GitError):
+            return libgit2.KINDS[self._odb.read_header(libgit2.Oid(hex=oid))[0]]
+        except (KeyError, ValueError, libgit2.GitError):
             return None
 
     def blob(self, oid: str) -> bytes:
@@ -159,7 +152,7 @@ class Repository:
         """How many bytes a blob has; the header alone is read."""
         try:
             _, size = self._odb.read_header(oid)
-        except (KeyError, ValueError, pygit2.GitError):
+        except (KeyError, ValueError, libgit2.GitError):
             return int(self.git("cat-file", "-s", oid))
         return int(size)
 
@@ -203,10 +196,10 @@ class Repository:
     def lookup(self, prefix: str) -> tuple[str, str] | None:
         """Kind and full oid of the object that a hex prefix names; None for none or for several."""
         try:
-            found = self._git.get(prefix)
-        except (ValueError, KeyError, pygit2.GitError):
+            found: Any = self._git.git_object_lookup_prefix(prefix)  # None too, which pygit2's types leave out
+        except (ValueError, KeyError, libgit2.GitError):
             return None
-        return (_KINDS[int(found.type)], str(found.id)) if found is not None else None
+        return (libgit2.KINDS[int(found.type)], str(found.id)) if found is not None else None
 
     def independent(self, commits: Sequence[str]) -> list[str]:
         """`commits` without those that an earlier one in the list reaches."""

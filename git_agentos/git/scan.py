@@ -23,8 +23,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GitCommandError
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 from git_agentos.git.location import Location, locate
+from git_agentos.util import files
 
 _STATUS = (
     "--no-optional-locks",
@@ -491,8 +492,7 @@ def is_repository(directory: bytes) -> bool:
     if os.path.isdir(dot_git):
         return os.path.lexists(os.path.join(dot_git, b"HEAD"))
     try:
-        with open(dot_git, "rb") as file:
-            return file.read(8) == b"gitdir: "
+        return files.read(dot_git, limit=gitfile.LONGEST, follow=True).startswith(b"gitdir: ")
     except OSError:
         return False
 
@@ -520,8 +520,8 @@ def _gitlinks(location: Location) -> dict[bytes, str]:
 
 def may_have_gitlinks(git_dir: str) -> bool:
     """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
-    files = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
-    for path in [*files, os.path.join(git_dir, "index")]:
+    shared = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
+    for path in [*shared, os.path.join(git_dir, "index")]:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 continue

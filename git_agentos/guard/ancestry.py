@@ -67,6 +67,15 @@ def parents(pid: int) -> list[int]:
     return found
 
 
+def can_be_ended(pid: int) -> bool:
+    """Whether a signal can end a process: not the first of its container, and none of another user's."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return pid != 1
+
+
 def has_proc() -> bool:
     """Whether this system tells what processes were started with."""
     return os.path.isdir(f"{_PROC}/self")

@@ -143,7 +143,7 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
 
 
 def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
-    from git_agentos.git import location
+    from git_agentos.git import gitfile
     from git_agentos.guard import enforce, settings
     from git_agentos.guard.call import Call
     from git_agentos.guard.decision import ALLOW, Judgement
@@ -156,7 +156,7 @@ def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders:
         if all(operations.TABLE[each.name].default == ALLOW for each in found):
             return  # what it says about the guard is for others to mend; nothing is lost by what saves first
         raise
-    place = location.find(where)
+    place = gitfile.find(where)
     verdict = enforce.enforce(
         Call(tuple(argv), where, os.environ),
         Judgement(operations.decision(found, known), root=place[0] if place is not None else None),

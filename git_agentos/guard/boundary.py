@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from git_agentos.errors import ConfigurationError
-from git_agentos.git import location, worktrees
+from git_agentos.git import gitfile, worktrees
 from git_agentos.guard import ancestry
 
 RUN_ID = "AGENTOS_RUN_ID"
@@ -37,7 +37,7 @@ def of(folder: str, pid: int) -> Bounds:
 
     ConfigurationError where the record of the worktree is damaged.
     """
-    found = location.find(folder)
+    found = gitfile.find(folder)
     if found is None:
         return Bounds()
     records = list(_records(found[1], _runs(pid)))

@@ -10,12 +10,15 @@ it deletes or overwrites files, the judgement has a `save`.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError
-from git_agentos.guard import harness_files
+from git_agentos.guard import ignored_files
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
@@ -23,11 +26,13 @@ from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
-from git_agentos.guard.shell import programs, programs_code, programs_files
-from git_agentos.guard.shell.shell_run import Program, Shell
-from git_agentos.guard.shell.shell_state import State
-from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
+from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
+from git_agentos.guard.targets import Targets, is_below
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
@@ -92,13 +97,7 @@ def merged(found: Sequence[Step]) -> Judgement:
     rest = [step.judgement for step in found if step.judgement is not worst]
     names = list(dict.fromkeys((*worst.decision.operations, *(n for each in rest for n in each.decision.operations))))
     saves = [each.save for each in (worst, *rest) if each.save is not None and each.root == worst.root]
-    save = None
-    if saves:
-        save = Save(
-            frozenset().union(*(each.ignored for each in saves)),
-            any(each.everything_ignored for each in saves),
-            tuple(dict.fromkeys(commit for each in saves for commit in each.commits)),
-        )
+    save = functools.reduce(Save.joined, saves) if saves else None
     savable = all(each.savable for each in (worst, *rest) if each.decision.decision != ALLOW)
     decision = Decision(
         worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
@@ -112,8 +111,10 @@ class _Judging:
     def __init__(self, who: Who, settings: GuardSettings | None, call: Call) -> None:
         self.who = who
         self.call = call
-        self.shell = Shell(self.start)
+        self.shell = Reader(self.start)
         self.steps: list[Step] = []
+        self.targets = Targets(call, who)
+        self.links: dict[str, str] = {}  # those that the text makes, and where they lead
         self.depth = 0
         self._settings = {call.cwd: settings} if settings is not None else {}
         self._seen: dict[tuple[object, ...], None] = {}
@@ -154,22 +155,42 @@ class _Judging:
         if name in ("git", "hub") or name.startswith("git-"):
             first = program.argv[0] if known(program.argv[0]) and not program.argv[0].startswith("=") else name
             return self._git(program._replace(argv=(first, *program.argv[1:])))
+        if name in programs.SHELLS:
+            self._start_file(program)
         inner = programs.unwrap(program.argv, program.stdin)
+        if not inner or any(each.doubt or each.reads or each.script is not None for each in inner):
+            self._perhaps_writes(program)
+        if not inner and "/" in program.argv[0] and self._script(program, program.argv[0]) is not None:
+            inner = [programs.Inner(script=program.argv[0], positional=program.argv[1:])]
         if inner:
             said = UNKNOWN
             for each in inner:
-                said = self._inner(program, each)
+                said = self._inner(program, each, program.stdin)
             return said
+        self._code(name, program)
+        return _said(name, program)
+
+    def _code(self, name: str, program: Program) -> None:
+        """Take note of what an interpreter's code does."""
+        if name in ("sed", "gsed") and programs_code.sed_runs_git(program.argv):
+            self._note(program, [Operation("interpreter", name)])
         code = programs_code.code_of(name, program.argv, program.stdin, program.stdin == FILE)
         for given in code or ():
             text = program.feeds.get(given, given)
             if not text.strip(UNKNOWN):
                 self._note(program, [Operation("unresolved", name)] if text else [])
+            elif name in programs_code.AWK:
+                for found in programs_code.awk_commands(text):
+                    self._inner(program, programs.Inner(text=found.text), UNKNOWN if found.fed else program.stdin)
             elif programs_code.may_run_git(text):
                 self._note(program, [Operation("interpreter", name)])
-        return _said(name, program)
+            else:
+                for found in programs_code.commands_in(text):
+                    # What only looks like a command is not asked about.
+                    with contextlib.suppress(ShellError):
+                        self._inner(program, programs.Inner(found.argv, found.text), program.stdin)
 
-    def _inner(self, program: Program, inner: programs.Inner) -> str:
+    def _inner(self, program: Program, inner: programs.Inner, stdin: str | None) -> str:
         environment = {} if inner.cleared else dict(program.environment)
         for key, value in inner.environment.items():
             if value is None:
@@ -178,19 +199,29 @@ class _Judging:
                 environment[key] = value
         state = State(environment, program.directory, program.lost or inner.doubt)
         state.positional, state.feeds = inner.positional, dict(program.feeds)
+        state.functions = dict(self.shell.exported)
         if inner.name is not None:
             state.variables["0"] = ((inner.name,),)
         if inner.directory is not None:
             self.shell.move(state, inner.directory)
-        stdin = program.stdin
         text = inner.text
+        if inner.script is not None:
+            text = self._script(program, inner.script)
+            if text is None or not text.strip(UNKNOWN + "\n"):
+                return UNKNOWN  # it is not read
         if inner.reads:
             text = program.feeds.get(text, UNKNOWN) if text is not None else stdin
             if text is None or text == FILE:
                 return UNKNOWN  # nothing, or a file: it is not read
             stdin = None
         if text is not None:
-            return self.shell.text(text, state, stdin)
+            try:
+                return self.shell.text(text, state, stdin)
+            except ShellError:
+                # Where it is a guess that this is shell text (`psql -c 'select 1'`), it may be none.
+                if inner.doubt and not programs_code.may_run_git(text):
+                    return UNKNOWN
+                raise
         if not inner.argv:
             return UNKNOWN
         return self.start(
@@ -198,6 +229,21 @@ class _Judging:
                 argv=inner.argv, environment=environment, directory=state.directory, lost=state.lost, writes=()
             )
         )
+
+    @staticmethod
+    def _script(program: Program, name: str) -> str | None:
+        """What a script holds that the same text has written; None for another, which is not read."""
+        return program.feeds.get(builtins.place(name, State({}, program.directory, program.lost)) or "")
+
+    def _start_file(self, program: Program) -> None:
+        """Take note of what a shell reads before it begins, where the command chooses it."""
+        for name in ("BASH_ENV", "ENV"):
+            given = program.environment.get(name, "")
+            if given and given != self.call.environment.get(name):
+                text = program.feeds.get(given, UNKNOWN)
+                self._inner(program, programs.Inner(text=text), None)
+        if any(key.startswith("BASH_FUNC_") and key not in self.call.environment for key in program.environment):
+            self._note(program, [Operation("unresolved", "BASH_FUNC_*")])
 
     def _git(self, program: Program) -> str:
         from git_agentos.guard.judge import judge
@@ -248,25 +294,94 @@ class _Judging:
     # -- files
 
     def _files(self, program: Program) -> None:
-        """Take note of what a program does to files."""
-        touched = programs_files.touched(program.argv) if program.argv and known(program.argv[0]) else None
-        writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)))
-        if touched is not None and programs.base(program.argv[0]) in _MOVES_FOLDERS:
+        """Take note of what a program does to files that it names, and of where the shell writes its output."""
+        writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)), loses=True)
+        touched = programs_files.touched(program.argv, program.directory) if _is_named(program) else None
+        if touched is not None and programs_files.plain(program.argv[0]) in _MOVES_FOLDERS:
             names = [word for word in touched.paths if known(word)]
             self.shell.changed |= {os.path.normpath(os.path.join(program.directory, word)) for word in names}
-        for files, loses in ((touched, touched is not None and touched.loses), (writes, bool(writes.paths))):
-            if files is None or not (files.paths or files.trees):
+        for files in (touched, writes):
+            if files is not None and (files.paths or files.trees or files.into):
+                self._named(program, files)
+        if touched is not None and programs_files.plain(program.argv[0]) == "ln":
+            made = programs_files.links(program.argv, program.directory)
+            if not programs_files.is_symbolic(program.argv):
+                # Whoever writes to a hard link writes to the file.
+                self._named(program, programs_files.Files(into=tuple(made.values())))
+            self.links |= made
+
+    def _named(self, program: Program, files: programs_files.Files) -> None:
+        own = programs_files.git_directories(program.directory)
+        found = programs_files.in_git_directory(files, program.directory, own)
+        if found is not None:
+            self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            return
+        asked = self._not_ones_own(program, files)
+        emptied = next((word for word in files.trees if re.fullmatch(UNKNOWN + r"/+\.?\*", word)), None)
+        if emptied is not None:  # all of `/`, where the variable is not set
+            asked.append(Operation("unresolved", emptied.replace(UNKNOWN, "…")))
+        if asked:
+            self._note(program, asked)
+        if files.loses and programs_files.exists(files, program.directory):
+            self._save(program, files)
+
+    def _not_ones_own(self, program: Program, files: programs_files.Files) -> list[Operation]:
+        """What is done to files that are not the agent's to change."""
+        found: list[Operation] = []
+        for word in dict.fromkeys((*files.paths, *files.trees, *files.into)):
+            if program.lost and not os.path.isabs(word):
                 continue
-            own = programs_files.git_directories(program.directory)
-            found = programs_files.in_git_directory(files, program.directory, own)
-            settings = _harness_file(files, program.directory) if own else None
-            if found is not None:
-                self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
-            elif settings is not None:
-                self._note(program, [Operation("guard-change", settings)])
-            elif loses and own and programs_files.exists(files, program.directory):
-                root = os.path.realpath(os.path.dirname(own[0]))
-                self._step(_call(program), Judgement(Decision(ALLOW, []), Save(), True, root))
+            # Of a word that is not wholly known, the folder counts that it begins with.
+            whole = known(word) and (word in files.trees or (files.below and word in files.into))
+            for path in programs_files.named(word, program.directory):
+                if is_device(path):
+                    continue
+                operation = self.targets.operation(self._without_links(path), whole=whole)
+                if operation is not None:
+                    found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
+        return list(dict.fromkeys(found))
+
+    def _without_links(self, path: str) -> str:
+        """`path` as it will be once the text has made its links."""
+        for link, target in reversed(self.links.items()):
+            if is_below(path, link):
+                return target + path[len(link) :]
+        return path
+
+    def _perhaps_writes(self, program: Program) -> None:
+        """Take note of a program that may change files which nobody can tell: they are saved where it stands."""
+        if self.who.agent is None or not programs_files.may_write(program.argv):
+            return
+        if programs_files.touched(program.argv, program.directory) is None:
+            self._save(program, programs_files.Files(into=tuple(programs_files.mentioned(program.argv))), named=False)
+
+    def _save(self, program: Program, files: programs_files.Files, *, named: bool = True) -> None:
+        """Take note of what has to be saved before a program: the worktree that it stands in, those of the files in
+        `files`, and of these files, where they are `named` as its targets, the ignored ones."""
+        words = [word for word in (*files.paths, *files.trees, *files.into) if known(word)]
+        paths = [path for word in words for path in programs_files.named(word, program.directory)]
+        places: dict[str, list[str]] = {}
+        for path in (program.directory, *paths):
+            root = self.targets.worktree(path)
+            if root is not None and (named or path == program.directory or self.targets.is_sibling(root)):
+                real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+                places.setdefault(root, []).extend(each for each in (real, os.path.realpath(path)) if path in paths)
+        everywhere = len(words) < len((*files.paths, *files.trees, *files.into)) and programs_files.deletes(
+            program.argv
+        )
+        for root, inside in places.items():
+            if not os.access(root, os.W_OK):
+                continue  # a sandbox keeps it as it is
+            among = [root] if everywhere else inside
+            save = self._ignored_among(root, among if named else [], files.names, collapse=everywhere)
+            self._step(_call(program), Judgement(Decision(ALLOW, []), save, True, root))
+
+    def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> Save:
+        inside = [path for path in paths if is_below(path, root)]
+        if not inside or self.who.agent is None:
+            return Save()
+        values = self.settings(self.call.cwd, self.call.environment).values
+        return ignored_files.save_of(root, inside, names, values, collapse=collapse)
 
     # -- notes
 
@@ -275,7 +390,10 @@ class _Judging:
         settings = self.settings(call.cwd, call.environment)
         reason = reason if reason.startswith("shell text") else f"the shell text cannot be read: {reason}"
         decision = operations.decision([Operation("shell-error")], settings, reason=reason, instead=instead)
-        self._step(call, Judgement(decision))
+        # Once it is granted it may do anything: what is there is saved before.
+        own = programs_files.git_directories(call.cwd)
+        root = os.path.realpath(os.path.dirname(own[0])) if own else None
+        self._step(call, Judgement(decision, Save() if own else None, False, root))
 
     def _note(self, program: Program, found: list[Operation]) -> None:
         if found:
@@ -290,19 +408,14 @@ class _Judging:
     def _step(self, call: Call, judgement: Judgement) -> None:
         if self.who.agent is None and judgement.decision.decision != ALLOW:
             judgement = judgement._replace(decision=Decision(ALLOW, judgement.decision.operations))
-        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root)
+        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root, judgement.save)
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
 
 
-def _harness_file(files: programs_files.Files, directory: str) -> str | None:
-    """The first of these files by which a harness is told to ask the guard, or that has one below it."""
-    for path, is_tree in (*((each, False) for each in files.paths), *((each, True) for each in files.trees)):
-        whole = os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
-        if known(path) and (harness_files.holds_one(whole) if is_tree else harness_files.is_one(whole)):
-            return path
-    return None
+def _is_named(program: Program) -> bool:
+    return bool(program.argv) and known(program.argv[0])
 
 
 def _call(program: Program) -> Call:
@@ -322,7 +435,7 @@ def _said(name: str, program: Program) -> str:
     operands = [word for word in program.argv[1:] if not word.startswith("-")]
     if name in ("cat", "tee"):
         return (program.stdin or "") if not operands or name == "tee" else FILE
-    if name in ("which", "whence") and len(operands) == 1:
+    if name in ("which", "whence", "type") and len(operands) == 1:
         return operands[0] + "\n"
     if name in ("dirname", "basename") and operands and known(operands[0]):
         return (os.path.dirname(operands[0]) or "." if name == "dirname" else os.path.basename(operands[0])) + "\n"

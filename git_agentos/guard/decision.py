@@ -26,12 +26,25 @@ class Save(NamedTuple):
     """What must be saved before a command runs, beside the visible working state.
 
     `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
-    stands for all of them. `commits` are ids of commits that no ref may reach afterwards.
+    stands for all of them. `commits` are ids of commits that no ref may reach afterwards. `repositories` are ignored
+    folders that are repositories; `left_out` says which ignored files are too many or too large to be saved.
     """
 
     ignored: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
     commits: Sequence[str] = ()
+    repositories: frozenset[bytes] = frozenset()
+    left_out: str = ""
+
+    def joined(self, other: Save) -> Save:
+        """What has to be saved before both commands."""
+        return Save(
+            self.ignored | other.ignored,
+            self.everything_ignored or other.everything_ignored,
+            tuple(dict.fromkeys((*self.commits, *other.commits))),
+            self.repositories | other.repositories,
+            "; ".join(dict.fromkeys(text for text in (self.left_out, other.left_out) if text)),
+        )
 
 
 @dataclass(frozen=True)

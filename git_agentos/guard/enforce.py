@@ -5,6 +5,9 @@
     approve             a grant for it: a checkpoint, the grant is used up, it runs; else a request, and it stops
     forbid              a checkpoint, and it stops
 
+The checkpoint of a command that runs holds the ignored files that it may lose. That of one that is stopped does not:
+they are not at risk, and a timeline can be published. What a message says of the worktree was looked at before.
+
 What an agent would lose and cannot be saved stops its command; a person's command always runs, with a warning. One
 that runs by a grant has passed, with everything below it.
 """
@@ -15,11 +18,11 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from git_agentos.errors import AgentosError, GuardError
+from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
 from git_agentos.guard.approval import approvals
@@ -28,6 +31,8 @@ from git_agentos.guard.identity import ILL_FORMED, Who
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.format import Checkpoint
+    from git_agentos.guard.aftermath import Aftermath
     from git_agentos.guard.approval.approvals import Approval, Asked, Store
     from git_agentos.guard.call import Call
     from git_agentos.guard.settings import GuardSettings
@@ -37,6 +42,21 @@ LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
 _GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given
 _PAUSE = 0.5  # seconds between two looks at a request that is waited for
 _OTHER_WORKTREE = "another worktree of this repository"
+
+
+class SavePlan(NamedTuple):
+    """What the checkpoint before a command is to hold: `ignored` files that it may lose, files however large they are
+    (`whole`); `complete` asks for none rather than for one that does not hold everything."""
+
+    ignored: bool
+    whole: bool
+    complete: bool
+
+
+_RUNS = SavePlan(ignored=True, whole=True, complete=True)
+_RUNS_ANYWAY = SavePlan(ignored=True, whole=True, complete=False)
+_ALLOWED = SavePlan(ignored=True, whole=False, complete=False)
+_STOPPED = SavePlan(ignored=False, whole=False, complete=False)
 
 
 class Verdict(NamedTuple):
@@ -61,17 +81,22 @@ def enforce(
     wait: bool = False,
     tell: Callable[[str], None] | None = None,
     hold: bool = False,
+    asking: int | None = None,
+    targets: Sequence[str] = (),
 ) -> Verdict:
     """Do what `judgement` takes before `call` may run, and say whether it may.
 
     `layer` is one of `LAYERS`; `pid` the process that the command is, or will be (the shim becomes git). With `wait`,
     an operation that needs approval waits for it, and `tell` is told so. With `hold`, a grant for it is found and not
-    used: for a command that runs together with others or not at all.
+    used, and nothing is saved yet: for a command that runs together with others or not at all. In a git hook, `asking`
+    is the git process that called it, and `targets` are the commits that refs are about to be moved to.
     """
     if judgement.decision.decision == ALLOW and judgement.save is None:
         return Verdict(True, judgement.decision, None, "")
     case = _Case(call, judgement, who, layer, pid, settings, tell if wait else None)
     case.hold = hold
+    case.asking = asking
+    case.targets = targets
     return case.verdict()
 
 
@@ -97,9 +122,13 @@ class _Case:
         self.settings = settings
         self.waiting = waiting
         self.hold = False
+        self.asking: int | None = None
+        self.targets: Sequence[str] = ()
         self.location = self._locate()
         self.context: Context | None = None
+        self.present: Checkpoint | None = None  # the checkpoint that was taken
         self.incomplete = ""  # why a checkpoint does not hold everything, or could not be taken
+        self.unreadable = False  # that is because something in the worktree cannot be read
         self.notes: list[str] = []
 
     def verdict(self) -> Verdict:
@@ -124,7 +153,7 @@ class _Case:
         """Nothing of a person's is ever stopped."""
         if self.judgement.save is None or not self._saves():
             return Verdict(True, self.decision, None, "")
-        self._save(whole=True)
+        self._save(_RUNS_ANYWAY)
         lines = self._way_back()
         if self.incomplete:
             said = wording.told(f"warning: '{self._command}' runs, and what it loses is not saved: {self.incomplete}")
@@ -136,7 +165,7 @@ class _Case:
     def _passed(self, passed: approvals.Pass) -> Verdict:
         """A part of a command that was let through. What is another command line than that may still be risky."""
         if self.judgement.save is not None and self._saves() and passed.bound != approvals.digest(self.call.argv):
-            self._save(whole=True)
+            self._save(_RUNS)
             if self.incomplete:
                 return self._stop(f"it would lose what cannot be saved: {self.incomplete}")
         return self._verdict(True, approval=passed.id)
@@ -144,15 +173,39 @@ class _Case:
     def _allowed(self) -> Verdict:
         if not self._saves():
             return Verdict(True, self.decision, None, "")
-        self._save(whole=False)
+        if self.layer == HARNESS and self.judgement.save == Save() and not self.decision.operations:
+            return self._as_a_precaution()
+        self._save(_ALLOWED)
         if self.decision.checkpoint is None:
             return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
         self._log("allowed", run=True)
+        left_out = self.judgement.save.left_out if self.judgement.save is not None else ""
+        said = wording.told(f"before '{self._command}': {left_out}") if left_out else ""
+        return self._verdict(True, message=said)
+
+    def _as_a_precaution(self) -> Verdict:
+        """Before a program that may change files: where nothing has changed since the newest checkpoint, that is found
+        out without loading what makes one."""
+        from git_agentos.guard import unchanged
+
+        seen = unchanged.digest_of(self.location) if self.location is not None else ""
+        if self.location is None or unchanged.is_saved(self.location, seen):
+            return self._verdict(True)
+        self._save(_ALLOWED)
+        if self.decision.checkpoint is None and self.unreadable:
+            return self._verdict(True, message=wording.told(f"warning: before '{self._command}'", self.notes))
+        if self.decision.checkpoint is None:
+            return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
+        context = self._open()
+        if context is not None:
+            unchanged.note(self.location, seen, f"refs/agentos/timelines/{context.timeline}")
         return self._verdict(True)
 
     def _saved(self) -> Verdict:
+        if self.hold:
+            return self._verdict(True)
         self._log_before("saved")
-        self._save(whole=True)
+        self._save(_RUNS)
         if self.incomplete:
             return self._stop(f"it would lose what cannot be saved: {self.incomplete}")
         if not self._takes_the_log:
@@ -161,15 +214,23 @@ class _Case:
         return self._verdict(True, message=said)
 
     def _forbidden(self) -> Verdict:
-        self._save(whole=False)
+        self._save(self._stopped_save)
         self._log("forbidden", run=False)
-        lines = [self._rule(), self._where_saved(), self._instead(), *self.notes]
-        return self._verdict(False, message=wording.stopped(self.call.argv, self.decision.reason, lines))
+        lines = [self._rule(), *self._present_state(), self._instead(), *self.notes]
+        return self._verdict(False, message=self._stopped(self.decision.reason, lines))
 
     def _stop(self, reason: str) -> Verdict:
+        self._save(self._stopped_save)
         self._log("stopped", run=False, because=reason)
-        lines = [self._rule(), "nothing has changed", self._instead(), *self.notes]
-        return self._verdict(False, message=wording.stopped(self.call.argv, reason, lines))
+        lines = [self._rule(), *self._present_state(), self._instead(), *self.notes]
+        return self._verdict(False, message=self._stopped(reason, lines))
+
+    def _stopped(self, reason: str | None, lines: Sequence[str]) -> str:
+        if self._can_be_stopped:
+            return wording.stopped(self.call.argv, reason, lines)
+        return wording.told(
+            f"'{self._command}' cannot be stopped: {wording.printable(reason or 'it may lose work')}", lines
+        )
 
     # -- approval ------------------------------------------------------------------------------------------------------
 
@@ -183,7 +244,7 @@ class _Case:
         found = approvals.find_grant(place, asked, by_harness=self.layer == HARNESS)
         if found is not None:
             return self._verdict(True, approval=found.id) if self.hold else self._granted(place, asked, found)
-        self._save(whole=False)
+        self._save(self._stopped_save)
         asked = asked._replace(checkpoint=self.decision.checkpoint)
         try:
             found = approvals.request(place, asked, by_harness=self.layer == HARNESS)
@@ -201,7 +262,7 @@ class _Case:
     def _granted(self, place: Store, asked: Asked, found: Approval) -> Verdict:
         if self.judgement.save is not None and self._saves():
             self._log_before("granted", approval=found.id)
-            self._save(whole=True)
+            self._save(_RUNS)
             if self.incomplete:
                 return self._stop(f"it is granted, and would lose what cannot be saved: {self.incomplete}")
         if self.layer == HARNESS:
@@ -225,15 +286,15 @@ class _Case:
         if found.state == approvals.DENIED:
             self._log("denied", run=False, approval=found.id)
             note = f": {wording.printable(found.note)}" if found.note else ""
-            lines = [f"request {found.id} was denied{note}", self._where_saved(), self._instead(), *self.notes]
-            return self._verdict(False, found.id, wording.stopped(self.call.argv, self.decision.reason, lines))
+            lines = [f"request {found.id} was denied{note}", *self._present_state(), self._instead(), *self.notes]
+            return self._verdict(False, found.id, self._stopped(self.decision.reason, lines))
         self._log("waits for approval", run=False, approval=found.id)
         lines = [
             self._rule(),
             f"request {found.id}: git agentos approvals grant {found.id} (not by you: by whoever runs you)",
             "when it is granted, run the same command again",
             self._not_known(),
-            self._where_saved(),
+            *self._present_state(),
             self._instead(),
             *self.notes,
         ]
@@ -277,8 +338,8 @@ class _Case:
         if not self.call.unknown:
             return ""
         return (
-            "not all of its words can be known before it runs, so a grant is for this whole text alone: write out what"
-            " variables and substitutions stand for"
+            "what it runs cannot be known before it runs, so a grant is for this whole text alone; better rewrite it:"
+            " correct its syntax, and write out what variables and substitutions stand for"
         )
 
     # -- saving and telling --------------------------------------------------------------------------------------------
@@ -303,33 +364,50 @@ class _Case:
             self.context = saving.context_at(self.location, self.who.agent, self.call.environment)
         return self.context
 
-    def _save(self, *, whole: bool) -> None:
+    @property
+    def _can_be_stopped(self) -> bool:
+        """Whether the layer can stop the command at all: `core.fsmonitor` does so by ending the git that called it."""
+        return self.layer != "fsmonitor" or self.asking is None or ancestry.can_be_ended(self.asking)
+
+    @property
+    def _stopped_save(self) -> SavePlan:
+        return _STOPPED if self._can_be_stopped else _RUNS_ANYWAY
+
+    def _save(self, plan: SavePlan) -> None:
         """Take the checkpoint that the judgement asks for, and note in `incomplete` what it does not hold."""
         wanted = self.judgement.save
-        if wanted is None or not self._saves() or self.decision.checkpoint is not None:
+        if wanted is None or not self._saves() or (plan is _STOPPED and self.decision.checkpoint is not None):
             return
         try:
-            self._take(wanted, whole)
+            self._take(wanted, plan)
         except (AgentosError, OSError) as error:
             self.incomplete = str(error)
+            self.unreadable = isinstance(error, IncompleteCaptureError)
             self.notes.append(f"no checkpoint could be taken: {wording.printable(str(error))}")
 
-    def _take(self, wanted: Save, whole: bool) -> None:
+    def _take(self, wanted: Save, plan: SavePlan) -> None:
         context = self._open()
         if context is None:
             self.incomplete = "the worktree that it works in is not known"
             return
         from git_agentos.guard import saving
 
+        cleans = any(name.startswith("clean") for name in self.decision.operations)
         meta = {"command": wording.command(self.call.argv, most=2000), "layer": self.layer}
         with self._listening():
             saved = saving.save(
-                context, wanted, description=f"before {self._command}", meta=meta, whole=whole
-            )  # fmt: skip
-        self.decision = replace(self.decision, checkpoint=saved.checkpoint.id)
-        cleans = any(name.startswith("clean") for name in self.decision.operations)
+                context,
+                wanted if plan.ignored else Save(commits=wanted.commits),
+                description=f"before {self._command}",
+                meta=meta,
+                whole=plan.whole,
+                needed=(lambda item: cleans or item.reason != _OTHER_WORKTREE) if plan.complete else None,
+            )
+        if saved.checkpoint is not None:
+            self.decision = replace(self.decision, checkpoint=saved.checkpoint.id)
+            self.present = saved.checkpoint
         missing = [item for item in saved.skipped if cleans or item.reason != _OTHER_WORKTREE]
-        if missing:
+        if missing and plan is not _STOPPED:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             self.incomplete = wording.printable(f"'{missing[0].path}'{more} ({missing[0].reason})")
 
@@ -354,11 +432,31 @@ class _Case:
     def _instead(self) -> str:
         return f"instead: {wording.printable(self.decision.instead)}" if self.decision.instead else ""
 
-    def _where_saved(self) -> str:
+    def _present_state(self) -> list[str]:
+        """What there is to say of the worktree where the command is stopped, or goes on though it should not."""
+        if not self._can_be_stopped:
+            return ["its process cannot be ended (process 1, or another user's), so it goes on", *self._way_back()]
+        try:
+            found = self._aftermath()
+        except (AgentosError, OSError):
+            found = None
         saved = self.decision.checkpoint
-        if saved is None:
-            return "nothing has changed"
-        return f"nothing has changed; the state is saved as {saved[:8]} (git agentos restore {saved[:8]})"
+        return wording.after_the_stop(saved, None if found is None else found.lines())
+
+    def _aftermath(self) -> Aftermath | None:
+        """What the command has changed already; None where that cannot be known."""
+        from git_agentos.guard import aftermath
+
+        if self.layer in _GIVEN_HERE or (self.layer == "fsmonitor" and self.asking == self.pid):
+            return aftermath.Aftermath()  # it was not started; git asks core.fsmonitor before it writes anything
+        context = self._open()
+        if context is None:
+            return None
+        if aftermath.may_write_files(self.call.argv) and self.present is None:
+            if not self._saves():
+                return None
+            self._take(Save(), _STOPPED)
+        return aftermath.look(context, self.pid, self.call.argv, self.present, self.targets)
 
     def _way_back(self) -> list[str]:
         saved = self.decision.checkpoint
@@ -397,25 +495,15 @@ class _Case:
 
         if self.who.agent is None and not log.is_open(context):
             return
+        decision = self.decision
         details = {
-            "decision": self.decision.decision,
-            "operations": list(self.decision.operations),
-            "rule": self.decision.rule,
-            "reason": because or self.decision.reason,
-            "argv": wording.redacted(self.call.argv),
-            "layer": self.layer,
-            "identity": self.who.how,
-            "run": run,
-            "approval": approval,
-        }
-        names = ", ".join(self.decision.operations) or self.decision.decision
-        log.note(
-            context,
-            "decision",
-            f"guard: {outcome}: {names}: {self._command}",
-            details=details,
-            checkpoint_id=self.decision.checkpoint,
-        )
+            "decision": decision.decision, "operations": list(decision.operations), "rule": decision.rule,
+            "reason": because or decision.reason, "argv": wording.redacted(self.call.argv), "layer": self.layer,
+            "identity": self.who.how, "run": run, "approval": approval,
+        }  # fmt: skip
+        names = ", ".join(decision.operations) or decision.decision
+        summary = f"guard: {outcome}: {names}: {self._command}"
+        log.note(context, "decision", summary, details=details, checkpoint_id=decision.checkpoint)
 
     def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
         return Verdict(run, self.decision, approval, message)

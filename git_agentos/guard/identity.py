@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.errors import UsageError
-from git_agentos.git import location
+from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
 
 ILL_FORMED = "?"
@@ -55,7 +55,7 @@ def recorded(git_dir: str) -> str | None:
 
 def git_dir_of(path: str) -> str | None:
     """The git directory of the worktree that `path` is in, found without git; None outside of one."""
-    found = location.find(path)
+    found = gitfile.find(path)
     return None if found is None else found[1]
 
 

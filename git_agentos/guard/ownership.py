@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import location, process, worktrees
+from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Who
 from git_agentos.util import files
@@ -71,13 +71,13 @@ def owns_id(caller: Caller, folder: str, id_: str) -> bool:
 def owns_folder(caller: Caller, folder: str) -> bool:
     """Whether the worktree that a command in `folder` works in is the caller's own, git directory and files; where
     there is none, there is nothing of others."""
-    stands = location.find(folder)
+    stands = gitfile.find(folder)
     found = place(caller, folder)
     if found is None:
         # Variables that contradict the folder make nothing one's own.
         contradicts = any(name in caller.environment for name in location.LEADING)
         return not contradicts and (stands is None or owns(caller, stands[1]))
-    is_whole = location.find(found.root) == (found.root, found.git_dir)
+    is_whole = gitfile.find(found.root) == (found.root, found.git_dir)
     return is_whole and owns(caller, found.git_dir) and (stands is None or owns(caller, stands[1]))
 
 

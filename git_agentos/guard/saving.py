@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos import config
@@ -14,7 +14,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.take import Cargo
-from git_agentos.git import consolidate, locks, scan
+from git_agentos.git import consolidate, locks, process, scan
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.guard.decision import Save
@@ -24,9 +24,9 @@ TRIGGER = "before_risky"
 
 
 class Saved(NamedTuple):
-    """The checkpoint that was taken, and what of the worktree is not in it."""
+    """The checkpoint that was taken, None where it would have lacked something, and what of the worktree it lacks."""
 
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
     skipped: tuple[Skipped, ...]
 
 
@@ -41,37 +41,61 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
 
 
 def save(
-    context: Context, wanted: Save, *, description: str, meta: Mapping[str, str], whole: bool, trigger: str = TRIGGER
+    context: Context,
+    wanted: Save,
+    *,
+    description: str,
+    meta: Mapping[str, str],
+    whole: bool,
+    trigger: str = TRIGGER,
+    needed: Callable[[Skipped], bool] | None = None,
 ) -> Saved:
     """Take a checkpoint of the worktree with what `wanted` names.
 
-    `whole` takes files in however large they are: the command is going to run, and nothing else will hold them. A state
-    that was saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet.
-    Raises as `take.take` does.
+    `whole` takes files in however large they are: the command is going to run, and nothing else will hold them. Where
+    `needed` holds for something that the checkpoint would lack, none is taken. A state that was saved before makes no
+    new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as `take.take` does.
     """
-    request = Request(ignored=wanted.ignored, everything_ignored=wanted.everything_ignored)
+    request = Request(
+        ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
+    )
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
-    done = _take(context, origin, request, wanted.commits)
-    large = frozenset(os.fsencode(item.path) for item in done.state.skipped if item.reason == TOO_LARGE)
-    if whole and large:
-        done = _take(context, origin, request._replace(ignored=request.ignored | large), wanted.commits)
-    return Saved(done.checkpoint, tuple(done.state.skipped))
+
+    def is_complete(state: State) -> bool:
+        return needed is None or not any(needed(item) for item in state.skipped)
+
+    def is_whole(state: State) -> bool:
+        return not _large(state) and is_complete(state)
+
+    checkpoint, state = _take(context, origin, request, wanted.commits, is_whole if whole else is_complete)
+    if whole and checkpoint is None and _large(state):
+        request = request._replace(ignored=request.ignored | _large(state))
+        checkpoint, state = _take(context, origin, request, wanted.commits, is_complete)
+    return Saved(checkpoint, tuple(state.skipped))
 
 
-def _take(context: Context, origin: Origin, request: Request, commits: Sequence[str]) -> take.Taken:
+def _large(state: State) -> frozenset[bytes]:
+    return frozenset(os.fsencode(item.path) for item in state.skipped if item.reason == TOO_LARGE)
+
+
+def _take(
+    context: Context, origin: Origin, request: Request, commits: Sequence[str], accepts: Callable[[State], bool]
+) -> tuple[Checkpoint | None, State]:
+    """The checkpoint and the state in it; none is written where `accepts` does not hold for the state."""
     repository = context.repository
+    process.require_no_quarantine()
     tips = _unkept(repository, context.timeline, commits)
-    if not tips:
-        return take.take(repository, context.settings, origin, request=request)
     inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
     try:
         with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = _captured(context, writer, request._replace(take_nested=inner))
+            if not accepts(state):
+                return None, state
             state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
             # With cargo, even without any, a checkpoint is made though the state is an old one.
-            taken = take.record(repository, writer, context.settings, state, origin, Cargo())
+            taken = take.record(repository, writer, context.settings, state, origin, Cargo() if tips else None)
             consolidate.note(repository, writer.loose)
-            return taken
+            return taken.checkpoint, state
     except OSError as error:
         raise take.storage_error(error) from error
 

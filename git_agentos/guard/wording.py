@@ -79,5 +79,16 @@ def way_back(checkpoint: str, operations: Sequence[str], commits: Sequence[str])
     return lines
 
 
+def after_the_stop(saved: str | None, changed: Sequence[str] | None) -> list[str]:
+    """What a command that was stopped has left: `changed` are lines about what it has changed, None where that is not
+    known; `saved` is the checkpoint of what is there now."""
+    where = f"the state is saved as {saved[:8]} (git agentos restore {saved[:8]})" if saved is not None else ""
+    if changed is None:
+        return ["it was stopped while it ran; what it has changed by then is not known", where]
+    if changed:
+        return [*changed, f"the state that is there now is saved as {saved[:8]}" if saved is not None else ""]
+    return [f"nothing has changed; {where}" if where else "nothing has changed"]
+
+
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines if line]

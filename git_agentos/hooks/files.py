@@ -8,14 +8,18 @@ import os
 from git_agentos.git import dead_locks
 from git_agentos.guard import judge
 from git_agentos.guard.decision import Judgement
-from git_agentos.hooks import passed, subject, verdict
+from git_agentos.hooks import passed, pending, subject, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
 
 
 def fsmonitor(called: Called) -> int:
-    """Decide about the git command `pid`, before it has touched a file."""
-    code, _ = verdict.settle(subject.of(called.pid), _judge, layer="fsmonitor", covers=passed.FILES)
+    """Decide about the git command `pid`, before it has touched a file. What is still to be recorded of earlier ones is
+    recorded first: it is about the files as they are now."""
+    asked = subject.of(called.pid)
+    if asked.location is not None:
+        pending.record(asked.location)
+    code, _ = verdict.settle(asked, _judge, layer="fsmonitor", covers=passed.FILES)
     return code
 
 

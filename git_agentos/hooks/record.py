@@ -5,41 +5,69 @@
     pre-commit                              pre_commit       agentos.auto.beforeRisky
     a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
 
-What goes wrong is said once and written to the log, and git goes on.
+Those after a command do not keep it waiting: the hook notes it and starts them in the background (`pending`). What goes
+wrong is said once, by the next hook where nobody waits any more, and written to the log; git goes on.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import wording
+from git_agentos.git.location import Location
+from git_agentos.guard import identity, wording
+from git_agentos.guard import settings as settings_
+from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Save
 from git_agentos.guard.setup import place
-from git_agentos.hooks import subject, talk
+from git_agentos.hooks import pending, subject, talk
 from git_agentos.hooks.called import Called
+from git_agentos.hooks.pending import Noted
 from git_agentos.hooks.subject import Subject
 
-
-def post_commit(called: Called) -> int:
-    """After a commit."""
-    return _after(called.pid, "after_commit", "after a commit")
-
-
-def post_merge(called: Called) -> int:
-    """After a merge; `args` tell whether it was squashed."""
-    return _after(called.pid, "after_commit", "after a merge")
+_AFTER = {
+    "post-commit": ("after_commit", "after a commit"),
+    "post-merge": ("after_commit", "after a merge"),
+    "post-rewrite": ("after_commit", "after a rebase"),
+    "post-checkout": ("after_checkout", "after a checkout"),
+}
 
 
-def post_rewrite(called: Called) -> int:
-    """After a rebase."""
-    return _after(called.pid, "after_commit", "after a rebase")
+def post_commit(_called: Called) -> int:
+    """After a commit, and whatever else is noted (`pending`)."""
+    location = subject.located()
+    if location is None:
+        return 0
+    with contextlib.suppress(OSError):
+        # The command is over: neither its terminal's signals are meant for us, nor do we work in its folder.
+        os.setsid()
+        os.chdir(location.common_dir)
+    pending.record(location)
+    return 0
 
 
-def post_checkout(called: Called) -> int:
-    """After a branch was switched."""
-    return _after(called.pid, "after_checkout", "after a checkout")
+post_merge = post_rewrite = post_checkout = post_commit
+
+
+def record_noted(location: Location, noted: Noted) -> None:
+    """Take the checkpoint after a command that is over."""
+    trigger, description = _AFTER.get(noted.hook, _AFTER["post-commit"])
+    environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
+    if noted.agent:
+        environment["AGENTOS_AGENT_ID"] = noted.agent
+    who = identity.who(environment, location.git_dir, None)
+    call = Call(noted.command, location.root, environment)
+    try:
+        settings = settings_.read(location.root, environment)
+    except AgentosError as error:
+        talk.warn_later(place.folder(location.common_dir), f"no checkpoint {description}: {error}")
+        return
+    if settings.auto_on("afterCommit"):
+        made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
+        _record(made, trigger, description, warn=talk.warn_later)
 
 
 def before_commit(asked: Subject) -> None:
@@ -54,14 +82,7 @@ def before_merge(asked: Subject) -> None:
         _record(asked, "before_merge", "before a merge")
 
 
-def _after(pid: int, trigger: str, description: str) -> int:
-    asked = subject.of(pid)
-    if asked.settings.auto_on("afterCommit"):
-        _record(asked, trigger, description)
-    return 0
-
-
-def _record(asked: Subject, trigger: str, description: str) -> None:
+def _record(asked: Subject, trigger: str, description: str, warn: Callable[[str, str], None] = talk.warn_once) -> None:
     if asked.location is None:
         return
     folder = place.folder(asked.common_dir)
@@ -70,11 +91,11 @@ def _record(asked: Subject, trigger: str, description: str) -> None:
         with warnings.catch_warnings(record=True) as heard:
             _take(asked, trigger, description, meta)
     except (AgentosError, OSError) as error:
-        talk.warn_once(folder, f"no checkpoint {description}: {error}")
+        warn(folder, f"no checkpoint {description}: {error}")
         _log(asked, f"no checkpoint {description}", str(error))
         return
     for each in heard:
-        talk.warn_once(folder, str(each.message))
+        warn(folder, str(each.message))
     if not heard:
         talk.forget(folder)
 

@@ -25,7 +25,8 @@ def reference_transaction(called: Called) -> int:
 
     # A merge moves its own branch and no other afterwards.
     covers = passed.ALL if merges else passed.FILES
-    code, found = verdict.settle(asked, judged, layer="hook", covers=covers)
+    targets = [update.new for update in updates if not update.new.startswith("ref:")]
+    code, found = verdict.settle(asked, judged, layer="hook", covers=covers, targets=targets)
     if code == verdict.GO_ON and merges and found.decision.checkpoint is None:
         record.before_merge(asked)
     return code

@@ -1,4 +1,5 @@
-"""The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no.
+"""The shim's question (`hooks/git-shim`): may this git command run? Answers 0 for yes, 3 for no, and 10 for yes without
+the configuration by which an agent's client has switched the guard off (`guard.shim.client_configuration`).
 
 The process that asks becomes git when the answer is yes, so it is the one that a grant is used up for.
 """
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import ancestry, call, identity, judge, settings
+from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW
 from git_agentos.hooks import talk
 
-RUN, STOP, INTERRUPTED = 0, 3, 130
+RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 
 
 def main(args: Sequence[str]) -> int:
@@ -39,11 +41,23 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
     if above and git is not None and ancestry.is_inner_step(args, above[0], git):
         return RUN  # what git starts itself, on a system where it finds its own commands by PATH
     asked = call.here(("git", *args))
+    run = RUN
+    if "GIT_CONFIG_COUNT" in asked.environment:
+        from git_agentos.guard.shim import client_configuration
+
+        rest = client_configuration.without_guard_pairs(asked.environment)
+        if rest is not None and client_configuration.are_the_clients(pid, asked.environment):
+            asked, run = asked._replace(environment=rest), RUN_GUARDED
+    return _answer(asked, pid, run)
+
+
+def _answer(asked: Call, pid: int, run: int) -> int:
+    """Whether the command may run: `run`, or not."""
     who = identity.who(asked.environment, identity.git_dir_of(asked.cwd), pid)
     known = settings.read(asked.cwd, asked.environment)
     judgement = judge.judge(asked, who, known)
     if judgement.decision.decision == ALLOW and judgement.save is None:
-        return RUN  # most commands end here: nothing more is loaded for them
+        return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
     from git_agentos.guard.enforce import enforce
     from git_agentos.guard.shim.shim import WAIT
@@ -64,4 +78,4 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
         # The process is going to be this git: its hooks need not save and ask again.
         what = passed.ALL if judgement.decision.decision != ALLOW else passed.FILES
         passed.note(locate(judgement.root, inherit=False).common_dir, pid, what)
-    return RUN if verdict.run else STOP
+    return run if verdict.run else STOP

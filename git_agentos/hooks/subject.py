@@ -18,10 +18,11 @@ from git_agentos.util import git_command_line
 
 
 class Subject(NamedTuple):
-    """A git command that asks. `pid` is its process: the outermost that this is a part of; `location` its worktree,
-    None where there is none (a bare repository)."""
+    """A git command that asks. `pid` is its process: the outermost that `asking`, which called the hook, is a part of;
+    `location` its worktree, None where there is none (a bare repository)."""
 
     pid: int
+    asking: int
     call: Call
     who: Who
     settings: GuardSettings
@@ -49,7 +50,7 @@ def of(pid: int) -> Subject:
     common_dir = location.common_dir if location is not None else git_dir
     # What the command was started with and what git hands on: an agent can take a variable out of neither.
     who = identity.who({**os.environ, **call.environment}, git_dir, outermost)
-    return Subject(outermost, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
+    return Subject(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
 def located() -> Location | None:

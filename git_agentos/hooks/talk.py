@@ -30,6 +30,15 @@ def warn_once(folder: str, text: str) -> None:
             file.write(text + "\n")
 
 
+def warn_later(folder: str, text: str) -> None:
+    """As `warn_once`, by the next hook (`guard.sh`): nobody reads what is said here."""
+    path = os.path.join(folder, "warned")
+    if not os.path.lexists(path):
+        for each in (path, os.path.join(folder, "unsaid")):
+            with contextlib.suppress(OSError), open(each, "x", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text + "\n")
+
+
 def forget(folder: str) -> None:
     """All is well again: the next warning is said."""
     with contextlib.suppress(OSError):

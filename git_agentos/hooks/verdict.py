@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.guard import enforce
@@ -16,8 +16,12 @@ from git_agentos.hooks.subject import Subject
 GO_ON, STOP = 0, 3
 
 
-def settle(subject: Subject, judge: Callable[[Subject], Judgement], *, layer: str, covers: str) -> tuple[int, Verdict]:
+def settle(
+    subject: Subject, judge: Callable[[Subject], Judgement], *, layer: str, covers: str, targets: Sequence[str] = ()
+) -> tuple[int, Verdict]:
     """Judge the command and act on it, and say what there is to say: the exit code and the verdict.
+
+    `targets` are the commits that refs are about to be moved to.
 
     A command that needed leave and has it is noted as one that has passed altogether; any other that goes on as one
     whose `covers` (`passed.ALL` or `passed.FILES`) need not be asked about again.
@@ -29,8 +33,15 @@ def settle(subject: Subject, judge: Callable[[Subject], Judgement], *, layer: st
         # Who edits the guard is not trusted with what is saved only.
         settings = settings._replace(mode="strict")
     found = enforce.enforce(
-        subject.call, judgement, subject.who, layer=layer, pid=subject.pid, settings=settings
-    )  # fmt: skip
+        subject.call,
+        judgement,
+        subject.who,
+        layer=layer,
+        pid=subject.pid,
+        settings=settings,
+        asking=subject.asking,
+        targets=targets,
+    )
     talk.tell(found.message)
     if not found.run:
         return STOP, found

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
-from git_agentos.git import process
+from git_agentos.git import gitfile, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import files
 
@@ -320,11 +320,8 @@ def _index_of(root: str) -> str | None:
     git = os.path.join(root, ".git")
     if os.path.isdir(git):
         return os.path.join(git, "index")
-    with contextlib.suppress(OSError), open(git, "rb") as file:
-        line = file.read(4096).rstrip(b"\n")
-        if line.startswith(b"gitdir: "):
-            return os.path.join(root, os.fsdecode(line[8:]), "index")
-    return None
+    git_dir = gitfile.read_gitfile(root)
+    return None if git_dir is None else os.path.join(git_dir, "index")
 
 
 def _may_name_folder(index: str) -> bool:
@@ -337,6 +334,8 @@ def _may_name_folder(index: str) -> bool:
     try:
         if any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(index))):
             return True
+        if os.path.lexists(index) and not os.path.isfile(index):
+            return True  # a pipe would be waited for
         with open(index, "rb") as file:
             if os.fstat(file.fileno()).st_size < 12:
                 return True

@@ -26,14 +26,15 @@ class TooLargeError(OSError):
     """A file is larger than what is written there can be."""
 
 
-def read(path: str | bytes, *, limit: int = 64 << 20) -> bytes:
+def read(path: str | bytes, *, limit: int = 64 << 20, follow: bool = False) -> bytes:
     """The content of a regular file.
 
-    FileNotFoundError where there is none, NotRegularError where it is anything but a regular file (a link is not
-    followed, a pipe not waited for), TooLargeError beyond `limit` bytes; other errors are OSError too.
+    FileNotFoundError where there is none, NotRegularError where it is anything but a regular file (a link is only
+    followed with `follow`, a pipe is not waited for), TooLargeError beyond `limit` bytes; other errors are OSError too.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise NotRegularError(error.errno, "not a regular file", path) from None

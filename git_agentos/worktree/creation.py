@@ -16,8 +16,8 @@ from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import GitCommandError, StorageError, WorktreeError
-from git_agentos.git import process, refs, trees, untouched
-from git_agentos.git.location import Location, find
+from git_agentos.git import gitfile, process, refs, trees, untouched
+from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import enable
@@ -132,7 +132,7 @@ class Creation:
         if wanted.lock:
             reason = f"git agentos worktree create --lock {wanted.id}"
             self._git(self._common, "worktree", "lock", "--reason", reason, path)
-        found = find(path)
+        found = gitfile.find(path)
         if found is None or found[0] != os.path.realpath(path):
             raise WorktreeError(f"git made no worktree at '{path}'")
         self.location = Location(*found, self._common.common_dir)

@@ -36,11 +36,12 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, dead_locks, index_damage, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, locks, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import enable
+from git_agentos.util import files
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
@@ -223,8 +224,7 @@ class _End:
             )
         locked = os.path.join(git_dir, "locked")
         if os.path.lexists(locked):
-            with open(locked, encoding="utf-8", errors="surrogateescape") as file:
-                reason = file.read().strip()
+            reason = os.fsdecode(files.read(locked, limit=gitfile.LONGEST, follow=True)).strip()
             raise WorktreeError(
                 f"the worktree '{self.id}' is locked" + (f": {reason}" if reason else ""),
                 f"if it may go: git worktree unlock {quote(root)}; {_NOTHING}",

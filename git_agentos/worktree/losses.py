@@ -14,8 +14,10 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import refs, scan
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
+from git_agentos.util import files
 
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
+_LARGEST_REFLOG = 1 << 32  # bytes
 _PSEUDO_REFS = ("ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _OURS = "refs/agentos/"
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -149,14 +151,14 @@ def _own_tips(location: Location) -> Iterator[str]:
             yield head
     yield from _reflog(location.git_dir, "HEAD")
     for name in _PSEUDO_REFS:
-        with contextlib.suppress(OSError), open(os.path.join(location.git_dir, name), "rb") as file:
-            for line in file:
+        with contextlib.suppress(OSError):
+            for line in files.read(os.path.join(location.git_dir, name), follow=True).splitlines():
                 yield _first_word(line)
     for prefix in _OWN_REFS:
         for folder, _, names in os.walk(os.path.join(location.git_dir, prefix)):
             for name in names:
-                with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
-                    yield _first_word(file.read(80))
+                with contextlib.suppress(OSError):
+                    yield _first_word(files.read(os.path.join(folder, name), follow=True))
 
 
 def _first_word(line: bytes) -> str:
@@ -166,8 +168,8 @@ def _first_word(line: bytes) -> str:
 
 def _reflog(git_dir: str, name: str) -> Iterator[str]:
     """Every commit that a reflog names."""
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "logs", name), "rb") as file:
-        for line in file:
+    with contextlib.suppress(OSError):
+        for line in files.read(os.path.join(git_dir, "logs", name), limit=_LARGEST_REFLOG, follow=True).splitlines():
             words = line.split(b" ", 2)
             for word in words[:2]:
                 yield word.decode("ascii", "replace")

@@ -17,6 +17,7 @@ that have nothing to do with each other. `code` is negative for a signal; `steps
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import importlib
@@ -38,7 +39,7 @@ _EVENTS = frozenset(
 )  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _SUBREAPER = 36
-_LONGEST = 600  # seconds; a command that waits for ever ends by a signal, and so fails its test
+_LONGEST = 120  # seconds; a command that waits for ever ends by a signal, and so fails its test
 
 
 class Steps:
@@ -126,6 +127,14 @@ def work(argv: list[str], steps: Steps) -> NoReturn:
     entry._leave(entry.run(argv))
 
 
+def _end_children() -> None:
+    """Kill everything that a request has left."""
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, IndexError), open(f"/proc/{entry}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                os.kill(int(entry), signal.SIGKILL)
+
+
 def serve() -> None:
     """Answer requests until stdin ends."""
     # Orphans come to us: a request is answered when all that it started has ended.
@@ -137,6 +146,8 @@ def serve() -> None:
             if pid == 0:
                 _answer(request, out.fileno(), err.fileno(), log.fileno())
             status = os.waitpid(pid, 0)[1]
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+                _end_children()  # what it waited for would be waited for here
             while True:
                 try:
                     os.waitpid(-1, 0)

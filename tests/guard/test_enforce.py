@@ -176,7 +176,7 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
         for commits in ([], [], [lost], [lost], ["0" * 40, "1" * 40])
     ]
     assert made[0] != made[2]
-    assert [each.unchanged for each in made] == [False, True, False, True, True]
+    assert [each is not None and each.unchanged for each in made] == [False, True, False, True, True]
     assert lost in dev.text("rev-list", "refs/agentos/timelines/dev").split()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -338,3 +339,42 @@ def test_ctrl_c_reaches_everybody_once(dev: Repo, leaves: bool) -> None:
     os.close(terminal)
     assert count.read_text() == ("0" if leaves else "1")
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+# -- login shells ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_login_shell_finds_the_guards_git(dev: Repo, shell: str, home: Path) -> None:
+    """Codex runs `bash -lc`, and the profile of many systems sets PATH anew."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    if shell == "bash":
+        (home / ".bash_profile").write_text("PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n")
+    before = complete_state(dev.path)
+    done = run(dev.path, "guard", "exec", "--", shell, "-lc", "git reset --hard; exit $?" if shell != "fish"
+               else "git reset --hard; exit $status")  # fmt: skip
+    assert (done.code, b"stopped" in done.err) == (3, True), str(done)
+    assert complete_state(dev.path) == before
+    # Below that it is as before, and so is what a shell reads that BASH_ENV was set for.
+    found = run(dev.path, "guard", "exec", "--", shell, "-lc", "bash -c 'command -v git'").out
+    assert found.strip().endswith(b"/agentos/guard/bin/git")
+
+
+def test_a_bash_env_of_the_users_own_is_read(dev: Repo, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.sh"
+    mine.write_text("export MINE=read; PATH=/usr/bin:/bin\n")
+    text = "echo $MINE; command -v git; bash -c 'echo $MINE'"
+    done = run(dev.path, "guard", "exec", "--", "bash", "-c", text, env={"BASH_ENV": str(mine)})
+    assert done.out.split()[::2] == [b"read", b"read"]
+    assert done.out.split()[1].endswith(b"/agentos/guard/bin/git")
+
+
+def test_hooks_of_the_users_own_meet_git(dev: Repo, repo: Repo) -> None:
+    hook = repo.git_dir / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/bash\ncommand -v git >&2\n")
+    hook.chmod(0o755)
+    done = shell(dev.path, "git commit -qam one")
+    assert done.code == 0, str(done)
+    assert b"agentos/guard/bin" not in done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def _assert_whole(before: State, repo: Repo, what: str) -> None:
 def test_what_is_said_and_saved(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
     done = sh(at_stake, "git reset --hard --quiet HEAD~1")
-    assert done.code == 128 + 15 or done.code == -15, done
+    # Claude Code tells its model that a command which ended by SIGTERM (143) timed out.
+    assert done.code == 128 + signal.SIGHUP or done.code == -signal.SIGHUP, done
     taken = checkpoints(at_stake, "before_risky")[0]
     assert taken.meta["command"] == "git reset --hard --quiet 'HEAD~1'"
     assert taken.meta["layer"] == "fsmonitor"
@@ -210,7 +212,7 @@ def test_stash_round_trips(repo: Repo, options: str) -> None:
 
 def test_who_ignores_signals_is_stopped_all_the_same(at_stake: Repo) -> None:
     before = complete_state(at_stake.path)
-    for ignored in ("TERM", "TERM HUP", "TERM HUP INT QUIT PIPE"):
+    for ignored in ("HUP", "HUP INT", "HUP TERM", "HUP INT QUIT TERM PIPE"):
         done = sh(at_stake, f"trap '' {ignored}; git reset --hard")
         assert done.code != 0
         _assert_whole(before, at_stake, ignored)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.guard.asking import AGENT, approve, at_terminal, run_by
 from tests.guard.guarded import guarded, location
 from tests.support.agents import agent
 from tests.support.repo import Repo
+from tests.support.state import complete_state, differences
 from tests.support.tool import Result, run, run_ok
 
 
@@ -103,6 +105,7 @@ def test_folder_of_approvals_that_is_a_file(repo: Repo, kind: str) -> None:
     ("name", "damage"),
     [
         ("hooks/pre-commit", "folder"), ("hooks/pre-commit", "pipe"), ("manifest.json", "folder"),
+        ("hooks/guard.sh", "pipe"), ("hooks/fsmonitor", "pipe"),
         ("files.json", "zeros"), ("files.json", "folder"),
     ],
 )  # fmt: skip
@@ -116,6 +119,22 @@ def test_damaged_files_of_the_guard(repo: Repo, name: str, damage: str) -> None:
     findings = run_ok(repo.path, "guard", "status", "dev")["findings"]
     assert not [each for each in findings if each["code"].startswith("guard-")], findings
     assert place.changed(location(dev).common_dir) == []
+
+
+@pytest.mark.parametrize("damage", ["pipe", "emptied", "truncated", "folder"])
+def test_git_ends_and_loses_nothing_where_the_shared_script_is_damaged(repo: Repo, damage: str) -> None:
+    dev = guarded(repo)
+    dev.write("notes.txt", "work\n")
+    before = complete_state(dev.path)
+    script = Path(place.shared(str(repo.git_dir)))
+    sound = script.read_bytes()
+    DAMAGES[damage](script)
+    for argv in (["reset", "--hard"], ["clean", "-fdx"], ["commit", "-qam", "work"], ["branch", "-f", "main", "HEAD"]):
+        done = subprocess.run(["git", *argv], cwd=dev.path, capture_output=True, check=False, timeout=60)
+        assert done.returncode != 0, argv
+    shutil.rmtree(script) if script.is_dir() else script.unlink()
+    script.write_bytes(sound)
+    assert differences(before, complete_state(dev.path)) == []
 
 
 def test_files_json_deletes_nothing_that_is_not_of_the_guard(repo: Repo) -> None:

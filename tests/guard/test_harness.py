@@ -519,6 +519,17 @@ def _shell(worktree: Repo, text: str, environment: Mapping[str, str] | None = No
         ("git merge main", "export HOME=/tmp/x; git merge main"),
         ("git merge main", "git merge main; git merge main --no-ff"),
         ("git merge 'a", "git merge 'b"),
+        ('echo "unclosed', 'git stash clear; git clean -fdx; echo "unclosed'),
+        ('echo "unclosed', 'echo  "unclosed'),
+        ("git merge 'a", 'sh -c "git merge \'a"'),
+        ("x=$(cat cmd); git $x", "y=$(cat cmd); git $y"),
+        ("x=$(cat cmd); git $x", "x=$(cat cmd); git stash clear; git $x"),
+        ('eval "$CODE"', 'eval "$CODE" '),
+        ("$G status", "$G reset --hard"),
+        ("ls | sh", "ls -l | sh"),
+        ('bash -c "$CODE"', 'bash -c "$OTHER"'),
+        ("bash -c 'echo \"unclosed'", "bash -c 'git clean -fdx; echo \"unclosed'"),
+        ("for x in $(cat list); do git $x; done", "for x in $(cat list); do git  $x; done"),
         ("git push origin main", "GIT_SSH_COMMAND=./x git push origin main"),
         ("git push origin main", "git -c url.x.insteadOf=y push origin main"),
     ],
@@ -537,8 +548,12 @@ def test_what_cannot_be_known_is_shown_and_said(worktree: Repo) -> None:
     assert "write out what variables" in reason
     (waiting,) = run_ok(worktree.path, "approvals", "list")["approvals"]
     assert waiting["text"] == 'git merge "$A"'
-    _shell(worktree, "git merge 'x")
-    assert "git merge 'x" in [each["text"] for each in run_ok(worktree.path, "approvals", "list")["approvals"]]
+    reason = _shell(worktree, "git merge 'x")
+    assert reason is not None
+    assert "rewrite it" in reason
+    (waiting,) = [e for e in run_ok(worktree.path, "approvals", "list")["approvals"] if e["text"] == "git merge 'x"]
+    assert waiting["argv"] == ["sh", "-c", "git merge 'x"]
+    assert waiting["checkpoint"] is not None, "once it runs, it may do anything"
 
 
 def test_no_grant_of_a_text_is_used_before_all_are_there(worktree: Repo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.guard.guarded import Ran, Spy, checkpoints, guarded, location, script
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import complete_state
+from tests.support.tool import run_ok
 
 
 def triggers(repo: Repo) -> list[str]:
@@ -114,6 +116,7 @@ def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
     install.install(location(repo), save=False)
     repo.git("branch", "mine", "other")
     repo.git("checkout", "-q", "-b", "own", "main")
+    assert triggers(repo) == ["after_checkout"]
     repo.write("own.txt", "own\n")
     repo.commit("own")
     assert triggers(repo) == ["after_checkout", "pre_commit", "after_commit"]
@@ -152,6 +155,7 @@ def test_a_merge_is_one_whatever_options_git_is_given(repo: Repo, text: str) -> 
     repo.git("branch", "mine", "other")
     repo.write("own.txt", "own\n")
     repo.commit("own")
+    assert triggers(repo)[-1] == "after_commit"  # waits for it
     repo.write("untracked.txt", "untracked\n")
     done = sh(repo, text)
     assert done.code == 0, done
@@ -227,3 +231,118 @@ def test_without_python_a_commit_goes_on(repo: Repo) -> None:
 
 def commit(repo: Repo, message: str) -> Ran:
     return sh(repo, f"git commit -q --allow-empty -m {message}")
+
+
+# -- nobody waits for what is recorded afterwards ----------------------------------------------------------------------
+
+
+def held_up(repo: Repo, with_: str) -> None:
+    """Run shell text before our program records something in the background."""
+    script = scripts(repo) / "guard.sh"
+    text = script.read_text()
+    start = "command -p setsid "
+    assert text.count(start) == 1
+    script.write_text(text.replace(start, f"command -p setsid sh -c '{with_}; exec \"$@\"' sh "))
+
+
+def waiting(repo: Repo) -> list[str]:
+    folder = Path(location(repo).git_dir, "agentos", "recording")
+    return sorted(path.name.rpartition(".")[2] for path in folder.iterdir()) if folder.is_dir() else []
+
+
+@pytest.mark.parametrize(
+    ("command", "hook", "trigger"),
+    [
+        ("git commit -q -m 'two words'", "post-commit", "after_commit"),
+        ("git switch -q -c elsewhere", "post-checkout", "after_checkout"),
+        ("git merge -q --ff-only main", "post-merge", "after_commit"),
+    ],
+)
+def test_the_command_does_not_wait(repo: Repo, tmp_path: Path, command: str, hook: str, trigger: str) -> None:
+    repo.git("config", "agentos.policy.merge", "allow")
+    agent = guarded(repo, base="main~1" if "merge" in command else "main")
+    agent.write("new.txt", "new\n")
+    if "commit" in command:
+        agent.git("add", "new.txt")
+    os.mkfifo(tmp_path / "go")
+    held_up(agent, f"read -r _ <{tmp_path}/go")
+    done = sh(agent, command)  # returns, and closes its pipes
+    assert done.code == 0, done
+    assert waiting(agent) == [hook]
+    (tmp_path / "go").write_text("now\n")
+    found = checkpoints(agent)[0]
+    assert (found.trigger, found.commit, found.created_by) == (trigger, agent.oid(), "dev")
+    assert shlex.split(found.meta["command"]) == shlex.split(command)
+    assert waiting(agent) == []
+
+
+def test_a_recorder_that_was_killed_is_made_up_for(repo: Repo) -> None:
+    agent = guarded(repo)
+    held_up(agent, "kill -9 $$")
+    for number in range(2):
+        agent.write(f"{number}.txt", "new\n")
+        agent.git("add", ".")
+        agent.git("commit", "-q", "-m", f"number {number}")
+    assert waiting(agent) == ["post-commit", "post-commit"]
+    # From another worktree, and by the command line.
+    listed = run_ok(repo.path, "checkpoint", "list", "--agent", "dev", "--json")["checkpoints"]
+    assert [each["trigger"] for each in listed] == ["after_commit", "pre_commit", "pre_commit"]
+    assert (listed[0]["commit"], listed[0]["created_by"]) == (agent.oid(), "dev")
+    assert waiting(agent) == []
+
+
+def test_what_changes_files_comes_after_what_is_recorded(repo: Repo) -> None:
+    agent = guarded(repo)
+    agent.git("branch", "elsewhere", "main~1")
+    held_up(agent, "kill -9 $$")
+    agent.write("new.txt", "new\n")
+    agent.git("add", ".")
+    agent.git("commit", "-q", "-m", "first")
+    committed = agent.oid()
+    agent.git("switch", "-q", "elsewhere")
+    recorded = {each.trigger: each.commit for each in checkpoints(agent)}
+    assert recorded["after_commit"] == committed
+
+
+def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
+    agent = guarded(repo)
+    agent.write("new.txt", "new\n")
+    spy = Spy(agent)
+    script = scripts(agent) / "guard.sh"
+    script.write_text(script.read_text().replace('echo "$1" >>', 'echo "${background:+later-}$1" >>'))
+    for command, before, later in (
+        ("git add -A", [], []),
+        ("git commit -q -m one", ["pre-commit"], ["post-commit"]),
+        ("git switch -q -c elsewhere", [], ["post-checkout"]),
+        ("git stash push -q -u", [], []),
+        ("git stash pop -q", ["fsmonitor"], []),
+    ):
+        if "pop" not in command:
+            agent.append("readme.txt", "more\n")
+        checkpoints(agent)  # waits for what is recorded of the one before
+        agent.git("status")
+        spy.started()
+        done = sh(agent, command)
+        assert done.code == 0, (command, done)
+        assert spy.started() == [*before, *(f"later-{each}" for each in later)], command
+
+
+def test_what_went_wrong_later_is_said_by_the_next_hook(repo: Repo) -> None:
+    repo.git("config", "agentos.auto.beforeRisky", "false")
+    agent = guarded(repo)
+    timelines = Path(location(agent).common_dir, "refs", "agentos", "timelines")
+    timelines.parent.mkdir(parents=True, exist_ok=True)
+    timelines.write_text("in the way\n")
+    assert commit(agent, "one").code == 0
+    open_workspace(agent.path).status()  # waits for it
+    said = [commit(agent, number).err.count("warning: no checkpoint after a commit") for number in ("two", "three")]
+    assert said == [1, 0]
+
+
+def test_a_run_leaves_no_process(repo: Repo, tmp_path: Path) -> None:
+    agent = guarded(repo)
+    held_up(agent, f"touch {tmp_path}/later")
+    done = sh(agent, "git commit -q --allow-empty -m one", env={"AGENTOS_RUN_MARK": "x"})
+    assert done.code == 0, done
+    assert waiting(agent) == []
+    assert not (tmp_path / "later").exists()

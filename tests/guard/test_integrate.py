@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import GuardError
+from git_agentos.git.location import locate
 from git_agentos.guard import harness
 from git_agentos.guard.harness import integrate
+from git_agentos.guard.setup import doctor
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
+from tests.guard.no_shfmt import without_shfmt
 from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.support.tool import run
@@ -303,3 +306,26 @@ def test_what_is_asked_before_and_told_after(name: str) -> None:
     edits = set(getattr(module, "EDITS", getattr(module, "_EDITS", ())))
     shells = set(getattr(module, "SHELLS", getattr(module, "_SHELLS", ())))
     assert all(set(matcher.split("|")) <= edits | shells for matcher in after)
+
+
+def test_without_the_reader_of_shell_text_nothing_is_integrated(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command of the harness would be denied."""
+    without_shfmt(monkeypatch, tmp_path)
+    with pytest.raises(GuardError, match="'shfmt' is not installed") as caught:
+        add("claude-code", root, tmp_path / "home")
+    assert "pip install 'shfmt-py" in (caught.value.hint or "")
+    assert files(root) == {}
+
+
+def test_doctor_says_that_shell_text_cannot_be_read(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "guard-shell" not in [found.code for found in doctor.examine(locate(str(repo.path)), os.environ, fix=False)]
+    without_shfmt(monkeypatch, tmp_path)
+    (found,) = [
+        each for each in doctor.examine(locate(str(repo.path)), os.environ, fix=False) if each.code == "guard-shell"
+    ]
+    assert found.severity == "error"
+    assert "pip install 'shfmt-py" in (found.hint or "")

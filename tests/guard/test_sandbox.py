@@ -15,7 +15,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.shim import sandbox
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
-from tests.support.repo import Repo
+from tests.support.repo import Repo, git_run
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
 
@@ -31,6 +31,8 @@ def _works() -> bool:
 needs_bubblewrap = pytest.mark.skipif(
     not _works(), reason="bubblewrap is not installed, or may not make a sandbox here"
 )
+_OWN_GIT = Path(git_run(Path.cwd(), "--exec-path").stdout.decode().strip(), "git")
+GIT_IS_TWICE = _OWN_GIT.exists() and _OWN_GIT.resolve() != Path(str(shutil.which("git"))).resolve()
 TOOL = f"{sys.executable} -m git_agentos"
 
 
@@ -161,3 +163,35 @@ def test_without_bubblewrap_it_says_so(dev: Repo, tmp_path: Path) -> None:
     done = run(dev.path, "guard", "exec", "--sandbox", "--", "true", env=env)
     assert done.code == 1
     assert b"No permissions to create new namespace" in done.err
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(not GIT_IS_TWICE, reason="git's own folder has no git of its own here")
+def test_git_at_another_path_is_the_shim(dev: Repo) -> None:
+    before = complete_state(dev.path)
+    git = os.path.realpath(str(shutil.which("git")))
+    for text in (
+        f"{git} -c core.fsmonitor= -c core.hooksPath=/dev/null reset --hard",
+        "/bin/git -c core.fsmonitor= -c core.hooksPath=/dev/null clean -fdx",
+        "bash -lc 'git -c core.fsmonitor= -c core.hooksPath=/dev/null checkout -f'",
+        "env -i /usr/bin/env git -c core.fsmonitor= -c core.hooksPath=/dev/null reset --hard",
+        f"PATH=/usr/bin:/bin python3 -c \"import os; os.execv('{git}', ['git', 'reset', '--hard', '-q'])\"",
+    ):
+        done = inside(dev.path, f"{text}; exit $?")
+        assert done.code == 3, str(done)
+        assert b"git-agentos: stopped" in done.err, str(done)
+    assert complete_state(dev.path) == before
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(not GIT_IS_TWICE, reason="git's own folder has no git of its own here")
+def test_ordinary_work_in_a_login_shell(dev: Repo) -> None:
+    text = (
+        "set -e; git status -s; git add -A; git commit -qm one; echo more >>readme.txt; git stash -q; "
+        f"git stash pop -q; git switch -q -c topic; {TOOL} checkpoint -q -m inside; {TOOL} status -q; git fetch -q .; "
+        "git -c alias.new='!git commit -qam two' new; git log --oneline -2; command -v git"
+    )
+    done = inside(dev.path, f"bash -lc '{text.replace(chr(39), chr(39) + chr(92) + chr(39) + chr(39))}'")
+    assert done.code == 0, str(done)
+    assert done.out.splitlines()[-1] == b"/usr/bin/git"
+    assert dev.text("log", "-1", "--format=%s") == "two"

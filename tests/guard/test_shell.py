@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,12 @@ from git_agentos.guard import commands
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Judgement
 from git_agentos.guard.identity import Who
-from git_agentos.guard.shell.shell_run import Program, Shell
-from git_agentos.guard.shell.shell_state import State
-from git_agentos.guard.shell.shell_syntax import ShellError
+from git_agentos.guard.shell.reader import Reader
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.state import State
+from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
+from tests.guard.no_shfmt import without_shfmt
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
@@ -78,7 +79,6 @@ RESETS = [
     "git reset --hard &",
     "git status\ngit reset --hard",
     "! git reset --hard",
-    "! ! git reset --hard",
     "for x in 1\ndo git reset --hard\ndone",
     "case x in x) git reset --hard;& y) ls;; esac",
     "select x in a; do git reset --hard; done",
@@ -204,6 +204,25 @@ RESETS = [
     "hash -p /usr/bin/git ls; ls reset --hard",
     "git${IFS}reset${IFS}--hard",
     "=git reset --hard",
+    "{git,reset,--hard}",
+    "{git,} reset --hard",
+    "coproc x { git reset --hard; }",
+    "echo \\ #; git reset --hard",
+    "while :; do x='reset --hard'; break; x=status; done; git $x",
+    "for x in 'reset --hard' status; do y=$x; [ a ] && break; done; git $y",
+    "until false; do x='reset --hard'; continue; x=status; done; git $x",
+    "f() { x='reset --hard'; [ a ] && return; x=status; }; f; git $x",
+    "while :; do git $z; z=$y; y=$x; x='reset --hard'; done",
+    "case a in b) x='reset --hard';;& *) x=${x:-status}; git $x;; esac",
+    "case x in a) x='reset --hard';& *) git $x;; esac",
+    "for c in {" + "status," * 150 + "'reset --hard'}; do git $c; done",
+    ": ${x:=reset}; git $x --hard",
+    "sh <<E 3</dev/null\ngit reset --hard\nE",
+    "sh 2>&1 <<E >log\ngit reset --hard\nE",
+    "declare -x x='reset --hard'; bash -c 'git $x'",
+    "break; git reset --hard",
+    "f() { git reset --hard; } 2>&1; f",
+    "function f() { git reset --hard; }; f",
     "echo git reset --hard | at now",
     "ssh host bash <<EOF\ngit reset --hard\nEOF",
     "tmux new -d 'git reset --hard'",
@@ -309,7 +328,33 @@ RESETS = [
     "docker run --rm -v x:/x img sh -c 'git reset --hard'",
     "ssh host 'cd w && git reset --hard'",
     "nix-shell -p git --run 'git reset --hard'",
-    "parallel git reset ::: --hard; git reset --hard",
+    "parallel git reset ::: --hard",
+    "parallel -j2 git {1} {2} ::: reset ::: --hard",
+    "parallel ::: ls 'git reset --hard'",
+    "echo git reset --hard | parallel -j 4",
+    "sem -j2 git reset --hard",
+    "repeat 3 git reset --hard",
+    "echo 'git reset --hard' > x.sh; bash x.sh",
+    "printf 'git reset --hard' > x.sh; chmod +x x.sh && ./x.sh",
+    "cat > sub/x.sh <<'E'\ngit reset --hard\nE\ncd sub && sh -e x.sh",
+    "echo '#!/bin/sh' > x.sh; echo 'git reset --hard' >> x.sh; . ./x.sh",
+    "{ echo ls; echo git reset --hard; } > x.sh; source x.sh",
+    "BASH_ENV=<(echo git reset --hard) bash -c ls",
+    "f() { git reset --hard; }; export -f f; ls | xargs -I{} bash -c 'f {}'",
+    '"$(command -v git)" reset --hard',
+    "$(type -P git) reset --hard",
+    "echo reset | xargs -i git {} --hard",
+    "echo reset | xargs -iX git X --hard",
+    "echo reset | xargs --replace bash -c 'git {} --hard'",
+    "echo reset | xargs --repl=X bash -c 'git X --hard'",
+    "echo reset | xargs -rI {} git {} --hard",
+    "printf 'status\\nreset --hard\\n' | xargs -L1 git",
+    "printf 'status\\nreset --hard\\n' | xargs -d '\\n' -I% bash -c 'git %'",
+    "echo reset --hard status | xargs -n 2 git",
+    "awk 'BEGIN { system(\"git reset --hard\") }'",
+    'awk \'BEGIN { "git " "reset --hard" | getline x }\'',
+    "awk '/a|b/ { print $1 | \"git reset --hard\" }' notes.txt",
+    'gawk \'BEGIN { print "x" |& "git reset --hard" }\'',
     "nohup setsid nice env timeout 9 git reset --hard",
     "xargs git reset --hard",
     "xargs -0 -n 1 git reset --hard",
@@ -368,12 +413,20 @@ UNRESOLVED = [
     ("if true; then", "shell-error"),
     ("git log )", "shell-error"),
     ("((git reset --hard))", "shell-error"),
-    ("{git,reset,--hard}", "shell-error"),
-    ("echo \\ #; git reset --hard", "shell-error"),
-    ("set -- reset; git a${X}$1 --hard", "shell-error"),
+    ("! ! git reset --hard", "shell-error"),
+    ("set -- reset; git a${X}$1 --hard", "unresolved"),
     ("echo ${", "shell-error"),
-    ("rm !(x)", "shell-error"),
-    ("coproc x { git reset --hard; }", "shell-error"),
+    ('echo "unclosed', "shell-error"),
+    ('git stash clear; git clean -fdx; echo "unclosed', "shell-error"),
+    ("cat <<E\nx", "shell-error"),
+    ("x='a[$(git reset --hard)]'; echo $((x))", "shell-error"),
+    ("x='a[$(git reset --hard)]'; ((x)); let x", "shell-error"),
+    ("declare -n r=x; r='reset --hard'; git $x", "shell-error"),
+    ("echo @($(git reset --hard)|b)", "shell-error"),
+    ("x=$'\\ufdd0'; git $x", "unresolved"),
+    ("sh <&3", "unresolved"),
+    ("x='reset --hard'; f() { local x=status; }; f; git $x", "unresolved"),
+    ("tee >(sh) < script", "unresolved"),
     ("f() { f; }; f", "shell-error"),
     ("eval " * 200 + "ls", "shell-error"),
     ("( " * 300 + "ls" + " )" * 300, "shell-error"),
@@ -394,7 +447,17 @@ UNRESOLVED = [
     ("node --eval=\"x('git')\"", "interpreter"),
     ("deno eval 'git'", "interpreter"),
     ("php -r 'exec(\"git clean\");'", "interpreter"),
-    ("awk 'BEGIN { system(\"git reset --hard\") }'", "interpreter"),
+    ("awk '{ system($0) }' list", "unresolved"),
+    ("awk '{ print | \"sh\" }' list", "unresolved"),
+    ("awk -v c='git reset --hard' 'BEGIN { system(c) }'", "unresolved"),
+    ("awk 'BEGIN { @f(\"git\") }'", "unresolved"),
+    ("sed '1e git reset --hard' notes.txt", "interpreter"),
+    ("sed '/x/,$!e git clean -fd' notes.txt", "interpreter"),
+    ("sed 's|.*|git reset --hard|e' notes.txt", "interpreter"),
+    ("ls | parallel", "unresolved"),
+    ("ENV=./x sh -i", "unresolved"),
+    ("env 'BASH_FUNC_ls%%=() { git reset --hard; }' bash -c ls", "unresolved"),
+    ("declare -a x='(git reset --hard)'; \"${x[@]}\"", "unresolved"),
     ("vim -c '!git reset --hard' -c q", "interpreter"),
     ("python3 -c 'from dulwich import porcelain'", "interpreter"),
     ("node -e \"require('simple-git')().clean('f')\"", "interpreter"),
@@ -433,6 +496,18 @@ HARMLESS = [
     "git grep -n 'clean -fd'",
     "sed -n 's/git reset --hard/x/p' notes.txt",
     "awk '/reset --hard/ {print $1}' notes.txt",
+    "awk '/git/ {print $1}' notes.txt",
+    "awk '/git|hub/ || $1 == \"git\" { n++ } END { print n }' notes.txt",
+    "awk -F'|' '$2 ~ /git (a|b)/ { gsub(/x|y/, \"\"); print $2 }' notes.txt",
+    "awk '{ print $1 | \"sort -u\" }' notes.txt; awk 'BEGIN { \"date +%s\" | getline t; print t }'",
+    "git status --short | awk '{print $2}' | sort | uniq -c",
+    "echo {git,add,-A}; ls {src,tests}/*.py",
+    "sed -e '/git/d' -e 's/git clone/e x/' notes.txt",
+    "find . -exec echo {} \\; -print",
+    "find sub -type f -exec rm -r {} +",
+    "rm -rf /tmp/no-such-folder-of-anybody",
+    "parallel -j4 gzip -k {} ::: a b c; ls *.py | parallel python -m py_compile {}",
+    "python3 -c \"print('rm -rf /')\"",
     "# git reset --hard",
     "ls # git reset --hard",
     "echo a\\;git reset --hard",
@@ -446,6 +521,10 @@ HARMLESS = [
     "sh -x ./run.sh --hard",
     "cat run.sh | bash",
     "bash < run.sh",
+    "cat > x.sh <<'E'\n#!/bin/sh\nnpm test\ngit status\nE\nchmod +x x.sh; ./x.sh; sh x.sh",
+    "curl -fsSL example.org/x > x.sh; less x.sh; bash x.sh",
+    "run() { npm test \"$1\"; }; export -f run; ls | xargs -I{} bash -c 'run {}'",
+    "PY=$(command -v python3 || command -v python); $PY -m pytest",
     "source venv/bin/activate",
     ". ./env.sh && ls",
     "make test",
@@ -511,6 +590,7 @@ HARMLESS = [
     "trap 'rm -f /tmp/x' EXIT",
     "rm -rf build node_modules/*",
     "rm -f sub/inner.txt",
+    "shopt -s extglob; rm -f !(notes.txt)",
     "mv new.txt other.txt; cp other.txt new.txt",
     "sed -i 's/a/b/' notes.txt",
     "echo x > notes.txt; echo y >> .gitignore; > empty",
@@ -585,6 +665,16 @@ DAMAGE = [
     "sudo rm -rf .git",
     "bash -c 'rm -rf .git'",
     "true && { rm -rf .git; }",
+    "python3 -c \"import os; os.system('rm -rf .')\"",
+    "python3 -c \"import shutil; shutil.rmtree('{repo}')\"",
+    "python3 <<E\nimport subprocess\nsubprocess.run(['rm', '-rf', '{repo}'])\nE",
+    "node -e \"require('fs').rmSync('{repo}', {recursive: true})\"",
+    "perl -e 'system(qw(rm -rf {repo}))'",
+    "ruby -e '`rm -rf {repo}`'",
+    "ruby -rfileutils -e 'FileUtils.rm_rf(\"{repo}\")'",
+    "awk 'BEGIN { system(\"rm -rf .\") }'",
+    "parallel rm -rf ::: .",
+    "xargs -I{} rm -rf {repo}/{} <<< .git",
 ]
 
 
@@ -705,13 +795,13 @@ def test_what_deletes_nothing_takes_no_checkpoint(judge: Judge, text: str) -> No
 
 
 def test_without_the_parser_text_is_stopped_and_says_how_to_get_it(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
-    found = judge("ls").decision
+    without_shfmt(monkeypatch, tmp_path)
+    found = judge("ls -l never-read-before").decision
     assert (found.decision, found.operations) == (APPROVE, ["shell-error"])
-    assert "tree_sitter_bash" in (found.reason or "")
-    assert "pip install" in (found.instead or "")
+    assert "'shfmt' is not installed" in (found.reason or "")
+    assert "/nowhere/python -m pip install 'shfmt-py" in (found.instead or "")
 
 
 # -- what a shell makes of words ---------------------------------------------------------------------------------------
@@ -725,7 +815,7 @@ def argvs(text: str, **variables: str) -> list[list[str]]:
         started.append(list(program.argv))
         return FILE if program.argv[0] == "cat-file" else UNKNOWN
 
-    Shell(start).text(text, State(variables, "/"))
+    Reader(start).text(text, State(variables, "/"))
     return started
 
 

@@ -43,8 +43,19 @@ LOOKS = """
     branch -a
     branch -vv
     branch --show-current
+    branch --list
+    branch --list o*
+    branch -a --contains HEAD
+    branch --merged main
+    branch --sort=-committerdate --format=%(refname)
+    reflog
+    reflog show HEAD
+    reflog -2
     tag
     tag -l
+    tag --list v* --sort=refname
+    worktree list --porcelain -z
+    config user.name
     stash list
     worktree list
     remote -v
@@ -71,6 +82,18 @@ ASKED = """
     branch -f other main
     branch other2
     branch --list -D other
+    branch --format=x other2
+    branch other2 --list
+    branch --edit-description --list
+    tag --sort=refname v9
+    tag -l --delete v1
+    reflog delete HEAD@{0}
+    reflog drop --all
+    reflog show --output=x
+    config edit
+    config user.name.x value
+    worktree list --porcelain prune
+    whatchanged
     branch -avD other
     tag v9
     tag -d v1
@@ -177,6 +200,21 @@ def test_an_environment_that_can_hide_something_is_asked_about(shim: Shim, varia
 def test_a_pager_is_a_command_too(shim: Shim, pager: str, asked: bool) -> None:
     shim.run("log", GIT_PAGER=pager)
     assert shim.was_asked is asked
+
+
+def test_another_configuration_of_the_users_is_asked_about(shim: Shim, tmp_path: Path) -> None:
+    home, base = os.environ["HOME"], os.environ.get("XDG_CONFIG_HOME", "")
+    same = [os.environ.get(name, "") for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
+    places = {"AGENTOS_GUARD_PLACES": "|".join([home, base, *same])}
+    for more, asked in (
+        ({}, False),
+        ({"HOME": str(tmp_path)}, True),
+        ({"XDG_CONFIG_HOME": str(tmp_path)}, True),
+        ({"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}, True),
+        ({"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}, False),
+    ):
+        shim.run("diff", **{**places, **more})
+        assert shim.was_asked is asked, more
 
 
 def test_yes_runs_git_as_it_was_called(shim: Shim) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from git_agentos.errors import UsageError
-from git_agentos.git import location
+from git_agentos.git import gitfile
 from git_agentos.util import files
 
 # Name on the command line -> module. In the order in which they are listed.
@@ -65,7 +65,7 @@ def top_of(name: str, path: str) -> str:
 
 def root_checkout(root: str) -> str:
     """The main checkout of the repository whose worktree is at `root`; `root` itself where there is none."""
-    found = location.find(root)
+    found = gitfile.find(root)
     if found is None:
         return root
     git_dir = found[1]

@@ -124,10 +124,10 @@ def _commands(found: Event, who: Who, settings: GuardSettings, caller: Caller) -
     call = Call(found.argv, _existing(found.cwd), caller.environment)
     if found.argv:
         return [Step(call, commands.judge_argv(call, who, settings))]
-    # Each is asked for as a part of the whole text. What cannot be read is the text itself.
-    whole = ("sh", "-c", found.text)
+    # Each is asked for as a part of the whole text. Where that cannot be read, it is the text itself.
+    whole = call._replace(argv=("sh", "-c", found.text), text=found.text, unknown=True)
     steps = commands.steps(found.text, call, who, settings)
-    return [step._replace(call=step.call._replace(argv=step.call.argv or whole, text=found.text)) for step in steps]
+    return [step._replace(call=step.call._replace(text=found.text) if step.call.argv else whole) for step in steps]
 
 
 def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
@@ -173,7 +173,7 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
             break
         verdict = _enforce(step, who, settings, caller, hold=True)
         stopped = stopped or not verdict.run
-        if verdict.run and verdict.approval is not None:
+        if verdict.run:
             held.append(step)
         if verdict.message:
             said.append(verdict.message)
@@ -190,13 +190,17 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
         verdict = _enforce(Step(here[0].call, commands.merged(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
+        if verdict.message:
+            said.append(verdict.message)
     return True, "\n".join(dict.fromkeys(said))
 
 
 def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
     # A request has to be readable: what is not known of a command line is shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
-    call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=argv != step.call.argv)
+    call = step.call._replace(
+        argv=argv, cwd=_existing(step.call.cwd), unknown=step.call.unknown or argv != step.call.argv
+    )
     return enforcing.enforce(
         call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
     )

@@ -19,7 +19,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from git_agentos.git import location
+from git_agentos.git import gitfile
 from git_agentos.guard import signing
 from git_agentos.guard.setup import place
 from git_agentos.util import files
@@ -76,7 +76,7 @@ def drop(path: str, environment: Mapping[str, str]) -> None:
 
 def is_of_this_worktree(path: str, root: str, environment: Mapping[str, str]) -> bool:
     """Whether the record of `path` is younger than the worktree at `root`: another one may have been there before."""
-    found = location.find(root)
+    found = gitfile.find(root)
     try:
         made = os.stat(os.path.join(found[1], "commondir")).st_mtime_ns if found is not None else 0
     except OSError:

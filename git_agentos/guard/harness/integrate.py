@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from git_agentos.errors import AgentosError, GuardError
-from git_agentos.git.location import Location, find, locate
+from git_agentos.git import gitfile
+from git_agentos.git.location import Location, locate
 from git_agentos.guard import harness
 from git_agentos.guard.harness import backup, exclude, opencode, reading
 from git_agentos.guard.harness.backup import Backup
 from git_agentos.guard.setup import place
+from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 _MARK = harness.MARK.decode()
@@ -61,8 +63,10 @@ def printed(name: str, root: str, environment: Mapping[str, str], *, user: bool 
 def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """Put our hooks into the settings below `root` (a worktree, or with `user` the home folder).
 
-    GuardError where the file is not understood: it is left as it is.
+    GuardError where the file is not understood, or where shell text could not be read: it is left as it is.
     """
+    if syntax.program() is None:  # every command would be denied
+        raise syntax.missing()
     paths = harness.settings_files(name, root, user=user)
     changed = [_install(name, each, root, environment) for each in paths]
     if not user:
@@ -114,7 +118,7 @@ def _location(path: str) -> Location | None:
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    if find(folder) is None:
+    if gitfile.find(folder) is None:
         return None
     try:
         return locate(folder, inherit=False)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import location, process
+from git_agentos.git import gitfile, process
 from git_agentos.guard.policy.git_line import GitLine
 from git_agentos.guard.policy.options import UNRESOLVED
 from git_agentos.guard.settings import GuardSettings, Remote
@@ -120,7 +120,7 @@ class Facts:
         """Whether a variable or an option sends the command to another repository than the one its folder is in."""
         if not (self._given_dir or self._given_tree or self._given_common or self._given_objects):
             return False
-        natural = location.find(self.folder)
+        natural = gitfile.find(self.folder)
         if natural is None:
             return False
         objects = os.path.join(self.git_dirs[1], "objects") if len(self.git_dirs) > 1 else ""
@@ -178,8 +178,9 @@ class Facts:
 
     @cached_property
     def exec_path(self) -> str:
-        """Where git has its own programs."""
-        status, out = self.git("--exec-path")
+        """Where git has its own programs. It does not depend on where the command works, which may be unknown."""
+        env = {key: value for key, value in self._environment.items() if key != "GIT_EXEC_PATH"}
+        status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=os.sep, env=env))
         return os.path.realpath(os.fsdecode(out.strip())) if status == 0 else ""
 
     # -- names -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from git_agentos.git import location
+from git_agentos.git import gitfile
 from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
@@ -29,7 +29,7 @@ def operations(command: Command, request: Request, caller: Caller | None, folder
 
 def _written(request: Request, where: str) -> Iterator[Operation]:
     """What it is to write the files that a call names. A new one in nobody's repository takes nothing from anyone."""
-    found = location.find(where)
+    found = gitfile.find(where)
     for name in request.files:
         path = os.path.join(where, name)
         real = os.path.realpath(path)
@@ -39,7 +39,7 @@ def _written(request: Request, where: str) -> Iterator[Operation]:
         elif programs_files.in_git_directory(programs_files.Files((path, real)), where, inner) is not None:
             yield Operation("git-dir-write", name)
         elif found is not None and not real.startswith(found[0].rstrip(os.sep) + os.sep):
-            if os.path.lexists(path) or location.find(os.path.dirname(real)) is not None:
+            if os.path.lexists(path) or gitfile.find(os.path.dirname(real)) is not None:
                 yield Operation("file-outside", name)
         elif os.path.lexists(path):
             yield Operation("write-file", name)

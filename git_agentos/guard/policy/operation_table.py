@@ -88,6 +88,7 @@ maintenance-schedule | n | maintenance start, stop, register, unregister | chang
 import | s | fast-import | writes refs from a stream | git fetch, git am
 write-file | y | --output=FILE, archive -o, bundle create, mailinfo, interpret-trailers --in-place, --export-marks and the like over a file | overwrites a file | give a new file's name
 redirect | s | GIT_DIR, --git-dir, --work-tree to another repository | works in another repository | cd there
+other-worktree | s | what changes the files, the index or HEAD of another worktree: -C, cd, --git-dir, --work-tree, GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE | changes a worktree that is not this agent's | the same command in the agent's own worktree; git -C FOLDER log, status and diff look
 init-redirect | s | init --separate-git-dir, --template, clone --template | moves a git directory or brings hooks | git init
 foreign | s | svn, p4, cvs*, lfs push, prune … | works on another system's store | its commands that only look
 send | n | send-email, imap-send, instaweb, daemon | sends or serves work elsewhere | git format-patch
@@ -102,7 +103,7 @@ unknown-option | s | any option that is not known here | may do anything | the o
 unresolved | s | a subcommand, option or ref that only the shell knows | cannot be read | write the value out
 interpreter | s | python -c, perl -e, node -e … with git in it | may run any git command | run the git command itself
 shell-error | s | shell text with a syntax error | cannot be read | correct it
-file-outside | n | an edit of a file outside of the worktree | changes files that are not the agent's | files in the worktree
+file-outside | n | an edit of a file outside of the worktree; shell text that writes in another repository, or deletes a folder with one, a home or the system in it | changes files that are not the agent's | files in the worktree
 """
 
 FORBIDDEN = """

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GuardError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _PATIENCE = 5.0  # seconds that another git may hold the file
 _NOT_SET = 5  # what `git config --unset` answers
@@ -152,12 +153,11 @@ def lost(added: Added) -> list[Value]:
 def read(path: str) -> bytes | None:
     """The file's bytes; None where there is none."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read(path, follow=True)
     except FileNotFoundError:
         return None
-    except IsADirectoryError:
-        raise GuardError(f"'{path}' is a folder", "git cannot read its configuration there: move it away") from None
+    except files.NotRegularError:
+        raise GuardError(f"'{path}' is not a file", "git cannot read its configuration there: move it away") from None
 
 
 def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ from git_agentos.guard.approval import approval_files
 from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
+from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 MOVED = "guard-moved"
@@ -108,6 +109,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         yield from _not_acting(probe.try_layers(location, environment))
     yield from _shim(location, environment)
     yield from harnesses(location, environment, fix=fix)
+    yield from _shell_reader()
     yield from _unguarded(location)
 
 
@@ -292,6 +294,13 @@ def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) 
             yield Finding("harness-unread", "warning", each.message, each.hint, each.fixed)
         else:
             yield Finding("harness-without-exec", "info", each.message, each.hint, each.fixed)
+
+
+def _shell_reader() -> Iterator[Finding]:
+    """Whether shell text can be read: a harness that asks the guard may run nothing else."""
+    if syntax.program() is None:
+        error = syntax.missing()
+        yield Finding("guard-shell", "error", error.message, error.hint, False)
 
 
 def _unguarded(location: Location) -> Iterator[Finding]:

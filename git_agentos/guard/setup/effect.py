@@ -29,7 +29,7 @@ def broken_scripts(common_dir: str) -> str | None:
     """Why one of the placed scripts, or the Python that they start, cannot be run; None where all can. No process is
     started."""
     scripts = [place.fsmonitor(common_dir), *(os.path.join(place.hooks_dir(common_dir), name) for name in place.OURS)]
-    reason = next(filter(None, map(_cannot_start, scripts)), None)
+    reason = _is_no_file(place.shared(common_dir)) or next(filter(None, map(_cannot_start, scripts)), None)
     if reason is not None:
         return reason
     found = _program(common_dir)
@@ -54,7 +54,7 @@ def state(location: Location) -> str:
 def fsmonitor(location: Location, environment: Mapping[str, str]) -> str | None:
     """Why git does not start the guard's fsmonitor in this worktree; None where it does."""
     script = place.fsmonitor(location.common_dir)
-    wrong = _cannot_start(script)
+    wrong = _cannot_start(script) or _is_no_file(place.shared(location.common_dir))
     if wrong is not None:
         return wrong
     value = _configured(location, environment, "core.fsmonitor")
@@ -71,11 +71,9 @@ def hooks(location: Location, environment: Mapping[str, str]) -> str | None:
         return "core.hooksPath is not set"
     if os.path.realpath(os.path.join(location.root, os.path.expanduser(value))) != os.path.realpath(wanted):
         return f"core.hooksPath is '{value}'"
-    for name in place.OURS:
-        wrong = _cannot_start(os.path.join(wanted, name))
-        if wrong is not None:
-            return wrong
-    return None
+    wrong = _is_no_file(place.shared(location.common_dir))
+    reasons = (wrong, *(_cannot_start(os.path.join(wanted, name)) for name in place.OURS))
+    return next(filter(None, reasons), None)
 
 
 def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
@@ -101,19 +99,25 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
 def _program(common_dir: str) -> tuple[str, str] | None:
     """The Python that the placed scripts start, and with which words for sh; None where they do not say."""
     try:
-        text = files.read(os.path.join(place.hooks_dir(common_dir), "guard.sh")).decode("utf-8", "surrogateescape")
+        text = files.read(place.shared(common_dir)).decode("utf-8", "surrogateescape")
         found = _STARTS_PROGRAM.search(text)
         return None if found is None else (shlex.split(found["python"])[0], found["command"])
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _cannot_start(path: str) -> str | None:
-    """Why the system cannot run a script; None where it can."""
+def _is_no_file(path: str) -> str | None:
+    """What is in the place of a file; None where a file is."""
     if not os.path.lexists(path):
         return f"'{path}' is not there"
-    if not os.path.isfile(path):
-        return f"'{path}' is not a file"
+    return None if os.path.isfile(path) else f"'{path}' is not a file"
+
+
+def _cannot_start(path: str) -> str | None:
+    """Why the system cannot run a script; None where it can."""
+    wrong = _is_no_file(path)
+    if wrong is not None:
+        return wrong
     if not os.access(path, os.X_OK):
         return f"'{path}' cannot be run: it is not executable, or its file system is mounted with noexec"
     with open(path, "rb") as file:

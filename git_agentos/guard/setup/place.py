@@ -2,6 +2,7 @@
 
     <common dir>/agentos/guard/hooks/<name>     the git hooks, and `fsmonitor`: core.hooksPath, core.fsmonitor name them
     <common dir>/agentos/guard/bin/git          the shim of `guard exec`
+    <common dir>/agentos/guard/bin/git-in-place the same for a sandbox, where it is mounted over git
     <common dir>/agentos/guard/files.json       what was placed: the SHA-256 of each, and a MAC over all of them
     <common dir>/agentos/guard/manifest.json    what was set in configuration (`guard.manifest`)
 
@@ -32,7 +33,9 @@ from git_agentos.guard import signing
 from git_agentos.util import files
 
 FSMONITOR = "fsmonitor"
+BASH_ENV = os.path.join("hooks", "bash-env.sh")
 _SHIM = "git-shim"
+_IN_PLACE = os.path.join("bin", "git-in-place")
 _FILES = "files.json"
 _NO_SCRIPTS = (".md", ".pyc", "~")
 # Git hooks that are none of ours: since core.hooksPath leads to us, the user's own are run from here, by this script.
@@ -54,7 +57,7 @@ _MARK = b"# git-agentos: "
 MANAGERS = (("husky", b"husky"), ("lefthook", b"lefthook"), ("pre-commit", b"pre-commit.com"))
 _OF_US = re.compile(r"(hooks|bin)/[\w-][\w.-]*\Z")
 # What the hooks keep beside them.
-_CACHES = ("chain", "passed", "warned")
+_CACHES = ("chain", "passed", "warned", "unsaid")
 _PACKAGE = os.path.dirname(os.path.abspath(git_agentos.__file__))
 
 
@@ -73,9 +76,19 @@ def fsmonitor(common_dir: str) -> str:
     return os.path.join(hooks_dir(common_dir), FSMONITOR)
 
 
+def shared(common_dir: str) -> str:
+    """The file that the scripts source."""
+    return os.path.join(hooks_dir(common_dir), "guard.sh")
+
+
 def shim_dir(common_dir: str) -> str:
     """What `guard exec` puts first on PATH: `git` is in it."""
     return os.path.join(folder(common_dir), "bin")
+
+
+def bash_env(common_dir: str) -> str:
+    """What BASH_ENV names below `guard exec`."""
+    return os.path.join(folder(common_dir), BASH_ENV)
 
 
 # -- putting them there ------------------------------------------------------------------------------------------------
@@ -107,6 +120,14 @@ def put(location: Location) -> None:
             write(path, data, 0o644)
 
 
+def put_in_place_of(location: Location, git: str) -> str:
+    """Write the shim that stands in a sandbox where git itself is, and runs the one at `git`; its path."""
+    shim = _content(os.path.join(shim_dir(location.common_dir), "git")) or b""
+    path = os.path.join(folder(location.common_dir), _IN_PLACE)
+    write(path, shim.replace(b"guard_behind=''", b"guard_behind=" + _quoted(git), 1), 0o755)
+    return path
+
+
 def record(location: Location) -> None:
     """Take what lies in the guard's folders for what was placed: for a scratch repository that was given others."""
     top = folder(location.common_dir)
@@ -124,7 +145,7 @@ def take_away(location: Location) -> None:
     _hand_over(location)
     every = (*_PASSED_ON, *_PASSED_ON_WHERE_THERE)
     names = {each.name for each in _scripts(location.common_dir, every)} | set(_recorded(location.common_dir)[0])
-    for name in [*names, _FILES, "place.turn"]:
+    for name in [*names, _IN_PLACE, _FILES, "place.turn"]:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(top, name))
     for name in _CACHES:

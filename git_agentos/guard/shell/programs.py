@@ -10,15 +10,17 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, pairwise, product
 from typing import NamedTuple
 
-from git_agentos.guard.shell.words import UNKNOWN, known
+from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 
 
 class Inner(NamedTuple):
     """What a program runs: `argv`, or shell `text` with `name` (`$0`) and `positional` (`$1` …); `reads`: what is on
     its input. `environment` is changed so (None: unset), after everything is taken away where `cleared`. `directory` is
-    where it goes first. `doubt`: which program it is, is a guess."""
+    where it goes first. `doubt`: which program it is, is a guess. `script`: the file that it runs, which is read only
+    where the same text has written it."""
 
     argv: tuple[str, ...] = ()
     text: str | None = None
@@ -29,6 +31,7 @@ class Inner(NamedTuple):
     cleared: bool = False
     directory: str | None = None
     doubt: bool = False
+    script: str | None = None
 
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "yash", "fish", "rbash", "posh"})
@@ -68,6 +71,7 @@ _WRAPPERS: Mapping[str, tuple[str, int]] = {
     "fakeroot": ("-l -s -i -b", 0),
     "chroot": ("--userspec --groups", 1),
     "setarch": ("", 1),
+    "repeat": ("", 1),
     "linux64": ("", 0),
     "proxychains": ("-f", 0),
     "torsocks": ("", 0),
@@ -86,7 +90,7 @@ _LOOSE = frozenset(
     """docker podman nerdctl kubectl nsenter unshare bwrap flatpak snap systemd-run lxc lxc-attach incus chpst direnv
     nix nix-shell poetry pipenv uv uvx npx bunx pnpm yarn npm bundle mise asdf conda mamba micromamba hatch tox nox rye
     pdm pixi
-    hyperfine parallel rush gdb perf ssh mosh autossh sshpass distrobox toolbox devcontainer vagrant dotenv doppler op
+    hyperfine rush gdb perf ssh mosh autossh sshpass distrobox toolbox devcontainer vagrant dotenv doppler op
     infisical chamber envchain with-env cross-env env-cmd watchexec reflex nodemon concurrently mprocs foreman honcho
     script scriptreplay tmux screen dtach abduco zellij at batch runuser runcon su sg newgrp expect""".split()
 )
@@ -99,7 +103,7 @@ _INSIDE = (
 )  # fmt: skip
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _TAKE_TEXT = frozenset(
-    "hyperfine parallel rush tmux screen zellij concurrently mprocs watchexec reflex nodemon entr foreman at".split()
+    "hyperfine rush tmux screen zellij concurrently mprocs watchexec reflex nodemon entr foreman at".split()
 )
 _OWN_LANGUAGE = frozenset({"gdb", "expect"})
 _MANAGERS = frozenset({"npm", "pnpm", "yarn"})
@@ -241,7 +245,7 @@ def _shell(argv: Sequence[str]) -> list[Inner]:
         if words[0].startswith("/dev/fd/") and not known(words[0]):
             return [Inner(text=words[0], positional=tuple(words[1:]), reads=True)]
         if words[0] not in ("/dev/stdin", "/dev/fd/0"):
-            return []  # a file: it is not read
+            return [Inner(script=words[0], positional=tuple(words[1:]))]
         words.pop(0)
     return [Inner(positional=tuple(words), reads=True)]
 
@@ -295,34 +299,109 @@ def _split(text: str) -> list[str]:
         return [UNKNOWN]
 
 
-_XARGS_VALUES = frozenset(
-    """-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --max-chars --max-lines --replace
-    --process-slot-var""".split()
-)
+# Options with a value of its own word or joined, and with one that is joined or missing.
+_XARGS_VALUES, _XARGS_JOINED = "aEILnPsdJRS", "iel"
+_XARGS_LONG = ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var")
+_MOST_ITEMS = 50
 
 
 def _xargs(argv: list[str], stdin: str | None) -> list[Inner]:
     words = argv[1:]
-    replaced: str | None = None
-    for n, word in enumerate(words):
-        if not word.startswith("-"):
+    given: dict[str, str] = {}
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
             break
-        if word in ("-I", "--replace") and n + 1 < len(words):
-            replaced = words[n + 1]
-        elif word.startswith(("-I", "--replace=")):
-            replaced = word.removeprefix("-I").removeprefix("--replace=")
-        elif word == "-i":
-            replaced = "{}"
-    command = _past(list(words), _XARGS_VALUES)
-    if not command:
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            if len(name) > 3 and "--replace".startswith(name):
+                given["I"] = value or "{}"
+            elif name == "--null":
+                given["0"] = ""
+            for long in _XARGS_LONG:
+                if len(name) > 2 and long.startswith(name):
+                    given[{"--arg-file": "a", "--delimiter": "d", "--max-args": "n"}.get(long, "")] = (
+                        value if equals else words.pop(0) if words else ""
+                    )
+                    break
+            continue
+        letters = word[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            if letter in _XARGS_VALUES:
+                given["I" if letter in "IJ" else letter] = letters or (words.pop(0) if words else "")
+                break
+            if letter in _XARGS_JOINED:
+                if letter == "i":
+                    given["I"] = letters or "{}"
+                elif letter == "l":
+                    given["L"] = letters or "1"
+                break
+            given[letter] = ""
+    if not words:
         return []
-    read = (
-        stdin if stdin is not None and known(stdin) and not any(w.startswith(("-a", "--arg")) for w in words) else None
-    )
-    if replaced:
-        items = read.splitlines()[:50] if read is not None else [UNKNOWN]
-        return [Inner(tuple(word.replace(replaced, item) for word in command)) for item in items]
-    return [Inner((*command, *(_split(read) if read is not None else [UNKNOWN])))]
+    return [Inner(argv) for argv in _with_items(words, given, stdin if "a" not in given else None)]
+
+
+def _with_items(command: list[str], given: Mapping[str, str], read: str | None) -> list[tuple[str, ...]]:
+    """The command lines that xargs makes of a command and what it reads."""
+    if read is None or not known(read):
+        if "I" in given:
+            return [tuple(word.replace(given["I"], UNKNOWN) for word in command)]
+        return [(*command, UNKNOWN)]
+    lines = [line for line in read.splitlines() if line.strip()]
+    if "d" in given:
+        lines = [item for item in read.split(ansi(given["d"]) or "\n") if item.strip()]
+    if len(lines) > _MOST_ITEMS:
+        return _with_items(command, given, None)
+    if "I" in given:
+        return [tuple(word.replace(given["I"], line.strip()) for word in command) for line in lines]
+    items = lines if "d" in given else _split(read)
+    if "L" in given:
+        return [(*command, *_split(line)) for line in lines]
+    if given.get("n", "").isdigit() and int(given["n"]):
+        size = int(given["n"])
+        return [(*command, *items[n : n + size]) for n in range(0, len(items), size)]
+    return [(*command, *items)]
+
+
+_PARALLEL_VALUES = frozenset(
+    """-j -P -S -n -N -L -I -C -d -E -a -s --jobs --max-procs --sshlogin --sshloginfile --max-args --max-replace-args
+    --max-lines --colsep --delimiter --arg-file --delay --joblog --results --timeout --retries --tmpdir --workdir --wd
+    --env --halt --halt-on-error --nice --load --memfree --tagstring --basefile --shuf --seqreplace --block --recstart
+    --recend --profile --max-chars --plus --id --semaphorename --st --semaphoretimeout""".split()
+)
+_PLACE = re.compile(r"\{(\d*)([./#%+]*)\}")
+
+
+def _parallel(argv: list[str], stdin: str | None) -> list[Inner]:
+    """`parallel COMMAND ::: ITEM…`: the words are joined to one shell text, for each item."""
+    words = _past(list(argv[1:]), _PARALLEL_VALUES)
+    marks = [n for n, word in enumerate(words) if word in (":::", ":::+", "::::", "::::+")]
+    if not marks and "--" in words:
+        marks = [words.index("--")]
+    command = words[: marks[0]] if marks else words
+    groups: list[list[str]] = []
+    for start, end in pairwise([*marks, len(words)]):
+        groups.append([UNKNOWN] if words[start].startswith("::::") else words[start + 1 : end])
+    if not marks:
+        if stdin is not None and stdin.startswith(UNKNOWN) and not command:
+            return [Inner(reads=True)]
+        groups = [stdin.splitlines() if stdin is not None and known(stdin) else [UNKNOWN]]
+    chosen = list(islice(product(*groups), _MOST_ITEMS + 1))
+    if len(chosen) > _MOST_ITEMS:
+        chosen = [tuple(UNKNOWN for _ in groups)]
+    made = []
+    for items in chosen:
+        text = " ".join(command)
+
+        def one(found: re.Match[str], items: tuple[str, ...] = items) -> str:
+            n = int(found[1] or 1)
+            return items[n - 1] if not found[2] and 0 < n <= len(items) and (found[1] or len(items) == 1) else UNKNOWN
+
+        filled = _PLACE.sub(one, text) if len(items) == 1 or _PLACE.search(text) else text
+        made.append(Inner(text=filled if filled != text else " ".join((text, *items)).strip()))
+    return made
 
 
 _FIND_NAMES = frozenset({"-name", "-iname", "-path", "-wholename"})
@@ -363,5 +442,5 @@ def _fd(argv: list[str], stdin: str | None) -> list[Inner]:  # noqa: ARG001 (one
 
 _SPECIAL: Mapping[str, Callable[[list[str], str | None], list[Inner]]] = {
     "env": _env, "genv": _env, "xargs": _xargs, "gxargs": _xargs, "find": _find, "gfind": _find, "fd": _fd,
-    "fdfind": _fd,
+    "fdfind": _fd, "parallel": _parallel, "sem": _parallel,
 }  # fmt: skip

@@ -1,13 +1,16 @@
-"""What programs that are not git do to files: which they delete or overwrite, as far as their command line tells.
+"""What programs that are not git do to files: which they write to or delete, as far as their command line tells.
 
-Two things depend on it: nobody but git writes into a git directory, and the harness layer saves the state before an
-agent's `rm`. Names are taken as the shell hands them over; what it would make of `*` is looked up.
+Targets that are named decide whether a command may run, and which ignored files are saved first. What is not known to
+change nothing (`may_write`) is preceded by a checkpoint in any case. Names are taken as the shell hands them over; what
+it would make of `*` is looked up.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,71 +20,191 @@ from git_agentos.guard.shell.words import UNKNOWN, known
 
 _ALL = frozenset(
     "rm rmdir unlink shred srm trash trash-put gio truncate touch mkdir chmod chown chgrp chattr setfacl tee sponge "
-    "mv grm gmv".split()
+    "mv mkfifo mknod mktemp rename".split()
 )
-_LAST = frozenset("cp gcp install ginstall ln gln rsync scp link".split())
-_IN_PLACE = {"sed": "i", "gsed": "i", "perl": "i", "ruby": "i", "sd": "", "gawk": ""}
+_LAST = frozenset("cp install ginstall ln rsync scp link".split())
+_IN_PLACE = {"sed": "i", "perl": "i", "ruby": "i", "sd": "", "gawk": ""}
 _VALUES = {
     "truncate": frozenset({"-s", "--size", "-r", "--reference"}), "touch": frozenset({"-d", "-t", "-r", "--date"}),
-    "cp": frozenset({"-t", "-S", "--target-directory", "--suffix"}), "mv": frozenset({"-S", "--suffix"}),
-    "install": frozenset({"-m", "-o", "-g", "-S", "--mode", "--owner", "--group"}),
-    "mkdir": frozenset({"-m", "--mode"}),
+    "cp": frozenset({"-t", "-S", "--target-directory", "--suffix"}),
+    "mv": frozenset({"-S", "--suffix", "-t", "--target-directory"}),
+    "install": frozenset({"-m", "-o", "-g", "-S", "-t", "--mode", "--owner", "--group", "--target-directory"}),
+    "mkdir": frozenset({"-m", "--mode"}), "mkfifo": frozenset({"-m", "--mode"}), "mknod": frozenset({"-m", "--mode"}),
     "rsync": frozenset({"-e", "--rsh", "--exclude", "--include", "--filter", "-f", "--files-from"}),
     "shred": frozenset({"-n", "-s", "--iterations", "--size"}), "ln": frozenset({"-S", "-t", "--target-directory"}),
+    "mktemp": frozenset({"-p", "--suffix"}),
 }  # fmt: skip
 _OUTPUT = {
     "curl": ("-o", "--output", "--output-dir"), "wget": ("-O", "-P", "--output-document", "--directory-prefix"),
     "sort": ("-o", "--output"), "gcc": ("-o",), "cc": ("-o",), "openssl": ("-out",), "yq": (), "jq": (),
 }  # fmt: skip
-_HARMLESS = frozenset({"touch", "mkdir", "chmod", "chown", "chgrp", "chattr", "setfacl", "ln", "gln", "link", "rmdir"})
+_EDITORS = frozenset("ed ex vi vim nvim nano micro emacs".split())
+_PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd compress uncompress pigz".split())
+_HARMLESS = frozenset({"touch", "mkdir", "chmod", "chown", "chgrp", "chattr", "setfacl", "link", "rmdir", "mkfifo",
+                       "mknod", "mktemp"})  # fmt: skip
+_ARCHIVERS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "patch", "bsdcpio"})
+# Programs that change no file of their own accord; a redirect is the shell's.
+_READS = frozenset(
+    """: [ [[ ack ag alias apropos arch awk b2sum base32 base64 basename bat bc cal cat cd cksum clear cloc cmp col
+    column comm cut date dc delta df diff diff3 dig dir dirname dmesg du echo egrep env eza exa expand expr factor false
+    fd fdfind fgrep file find fold fmt free getconf getent getopt grep groups hash head hexdump hexyl host hostname id
+    info join jobs jq kill killall last less lesspipe locale locate look ls lsb_release lsblk lscpu lsof lstat man
+    md5sum more netstat nl nm nproc nslookup numfmt objdump od paste pathchk pgrep ping pkill pr printenv printf ps
+    pstree pwd
+    readelf readlink realpath rev rg sdiff seq set sha1sum sha224sum sha256sum sha384sum sha512sum shasum shuf size
+    sleep sort ss stat strings stty sum tac tail test time tldr tokei top tput tr tree true tsort tty type ulimit uname
+    unexpand uniq uptime users vmstat w wait wc whatis whence whereis which who whoami xxd yes yq zcat zgrep zless
+    export unset declare local readonly typeset sed hyperfine watch""".split()
+)
+_DELETING = frozenset("rm unlink shred srm mv truncate trash trash-put rmdir".split())
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
+_AWK_WRITES = re.compile(r"system\s*\(|getline|[|>]")
+_SED_WRITES = re.compile(r"(?:^|[;{}\d/$!,]|\s)[wWe](?:\s|$)|/[gpiIm0-9]*[we](?:\s|$|;)")
 
 
 class Files(NamedTuple):
-    """`paths` are deleted or written to, `trees` are deleted with all that is below; `loses`: bytes may be gone."""
+    """`paths` are deleted or written to, `trees` are deleted with all that is below, something is written `into`
+    folders, or something deleted `below` them; `loses`: bytes may be gone. With `names`, only of files that are called
+    so."""
 
     paths: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     loses: bool = False
+    into: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    below: bool = False
 
 
-def touched(argv: Sequence[str]) -> Files:
-    """What a program does to the files that it is given."""
-    name = base(argv[0])
+def touched(argv: Sequence[str], directory: str = ".") -> Files | None:
+    """What a program that was started in `directory` does to the files that it is given; None where its command line
+    does not tell."""
+    name = plain(argv[0])
     words = list(argv[1:])
-    if name in ("find", "gfind"):
+    if name == "find":
         return _find(words)
     if name == "dd":
         targets = tuple(word[3:] for word in words if word.startswith("of="))
         return Files(targets, loses=bool(targets))
-    if name in _IN_PLACE:
-        return _in_place(name, words)
-    if name in ("tar", "gtar", "bsdtar", "unzip", "7z", "cpio", "patch"):
+    if name in _IN_PLACE and (found := _in_place(name, words)) is not None:
+        return found
+    if name in _ARCHIVERS:
         return _unpack(name, words)
     if name in _OUTPUT:
         written = _values_of(words, _OUTPUT[name])
-        return Files(tuple(written), loses=bool(written))
+        return Files(tuple(written), loses=True) if written else None
+    if name in _EDITORS:
+        return Files(tuple(word for word in words if word[:1] not in ("-", "+")), loses=True)
+    if name in _PACKERS:
+        only_reads = any(_is_short(word, "clt") or word in ("--stdout", "--list", "--test") for word in words)
+        return Files() if only_reads else Files(tuple(word for word in words if not word.startswith("-")), loses=True)
+    if name not in _ALL and name not in _LAST:
+        return None
+    if any(option in ("--help", "--version") for option in words):
+        return Files()
     operands, options = _operands(words, _VALUES.get(name, frozenset()))
-    if name in _ALL:
-        if name == "gio" and operands[:1] not in (["trash"], ["remove"]):
-            return Files()
-        paths = tuple(operands)
-        recursive = any(o.startswith("-") and not o.startswith("--") and set(o) & set("rR") for o in options) or any(
-            o.startswith("--rec") for o in options
-        )
-        whole = name in ("mv", "gmv") or (recursive and name in ("rm", "grm", "srm")) or name.startswith("trash")
-        asks = any(option in ("--help", "--version") for option in options)
-        if asks:
-            return Files()
-        loses = name not in _HARMLESS and bool(paths)
-        moved = paths[:-1] if name in ("mv", "gmv") else paths
-        return Files(paths, moved if whole else (), loses)
-    if name in _LAST:
-        given = [option.partition("=")[2] for option in options if option.startswith("--target-directory=")]
-        given += [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-t", "--target-directory")]
-        last = given or operands[-1:]
-        deletes = name == "rsync" and any(option.startswith("--del") for option in options)
-        return Files(tuple(last), tuple(last) if deletes else (), name not in _HARMLESS and bool(last))
-    return Files()
+    if name == "mv" or name in _LAST:
+        return _copy(name, words, operands, options, directory)
+    if name == "gio" and operands[:1] not in (["trash"], ["remove"]):
+        return Files()
+    if name == "mktemp":
+        operands = [word for word in operands if "/" in word]
+    recursive = any(_is_short(option, "rR") or option.startswith("--rec") for option in options)
+    whole = (recursive and name in ("rm", "srm")) or name.startswith("trash") or name == "gio"
+    paths = tuple(operands)
+    into = paths if recursive and not whole else ()
+    return Files(paths, paths if whole else (), name not in _HARMLESS and bool(paths), into)
+
+
+def plain(word: str) -> str:
+    """A program's name without its folder and the letter that GNU's has elsewhere (`gmv`)."""
+    name = base(word)
+    return name[1:] if name[:1] == "g" and name[1:] in (_ALL | _LAST | {"sed", "find", "tar", "dd", "awk"}) else name
+
+
+def may_write(argv: Sequence[str]) -> bool:
+    """Whether a program may change files in a way that its command line does not tell."""
+    name, words = plain(argv[0]), argv[1:]
+    if any(word in ("--version", "--help", "-V") for word in words[:1]):
+        return False
+    if name in _AWKS:
+        return any(_AWK_WRITES.search(word) for word in words)
+    if name == "sed":
+        return any(_SED_WRITES.search(word) for word in words if not word.startswith("-") or word.startswith("-e"))
+    if name == "find":
+        return any(word in ("-fprint", "-fprintf", "-fls", "-delete") for word in words)
+    return name not in _READS
+
+
+def links(argv: Sequence[str], directory: str) -> dict[str, str]:
+    """The links that `ln` makes, and where they lead, as absolute paths."""
+    words = list(argv[1:])
+    operands, options = _operands(words, _VALUES["ln"])
+    paths = [path for path in _copy("ln", words, operands, options, directory).paths if known(path)]
+    symbolic = is_symbolic(argv)
+    made = {}
+    for path, source in zip(paths, operands, strict=False):
+        place = os.path.normpath(os.path.join(directory, path))
+        if known(source):
+            made[place] = os.path.normpath(os.path.join(os.path.dirname(place) if symbolic else directory, source))
+    return made
+
+
+def is_symbolic(argv: Sequence[str]) -> bool:
+    """Whether `ln` makes symbolic links."""
+    return any(_is_short(option, "s") or option == "--symbolic" for option in argv[1:])
+
+
+_PATH = re.compile(r"(?:\.\.?/|/|~/)[^\s'\"`;:,()\[\]{}<>|&*?\x00]+")
+
+
+def mentioned(argv: Sequence[str]) -> list[str]:
+    """What looks like a path in the words of a program that nothing is known of."""
+    return [os.path.expanduser(found) for word in argv for found in _PATH.findall(word)]
+
+
+def deletes(argv: Sequence[str]) -> bool:
+    """Whether a program deletes, or empties, what it is given."""
+    return plain(argv[0]) in _DELETING
+
+
+def _copy(name: str, words: Sequence[str], operands: list[str], options: list[str], directory: str) -> Files:
+    """`cp`, `mv`, `ln`, `install`, `rsync`: the last operand is written to, or something in it."""
+    given = [option.partition("=")[2] for option in options if option.startswith("--target-directory=")]
+    given += [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-t", "--target-directory")]
+    sources = operands if given else operands[:-1]
+    last = given or operands[-1:]
+    if name == "ln" and not sources and last:
+        sources, last = last, ["."]
+    if name == "install" and any(_is_short(option, "d") or option == "--directory" for option in options):
+        return Files(tuple(operands))
+    if name in ("rsync", "scp") and last and re.match(r"[^/]*:", last[0]):
+        last = []  # another machine
+    paths, into = [], []
+    for target in last:
+        is_folder = known(target) and os.path.isdir(os.path.join(directory, target))
+        for source in sources:
+            inside = os.path.join(target, os.path.basename(source.rstrip("/")))
+            if not is_folder:
+                paths.append(target)
+            elif not known(source) or source.rstrip("/").endswith(".") or (name == "rsync" and source.endswith("/")):
+                into.append(target)
+            elif os.path.isdir(os.path.join(directory, inside)) and name != "ln":
+                into.append(inside)
+            else:
+                paths.append(inside)
+        paths += [target] if not sources else []
+    removed = tuple(sources) if name == "mv" else ()
+    if name == "rsync":
+        emptied = tuple(last) if any(option.startswith("--del") for option in options) else ()
+        removed = tuple(sources) if "--remove-source-files" in options else ()
+        return Files((*paths, *removed), emptied, bool(last), tuple(into))
+    found = tuple(dict.fromkeys((*paths, *removed)))
+    return Files(found, removed, name != "link" and bool(found or into), tuple(dict.fromkeys(into)))
+
+
+def _is_short(option: str, letters: str) -> bool:
+    """Whether a cluster of short options has one of `letters`."""
+    return option.startswith("-") and not option.startswith("--") and bool(set(option) & set(letters))
 
 
 def _operands(words: Sequence[str], values: frozenset[str]) -> tuple[list[str], list[str]]:
@@ -101,22 +224,48 @@ def _operands(words: Sequence[str], values: frozenset[str]) -> tuple[list[str], 
     return operands, options
 
 
-def _in_place(name: str, words: Sequence[str]) -> Files:
+def _in_place(name: str, words: Sequence[str]) -> Files | None:
+    """`sed -i`: its files; of `-i.bak SCRIPT FILE…` the script is taken for one more, which is not there."""
     letter = _IN_PLACE[name]
     on = any(w.startswith("--in-place") or w == "-iinplace" for w in words) or (
         letter and any(w.startswith("-") and not w.startswith("--") and letter in w[1:] for w in words)
     )
-    on = on or name == "sd"
-    if not on:
-        return Files()
+    if not (on or name == "sd"):
+        return None
     return Files(tuple(word for word in words if not word.startswith("-")), loses=True)
 
 
-def _unpack(name: str, words: Sequence[str]) -> Files:
-    """Where an archive is unpacked to, if it is named."""
+def _unpack(name: str, words: Sequence[str]) -> Files | None:
+    """Where an archive is unpacked to, or a patch applied; None where that is not named."""
     if name == "patch":
-        return Files(tuple(word for word in words if not word.startswith("-")), loses=True)
-    return Files(tuple(_values_of(words, ("-C", "-d", "--directory"))))
+        folders = _values_of(words, ("-d", "--directory"))
+        operands, options = _operands(words, frozenset({"-i", "--input", "-p", "-d", "--directory", "-o", "-r", "-B"}))
+        if "--dry-run" in options:
+            return Files()
+        written = _values_of(words, ("-o", "--output"))
+        return Files((*operands[:1], *written), loses=True, into=tuple(folders or ["."]))
+    if name in ("tar", "bsdtar"):
+        mode = next((w for w in words if not w.startswith("--")), "").lstrip("-")
+        long = [word for word in words if word.startswith("--")]
+        folders = _values_of(words, ("-C", "--directory"))
+        if "t" in mode and "x" not in mode:
+            return Files()
+        if "x" in mode or "--extract" in long or "--get" in long:
+            return Files(loses=True, into=tuple(folders or ["."]))
+        archives = _values_of(words, ("-f", "--file")) or (words[1:2] if "f" in mode else [])
+        if any(word.startswith("--remove") for word in long):
+            # What was packed is deleted: where it is, `-C` tells.
+            packed = [word for word in words[1:] if not word.startswith("-") and word not in (*archives, *folders)]
+            places = [os.path.join(folder, word) for folder in (folders or ["."]) for word in packed]
+            return Files((*archives, *places), tuple(places), True)
+        return Files(tuple(archives), loses=True)
+    if name == "unzip":
+        if any(_is_short(word, "lptzZ") for word in words):
+            return Files()
+        return Files(loses=True, into=tuple(_values_of(words, ("-d",)) or ["."]))
+    if name in ("7z", "7za"):
+        return None if words[:1] not in (["l"], ["t"]) else Files()
+    return Files(loses=True, into=tuple(_values_of(words, ("-D", "--directory")) or ["."]))
 
 
 def _values_of(words: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -128,20 +277,42 @@ def _values_of(words: Sequence[str], options: Sequence[str]) -> list[str]:
     return found
 
 
-def _find(words: Sequence[str]) -> Files:
-    """`find ROOT… -delete`; one that looks for certain names deletes in a git directory what is called so there."""
+def _find(words: Sequence[str]) -> Files | None:
+    """`find ROOT… -delete`, or `-exec rm`; one that looks for certain names deletes in a git directory what is called
+    so there."""
     first = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     roots = tuple(words[:first]) or (".",)
-    written = tuple(words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-fprint", "-fprint0", "-fls"))
-    if "-delete" not in words:
-        return Files(written)
-    tests = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
+    own, commands = _without_commands(words)
+    written = tuple(own[n + 1] for n, w in enumerate(own[:-1]) if w in ("-fprint", "-fprint0", "-fls", "-fprintf"))
+    removes = any(each and deletes(each) for each in commands)
+    edits = any(each and (done := touched(each)) is not None and done.loses for each in commands)
+    if "-delete" not in own and not removes and not edits:
+        return Files(written, loses=bool(written)) if written else None
+    tests = [own[n + 1] for n, word in enumerate(own[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
     harmless = [test for test in tests if not names_a_git_directory(test)]
-    spared = any("-not" in words[n : n + 1] or words[n] == "!" for n in range(len(words))) and any(
-        ".git" in test for test in tests
-    )
-    whole = not (harmless or spared or "-empty" in words)
-    return Files((*written, *roots), roots if whole else (), True)
+    negated = {"!", "-not", "-o", "-or", ","} & set(own)
+    spared = any(".git" in test for test in tests) and bool({"-not", "!", "-prune"} & set(own))
+    whole = not (harmless or spared or "-empty" in own)
+    names = [own[n + 1] for n, word in enumerate(own[:-1]) if word in ("-name", "-iname")]
+    looked_for = () if negated else tuple(names)
+    if "-delete" not in own and not removes:
+        return Files(written, (), True, roots, looked_for, True)
+    return Files((*written, *roots), roots if whole else (), True, roots, looked_for, True)
+
+
+def _without_commands(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The words of a `find` that are its own, and the commands that it runs."""
+    own: list[str] = []
+    commands: list[list[str]] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        own.append(word)
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((n for n, each in enumerate(rest) if each in (";", "+")), len(rest))
+            commands.append(rest[:end])
+            rest = rest[end + 1 :]
+    return own, commands
 
 
 # -- git directories ---------------------------------------------------------------------------------------------------
@@ -183,8 +354,8 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
     `own` are those of the worktree that the program stands in."""
     own = tuple(own)
     trees = frozenset(files.trees)
-    for word in dict.fromkeys((*files.paths, *files.trees)):
-        for path in _named(word, directory):
+    for word in dict.fromkeys((*files.paths, *files.trees, *files.into)):
+        for path in named(word, directory):
             if ".git" in path.split(os.sep):
                 return word
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -199,12 +370,18 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
 def exists(files: Files, directory: str) -> bool:
     """Whether there is anything to lose: one of the files is there, or it is not known which they are."""
     return any(
-        not known(word) or any(os.path.lexists(path) and not is_device(path) for path in _named(word, directory))
-        for word in (*files.paths, *files.trees)
+        not known(word) or any(os.path.lexists(path) and not is_device(path) for path in named(word, directory))
+        for word in (*files.paths, *files.trees, *files.into)
     )
 
 
-def _named(word: str, directory: str) -> list[str]:
+def is_called(path: bytes, names: Sequence[str]) -> bool:
+    """Whether a file, or a folder that it is in, has one of these names."""
+    parts = os.fsdecode(path).split("/")
+    return not names or any(fnmatch.fnmatch(part, name) for part in parts for name in names)
+
+
+def named(word: str, directory: str) -> list[str]:
     """The paths that a word stands for."""
     if not known(word):
         # Only what is known of it: $X/.git is one, $X/build is not, .git/$X is.

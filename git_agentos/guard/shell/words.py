@@ -101,8 +101,9 @@ def braces(atoms: Sequence[object]) -> list[list[object]]:
                 continue
             options = run
         tails = braces(atoms[end + 1 :])
-        made = [[*atoms[:start], *option, *tail] for option in options for tail in tails]
-        return made[:_MOST]
+        if len(options) * len(tails) > _MOST:
+            return [[UNKNOWN]]
+        return [[*atoms[:start], *option, *tail] for option in options for tail in tails]
     return [list(atoms)]
 
 
@@ -134,7 +135,9 @@ def _run(atoms: Sequence[object]) -> list[list[object]] | None:
     first, last = (ord(found[1]), ord(found[2])) if letters else (int(found[1]), int(found[2]))
     step = abs(int(found[3] or 1)) or 1
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    return [list(chr(n) if letters else str(n)) for n in numbers[:_MOST]]
+    if len(numbers) > _MOST:
+        return [[UNKNOWN]]
+    return [list(chr(n) if letters else str(n)) for n in numbers]
 
 
 def requoted(word: str) -> str:

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos import processes
 from git_agentos.errors import GuardError
-from git_agentos.git import worktrees
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approval_files
@@ -36,6 +36,8 @@ from git_agentos.guard.setup import place
 _WRITTEN = ("locks", "approvals")
 _OWN_RECORDS = ("config.worktree", "commondir", "gitdir", "agentos/id", "agentos/worktree.json")
 _OF_MAIN = ("HEAD", "index", "config.worktree")
+# Where the system's profile sends login shells.
+_LOGIN_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def within(location: Location, environment: Mapping[str, str], approval_key: str | None, cwd: str) -> list[str]:
@@ -55,6 +57,7 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):
         words += [option, path, path]
+    words += _over_git(location, environment)
     config = os.path.realpath(signing.folder(environment))
     if os.path.isdir(config):
         words += ["--tmpfs", config, "--remount-ro", config]
@@ -86,6 +89,28 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
     for path in _user_configuration(environment):
         if os.path.exists(path):
             yield "--ro-bind", os.path.realpath(path)
+
+
+def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
+    """Mounts of the shim over each git that a PATH leads to, also the one of a login shell. What runs behind it is the
+    git in git's own folder; nothing is mounted where that is a link to one of these."""
+    git = os.path.join(_exec_path(location, environment), "git")
+    own = os.path.realpath(git)
+    paths = [*environment.get("PATH", "").split(os.pathsep), *_LOGIN_PATH]
+    found = {os.path.realpath(os.path.join(folder, "git")) for folder in paths if os.path.isabs(folder)}
+    if own in found or not os.access(own, os.X_OK):
+        return []
+    shim = place.put_in_place_of(location, git)
+    targets = {path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)}
+    shims = {path for path in targets if process.behind_shim(path) is not None}
+    ours = os.path.realpath(os.path.join(place.shim_dir(location.common_dir), "git"))
+    return [word for path in sorted((targets - shims) | {ours}) for word in ("--ro-bind", shim, path)]
+
+
+def _exec_path(location: Location, environment: Mapping[str, str]) -> str:
+    """git's own folder."""
+    out = process.run(["--exec-path"], cwd=location.root, env=process.environment(base=environment), fixed=False)
+    return os.fsdecode(out.rstrip(b"\n"))
 
 
 def _folders(path: str) -> list[str]:

@@ -15,10 +15,13 @@ from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
+from git_agentos.guard.settings import PLACES
 from git_agentos.guard.setup import place
-from git_agentos.guard.shim import supervise
+from git_agentos.guard.shim import client_configuration, supervise
 
 WAIT = "AGENTOS_GUARD_WAIT"
+_PLACES = "AGENTOS_GUARD_PLACES"
+_USERS_BASH_ENV = "AGENTOS_BASH_ENV"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -54,7 +57,9 @@ def start(
     words = list(command)
     if "/" in words[0] and os.path.basename(words[0]) == "git":
         words[0] = os.path.join(shims, "git")
-    return Start((*supervisor(options), *within, *words), _environment(shims, agent, environment, wait=wait))
+    changed = _environment(shims, agent, environment, wait=wait)
+    _reach_login_shells(place.bash_env(location.common_dir), changed)
+    return Start((*supervisor(options), *within, *words), changed)
 
 
 def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -64,11 +69,26 @@ def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:
+    # A client that starts `guard exec` itself may have switched the guard off for every git.
+    environment = client_configuration.without_guard_pairs(environment) or environment
     # An empty entry is the folder one stands in: nothing is to be found there by accident.
     path = (environment.get("PATH") or _DEFAULT_PATH).split(os.pathsep)
     rest = [folder for folder in path if folder and not folder.rstrip("/").endswith(SHIM_FOLDER)]
     changed = {key: value for key, value in environment.items() if key != WAIT}
     changed.update({"PATH": os.pathsep.join([shims, *rest]), MARKER: agent, "AGENTOS_AGENT_ID": agent})
+    # What the shim compares before it lets through what looks: another HOME has another configuration.
+    changed[_PLACES] = "|".join(environment.get(name, "") for name in PLACES[:4])
     if wait:
         changed[WAIT] = "1"
     return changed
+
+
+def _reach_login_shells(script: str, environment: dict[str, str]) -> None:
+    """Let bash put the shim first on PATH again after a profile (Debian's /etc/profile sets it anew). zsh and fish
+    leave PATH as it is; dash has nothing of the kind."""
+    before = environment.get("BASH_ENV", "")
+    if not before.endswith(place.BASH_ENV):
+        environment.pop(_USERS_BASH_ENV, None)
+        if before:
+            environment[_USERS_BASH_ENV] = before
+    environment["BASH_ENV"] = script

@@ -6,10 +6,16 @@ import os
 import re
 
 from git_agentos.guard.shell import words
-from git_agentos.guard.shell.shell_state import State
+from git_agentos.guard.shell.state import ANY, UNSET, State
+from git_agentos.guard.shell.syntax import Node, ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 
 MOST_OUTPUT = 1 << 16
+DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset", "integer", "float"})
+SILENT = frozenset(
+    """: true false [ test let shopt unalias wait return exit break continue umask ulimit jobs fg bg disown kill
+    times logout history bind complete compopt enable dirs setopt unsetopt autoload""".split()
+)
 # A text that is not known to its end goes on being parsed: this is a variable that nobody has set.
 _HOLE = "AGENTOS_NOT_KNOWN_"
 _READ_FOR_VARIABLES = frozenset({"activate", ".bashrc", ".bash_profile", ".profile", ".zshrc", "nvm.sh"})
@@ -26,8 +32,13 @@ class Builtins:
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # folders that a program deletes or moves
+        self.exported: dict[str, tuple[Node, ...]] = {}  # functions that other shells have too
 
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
+        raise NotImplementedError
+
+    def starts(self, argv: tuple[str, ...], state: State) -> None:
+        """Take note of a script that runs and is not read."""
         raise NotImplementedError
 
     def perhaps(self, text: str, state: State, stdin: str | None) -> None:
@@ -64,13 +75,15 @@ class Builtins:
 
     def do_source(self, argv: list[str], state: State, stdin: str | None) -> str:
         name = argv[1] if len(argv) > 1 else ""
-        if name in state.feeds:
-            return self.text(state.feeds[name], state, stdin)
+        given = state.feeds.get(name, state.feeds.get(place(name, state) or ""))
+        if given is not None and given != FILE:
+            return self.text(given, state, stdin)
         if name in ("/dev/stdin", "/dev/fd/0") and stdin is not None and stdin != FILE:
             return self.text(stdin, state)
         # A file: it is not read, and what it sets is not known. What it does with git is judged when it runs.
         state.forget_variables()
         if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
+            self.starts(tuple(argv), state)
             state.lost = state.lost or _may_move(os.path.join(state.directory, name) if words.known(name) else "")
         return UNKNOWN
 
@@ -95,7 +108,7 @@ class Builtins:
     def do_unset(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
         for word in argv[1:]:
             if not word.startswith("-") and words.known(word):
-                state.assign(word, (("",),))
+                state.assign(word, UNSET)
         return ""
 
     def do_set(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -104,6 +117,24 @@ class Builtins:
             rest = rest[2:] if rest[0] in ("-o", "+o") else rest[1:]
         if rest or "--" in argv:
             state.positional = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+        return ""
+
+    def do_declare(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
+        options = "".join(word for word in argv[1:] if word.startswith("-"))
+        if argv[0] != "export" and "n" in options:
+            raise ShellError("it has a variable that is another name of one")
+        names = set()
+        for word in argv[1:]:
+            name, equals, value = word.partition("=")
+            if name[:1] not in ("-", "+"):
+                names.add(name.removesuffix("+"))
+                if equals:
+                    state.assign(name, ((value,),) if name[-1:] != "+" else ANY)
+        if argv[0] == "export" or "x" in options:
+            state.exported |= names
+            self.exported |= {name: state.functions[name] for name in names & state.functions.keys()}
+        elif state.local is not None and argv[0] != "readonly" and "g" not in options:
+            state.local |= names
         return ""
 
     def do_shift(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
@@ -146,6 +177,13 @@ class Builtins:
         return UNKNOWN if state.lost else state.directory + "\n"
 
 
+def place(name: str, state: State) -> str | None:
+    """The path that a file's name stands for; None where that is not known."""
+    if not words.known(name) or not name or (state.lost and not os.path.isabs(name)):
+        return None
+    return os.path.normpath(os.path.join(state.directory, name))
+
+
 def _may_move(path: str) -> bool:
     """Whether a file that a shell reads may leave it in another folder."""
     try:
@@ -162,6 +200,6 @@ def _below(path: str, folder: str) -> bool:
 
 BUILTINS = {
     "cd": "cd", "pushd": "cd", "popd": "cd", "chdir": "cd", "eval": "eval", "source": "source", ".": "source",
-    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "read": "read",
-    "mapfile": "read", "readarray": "read", "echo": "echo", "printf": "printf", "pwd": "pwd",
+    "trap": "trap", "alias": "alias", "hash": "hash", "unset": "unset", "set": "set", "shift": "shift", "echo": "echo",
+    "printf": "printf", "pwd": "pwd", "read": "read", "mapfile": "read", "readarray": "read", "getopts": "read",
 }  # fmt: skip

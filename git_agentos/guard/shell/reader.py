@@ -1,0 +1,312 @@
+"""The commands in a shell text, found without running anything: which programs it starts, with which arguments.
+
+What is written out is followed: variables, functions, `eval` and `-c` texts, loops over words, here-documents, what
+`echo` and `printf` print into a pipe, and `cd`. Every branch is taken. What is not written out is `UNKNOWN` in an
+argument (`words`); what cannot be followed is a ShellError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from git_agentos.guard.shell import words
+from git_agentos.guard.shell.builtins import BUILTINS, MOST_OUTPUT, script
+from git_agentos.guard.shell.expansion import combined, commands_in, fields, literal, numbers_in
+from git_agentos.guard.shell.simple_commands import SimpleCommands, Start
+from git_agentos.guard.shell.state import ANY, State
+from git_agentos.guard.shell.syntax import Node, ShellError, parse
+from git_agentos.guard.shell.words import UNKNOWN
+
+_MOST_COMMANDS = 5000
+_DEEPEST = 40
+_MOST_ROUNDS = 8
+# What fails so rarely that nobody writes the other case.
+_SURE = frozenset({"true", ":", "echo", "printf", "export"})
+
+
+class Reader(SimpleCommands):
+    """Reads texts; each program that they start is handed to `start`."""
+
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
+        self.commands = 0
+        self.depth = 0
+
+    def text(self, text: str, state: State, stdin: str | None = None) -> str:
+        """What a text prints."""
+        return self.statements(parse(script(text)), state, stdin)
+
+    def statements(self, found: Iterable[Node], state: State, stdin: str | None = None) -> str:
+        # What is behind an `exit` is looked at, and changes nothing.
+        return "".join([self.statement(each, state.inner() if state.ended else state, stdin) for each in found])
+
+    def statement(self, node: Node, state: State, stdin: str | None = None) -> str:
+        self.depth += 1
+        self.commands += 1
+        if self.depth > _DEEPEST:
+            raise ShellError("its commands are nested too deeply")
+        if self.commands > _MOST_COMMANDS:
+            raise ShellError("it runs too many commands")
+        try:
+            inner = state.inner() if node.get("Background") or node.get("Coprocess") else state
+            said = self._statement(node, inner, stdin)
+        finally:
+            self.depth -= 1
+        return said if len(said) <= MOST_OUTPUT else UNKNOWN
+
+    def _statement(self, node: Node, state: State, stdin: str | None) -> str:
+        command = node.get("Cmd")
+        redirects = node.get("Redirs") or []
+        kind = command["Type"] if command is not None else ""
+        if command is not None and kind == "CallExpr":
+            return self._command(command, redirects, state, stdin)
+        stdin, writes = self._redirects(redirects, state, stdin)
+        if command is None:
+            self._written(writes, state)
+            return stdin if stdin is not None and not writes else ""
+        handle = getattr(self, "_of_" + kind.lower(), None)
+        if handle is None:
+            raise ShellError(f"it has a '{kind}' that is not understood")
+        inner = state.inner() if kind == "Subshell" else state
+        said: str = handle(command, inner, stdin)
+        self._written(writes, state)
+        self.keep(writes, said, redirects, state)
+        return "" if writes else said
+
+    # -- compound commands
+
+    def _of_block(self, node: Node, state: State, stdin: str | None) -> str:
+        return self.statements(node.get("Stmts") or [], state, stdin)
+
+    _of_subshell = _of_block
+
+    def _of_binarycmd(self, node: Node, state: State, stdin: str | None) -> str:
+        # They nest to the left, as deep as they are long.
+        is_pipe = node["Op"] in ("|", "|&")
+        if not is_pipe and node["Op"] not in ("&&", "||"):
+            raise ShellError(f"it has a '{node['Op']}' that is not understood")
+        parts: list[Node] = [node["Y"]]
+        operators: list[str] = [node["Op"]]
+        left = node["X"]
+        while (
+            not any(left.get(key) for key in ("Redirs", "Negated", "Background", "Coprocess"))
+            and (left.get("Cmd") or {}).get("Type") == "BinaryCmd"
+            and (left["Cmd"]["Op"] in ("|", "|&")) == is_pipe
+        ):
+            parts.append(left["Cmd"]["Y"])
+            operators.append(left["Cmd"]["Op"])
+            left = left["Cmd"]["X"]
+        parts = [left, *reversed(parts)]
+        return self._pipeline(parts, state, stdin) if is_pipe else self._list(parts, operators[::-1], state, stdin)
+
+    def _pipeline(self, parts: list[Node], state: State, stdin: str | None) -> str:
+        inner = state
+        for n, part in enumerate(parts):
+            inner = state.inner()
+            stdin = self.statement(part, inner, stdin if n == 0 else stdin or "")
+        # Some shells run the last part themselves.
+        inner.ended = ""
+        state.join(inner)
+        return stdin or ""
+
+    def _list(self, parts: list[Node], operators: list[str], state: State, stdin: str | None) -> str:
+        """`a && b || c`: what is known after it is what is known where it succeeds, and where it fails."""
+        said, success, failure = self._attempt(parts[0], state.inner(), stdin)
+        for operator, part in zip(operators, parts[1:], strict=True):
+            start, other = (success, failure) if operator == "&&" else (failure, success)
+            # What is never reached is looked at all the same.
+            more, then, otherwise = self._attempt(part, (start or other or state).inner(), stdin)
+            said += more
+            if start is None:
+                then = otherwise = None
+            success, failure = (
+                (then, _either(other, otherwise)) if operator == "&&" else (_either(other, then), otherwise)
+            )
+        end = _either(success, failure)
+        if end is None:
+            state.ended = "exit"
+        else:
+            state.become(end)
+        return said
+
+    def _attempt(self, node: Node, state: State, stdin: str | None) -> tuple[str, State | None, State | None]:
+        """What a part prints, and what is known where it succeeds, and where it fails; None where it does not."""
+        before = state.inner()
+        said = self.statement(node, state, stdin)
+        if state.ended:
+            return said, None, None
+        success: State | None = state
+        failure: State | None = state
+        name = _name(node)
+        if name is None or name in before.functions or name in before.aliases:
+            return said, success, failure
+        if name in _SURE:
+            failure = None
+        elif name == "false":
+            success = None
+        elif BUILTINS.get(name) == "cd":
+            failure = before if state.lost else None
+        return (said, failure, success) if node.get("Negated") else (said, success, failure)
+
+    def _of_ifclause(self, node: Node, state: State, stdin: str | None) -> str:
+        condition = node.get("Cond") or []
+        if not condition:  # else
+            return self.statements(node.get("Then") or [], state, stdin)
+        said = self.statements(condition[:-1], state, stdin)
+        more, success, failure = self._attempt(condition[-1], state.inner() if state.ended else state, stdin)
+        then, otherwise = (success or state).inner(), (failure or state).inner()
+        said += more + self.statements(node.get("Then") or [], then, stdin)
+        if node.get("Else"):
+            said += self._of_ifclause(node["Else"], otherwise, stdin)
+        end = _either(then if success is not None else None, otherwise if failure is not None else None)
+        if end is None:
+            state.ended = "exit"
+        else:
+            state.become(end)
+        return said
+
+    def _of_whileclause(self, node: Node, state: State, stdin: str | None) -> str:
+        return self._loop([*(node.get("Cond") or []), *(node.get("Do") or [])], state, stdin)
+
+    def _of_forclause(self, node: Node, state: State, stdin: str | None) -> str:
+        loop, body = node["Loop"], node.get("Do") or []
+        if loop["Type"] != "WordIter":
+            numbers_in(loop, state, self._inside)
+            return self._loop(body, state, stdin)
+        name = loop["Name"]["Value"]
+        if "InPos" in loop or loop.get("Items"):
+            given = combined([fields(word, state, self._inside) for word in loop.get("Items") or []])
+        else:
+            given = [list(state.positional) if state.positional is not None else [UNKNOWN]]
+        inner = state.inner()
+        left: list[State] = []
+        for item in (item for items in given for item in items):
+            inner.assign(name, ((item,),))
+            if words.known(item) and not node.get("Select"):
+                self._round(body, inner, stdin, left)
+            else:
+                self._loop(body, inner, stdin)
+        for each in (inner, *left):
+            state.join(each)
+        return UNKNOWN
+
+    def _loop(self, body: list[Node], state: State, stdin: str | None) -> str:
+        """Rounds, as long as one leads to another state than those before."""
+        said = ""
+        left: list[State] = []
+        for n in range(_MOST_ROUNDS):
+            before = state.known()
+            inner = state.inner()
+            if n == _MOST_ROUNDS - 1:
+                inner.forget_variables()
+                inner.lost = True
+            said += self._round(body, inner, stdin, left)
+            for each in (inner, *left):
+                state.join(each)
+            if state.known() == before:
+                break
+        return said and UNKNOWN
+
+    def _round(self, body: list[Node], state: State, stdin: str | None, left: list[State]) -> str:
+        """One round of a loop, to which `left` are added the states in which it was left; one that ends the shell is
+        not the last."""
+        before, outer = state.inner(), state.left_loop
+        state.left_loop = left
+        said = self.statements(body, state, stdin)
+        if state.ended:
+            state.become(before)
+        for each in left:
+            state.join(each)
+        state.left_loop = outer
+        return said
+
+    def _of_caseclause(self, node: Node, state: State, stdin: str | None) -> str:
+        fields(node["Word"], state, self._inside)
+        begin, said, falls = state.inner(), "", False
+        ends: list[State] = []
+        complete = False
+        for item in node.get("Items") or []:
+            inner = begin.inner()
+            if falls:
+                inner.join(ends[-1])
+            for pattern in item["Patterns"]:
+                complete = complete or literal(pattern) == "*"
+                commands_in(pattern, state, self._inside)
+            said += self.statements(item.get("Stmts") or [], inner, stdin)
+            ends.append(inner)
+            falls = item.get("Op", ";;") != ";;"
+        first, *rest = ends if complete else [begin, *ends]
+        for each in rest:
+            first.join(each)
+        state.become(first)
+        return said
+
+    def _of_funcdecl(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
+        names = [node["Name"]] if node.get("Name") else node.get("Names") or []
+        if not names:
+            raise ShellError("it has a function without a name that is not understood")
+        for name in names:
+            state.functions[name["Value"]] = (node["Body"],)
+        return ""
+
+    def _of_timeclause(self, node: Node, state: State, stdin: str | None) -> str:
+        return self.statement(node["Stmt"], state, stdin) if node.get("Stmt") else ""
+
+    def _of_coprocclause(self, node: Node, state: State, stdin: str | None) -> str:
+        self.statement(node["Stmt"], state.inner(), stdin)
+        return ""
+
+    def _of_testclause(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002
+        commands_in(node, state, self._inside)
+        return ""
+
+    def _of_arithmcmd(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002
+        numbers_in(node, state, self._inside)
+        return ""
+
+    _of_letclause = _of_arithmcmd
+
+    def _of_declclause(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002
+        made = [node["Variant"]["Value"]]
+        for each in node.get("Args") or []:
+            if not each.get("Name"):
+                made += [field for found in fields(each["Value"], state, self._inside) for field in found]
+            else:
+                made.append(each["Name"]["Value"])
+                if not each.get("Naked"):
+                    value = self._value(each, state)
+                    # `declare -a x='(a b)'` makes an array of it.
+                    is_array = any(text.startswith("(") for texts in value for text in texts)
+                    state.assign(each["Name"]["Value"], ANY if is_array else value)
+        self.do_declare(made, state, None)
+        return ""
+
+    def _inside(self, found: list[Node], state: State, stdin: str | None = None) -> str:
+        """What a substitution prints: it is a shell of its own."""
+        return self.statements(found, state.inner(), stdin)
+
+    def perhaps(self, text: str, state: State, stdin: str | None) -> None:
+        """Read a text that may run at any time, or never."""
+        inner = state.inner()
+        self.text(text, inner, stdin)
+        state.join(inner)
+
+
+def _either(one: State | None, other: State | None) -> State | None:
+    """What is known where the shell goes on from one of two states."""
+    if one is None or other is None or one is other:
+        return one if other is None else other
+    joined = one.inner()
+    joined.ended = one.ended
+    joined.join(other)
+    return joined
+
+
+def _name(node: Node) -> str | None:
+    """The name of the program or builtin that a command starts; None where it is none, or not written out."""
+    command = node.get("Cmd") or {}
+    if command.get("Type") == "DeclClause":
+        return str(command["Variant"]["Value"])
+    if command.get("Type") != "CallExpr" or not command.get("Args"):
+        return None
+    return literal(command["Args"][0])

@@ -1,0 +1,223 @@
+"""Simple commands: assignments, redirections, functions, builtins, and the programs that a shell starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from git_agentos.guard.shell import builtins, words
+from git_agentos.guard.shell.builtins import BUILTINS, DECLARING, SILENT, Builtins
+from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, numbers_in, single
+from git_agentos.guard.shell.programs import without_prefix
+from git_agentos.guard.shell.state import ANY, Alternatives, State
+from git_agentos.guard.shell.syntax import Node, ShellError
+from git_agentos.guard.shell.words import FILE, UNKNOWN
+
+_WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>", "&>|", ">!", ">>|", "&>!"})
+_PLAIN_PREFIXES = frozenset({"!", "command", "builtin", "exec", "time", "coproc", "noglob", "nocorrect", "-"})
+
+
+class Program(NamedTuple):
+    """A program that a shell text starts. `lost`: it is not known where. `stdin` is what it reads, None where that is
+    what the shell itself reads; `writes` are the files that its output goes to."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: str
+    lost: bool = False
+    stdin: str | None = None
+    writes: tuple[str, ...] = ()
+    feeds: Mapping[str, str] = {}
+
+
+Start = Callable[[Program], str]
+"""Takes note of a program, and returns what it prints; UNKNOWN where that is not known."""
+
+
+class SimpleCommands(Builtins):
+    """Takes simple commands apart; each program that they start is handed to `start`."""
+
+    def __init__(self, start: Start) -> None:
+        super().__init__()
+        self.start = start
+
+    def statement(self, node: Node, state: State, stdin: str | None = None) -> str:
+        raise NotImplementedError
+
+    def _inside(self, found: list[Node], state: State, stdin: str | None = None) -> str:
+        raise NotImplementedError
+
+    def _command(self, node: Node, redirects: list[Node], state: State, stdin: str | None) -> str:
+        stdin, writes = self._redirects(redirects, state, stdin)
+        found = combined([fields(word, state, self._inside) for word in node.get("Args") or []])
+        overlay = {}
+        for each in node.get("Assigns") or []:
+            value = self._value(each, state)
+            if node.get("Args"):
+                overlay[each["Name"]["Value"]] = value[0][0] if len(value) == 1 and value[0] else UNKNOWN
+            else:
+                state.assign(each["Name"]["Value"], value)
+        if not node.get("Args"):
+            self._written(writes, state)
+            return stdin if stdin is not None and not writes else ""
+        said, begin, ends = "", state.inner(), []
+        for argv in found:
+            # One of several that it may be: each begins where this one does.
+            inner = begin.inner()
+            if argv:
+                said += self._start(argv, inner, stdin, writes, overlay)
+            else:
+                self._written(writes, inner)
+            ends.append(inner)
+        state.become(ends[0])
+        for end in ends[1:]:
+            state.join(end)
+        self.keep(writes, said, redirects, state)
+        return "" if writes else said
+
+    def _value(self, node: Node, state: State) -> Alternatives:
+        """The value of an assignment."""
+        numbers_in(node.get("Index"), state, self._inside)
+        before = state.values(node["Name"]["Value"]) if node.get("Append") else None
+        made: Alternatives
+        if node.get("Array"):
+            elements = node["Array"].get("Elems") or []
+            made = tuple(
+                map(tuple, combined([fields(e["Value"], state, self._inside) for e in elements if e.get("Value")]))
+            )
+            if any(each.get("Index") for each in elements):
+                commands_in([each.get("Index") for each in elements], state, self._inside)
+                made = ANY
+            return made if before is None else tuple((*old, *new) for old in before for new in made)
+        made = single(node.get("Value"), state, self._inside)
+        if node.get("Index"):
+            return ANY
+        if not node.get("Append"):
+            return made
+        return tuple(((old or ("",))[0] + new[0], *old[1:]) for old in before or ANY for new in made)
+
+    def _redirects(self, redirects: list[Node], state: State, stdin: str | None) -> tuple[str | None, tuple[str, ...]]:
+        writes: list[str] = []
+        for each in redirects:
+            operator = each["Op"]
+            given: str | None = None
+            if operator in ("<<", "<<-"):
+                given = document(each, state, self._inside)
+            else:
+                targets = [value[0] for value in single(each.get("Word"), state, self._inside)]
+                target = targets[0] if len(targets) == 1 else UNKNOWN
+                if operator == "<<<":
+                    given = target + "\n"
+                elif operator == "<":
+                    given = state.feeds.get(target, FILE)
+                elif operator == "<&":
+                    given = UNKNOWN if target not in ("-", "0") else None
+                elif operator in _WRITING:
+                    writes += [t for t in targets if not t.isdigit() and t != "-" and t not in state.feeds]
+                else:
+                    raise ShellError(f"it has a '{operator}' that is not understood")
+            if given is not None and (each.get("N") or {}).get("Value", "0") == "0":
+                stdin = given
+        return stdin, tuple(writes)
+
+    def keep(self, writes: tuple[str, ...], said: str, redirects: list[Node], state: State) -> None:
+        """Remember what a file holds that the text itself writes: it may be run."""
+        adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
+        for name in writes:
+            path = builtins.place(name, state)
+            if path is not None:
+                state.feeds[path] = state.feeds.get(path, "") + said if adds else said
+
+    def starts(self, argv: tuple[str, ...], state: State) -> None:
+        self._program(argv, state, None, (), {})
+
+    def _written(self, writes: tuple[str, ...], state: State) -> None:
+        """A program that does nothing but write what it is given: `> file`."""
+        if writes:
+            self._program((":",), state, None, writes, {})
+
+    def _start(
+        self, argv: list[str], state: State, stdin: str | None, writes: tuple[str, ...], overlay: Mapping[str, str]
+    ) -> str:
+        name = argv[0]
+        if name in state.aliases:
+            text = " ".join([state.aliases[name], *map(words.requoted, argv[1:])])
+            inner = state.inner()
+            inner.aliases.pop(name)
+            self.text(text, inner, stdin)
+            state.join(inner)
+        if name in state.functions:
+            self._call(argv, state, stdin)
+        if BUILTINS.get(name) == "cd" and (name in state.functions or name in state.aliases):
+            state.lost = True
+            return ""
+        if argv[:2] == ["command", "-v"] and len(argv) == 3:
+            self._written(writes, state)
+            return argv[2] + "\n"
+        while argv and argv[0] in _PLAIN_PREFIXES:
+            argv = without_prefix(argv)
+        if not argv:
+            self._written(writes, state)
+            return UNKNOWN
+        if argv[0] in ("exit", "return", "break", "continue"):
+            _leave(argv[0], state)
+        if argv[0] in SILENT:
+            self._program((":", *argv[1:]), state, None, writes, {})
+            return ""
+        if overlay.get("CDPATH") and BUILTINS.get(argv[0]) == "cd":
+            state.lost = True
+            return ""
+        how = "declare" if argv[0] in DECLARING else BUILTINS.get(argv[0], "")
+        builtin = getattr(self, "do_" + how, None)
+        if builtin is not None:
+            said: str = builtin(argv, state, stdin)
+            self._written(writes, state)
+            return said
+        return self._program(tuple(argv), state, stdin, writes, overlay)
+
+    def _call(self, argv: list[str], state: State, stdin: str | None) -> None:
+        """Call a function: one of those that it may be."""
+        begin, ends = state.inner(), []
+        for body in begin.functions[argv[0]]:
+            inner = begin.inner()
+            inner.positional, inner.left_function, inner.local = tuple(argv[1:]), [], set()
+            self.statement(body, inner, stdin)
+            if inner.ended == "return":
+                inner.ended = "exit"  # the states in which it was left are these
+            for each in inner.left_function or []:
+                inner.join(each)
+            for name in inner.local or ():
+                inner.variables[name] = ANY
+            ends.append(inner)
+        state.become(ends[0])
+        for end in ends[1:]:
+            state.join(end)
+        state.positional, state.left_function, state.local = begin.positional, begin.left_function, begin.local
+
+    def _program(
+        self,
+        argv: tuple[str, ...],
+        state: State,
+        stdin: str | None,
+        writes: tuple[str, ...],
+        overlay: Mapping[str, str],
+    ) -> str:
+        environment = dict(state.environment)
+        for name, values in state.variables.items():
+            if name in environment or name in state.exported:
+                if all(not value for value in values):
+                    environment.pop(name, None)
+                else:
+                    environment[name] = values[0][0] if len(values) == 1 and values[0] else UNKNOWN
+        environment.update(overlay)
+        return self.start(Program(argv, environment, state.directory, state.lost, stdin, writes, state.feeds))
+
+
+def _leave(how: str, state: State) -> None:
+    """`exit`, `return`, `break` and `continue`, where they do something."""
+    left = state.left_function if how == "return" else state.left_loop
+    if how == "exit":
+        state.ended = how
+    elif left is not None:
+        left.append(state.inner())
+        state.ended = how

@@ -1,0 +1,94 @@
+"""Shell text -> its syntax tree, by shfmt (docs/decisions/013-shfmt-reads-shell-text.md): only this module starts it.
+
+shfmt has bash's grammar and says what it cannot read; its tree comes as JSON. It is the program that the package
+`shfmt-py` brings, beside this Python, or one on PATH that the system has.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from typing import Any
+
+from git_agentos import processes
+from git_agentos.errors import GuardError
+
+Node = dict[str, Any]
+"""A node of shfmt's tree; its fields are those of Go's package `mvdan.cc/sh/v3/syntax`."""
+
+REQUIREMENT = "shfmt-py>=4.1,<5"
+BREAK, PRESENT = "\ufdd0", "\ufdd1"
+"""Marks within an expanded word (`expansion`): the next argument begins, and it is there although it may be empty.
+Unicode has these characters for a program's own use; no text may contain them."""
+
+_MOST_TEXT = 1 << 20
+_MOST_TREE = 16 << 20
+_MOST_SECONDS = 20
+_DEEPEST_JSON = 6000
+
+
+class ShellError(Exception):
+    """A shell text cannot be read; the message says why."""
+
+
+def program() -> str | None:
+    """The path of shfmt, None where there is none.
+
+    A relative folder on PATH does not count: whoever writes into the folder one stands in does not choose the parser.
+    """
+    folders = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin")]
+    on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    name = "shfmt.exe" if os.name == "nt" else "shfmt"
+    for folder in (*folders, os.path.expanduser("~/.local/bin"), *on_path):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def missing() -> GuardError:
+    """The error for a system without shfmt."""
+    return GuardError(
+        "shell text cannot be read: the program 'shfmt' is not installed",
+        f"install it with: {sys.executable} -m pip install '{REQUIREMENT}' (or put shfmt 3.14 or later on PATH)",
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def parse(text: str) -> list[Node]:
+    """The statements of a text. Nobody may change them."""
+    if len(text) > _MOST_TEXT:
+        raise ShellError("it is too long")
+    if BREAK in text or PRESENT in text:
+        raise ShellError("it has a character that is no text")
+    path = program()
+    if path is None:
+        raise missing()
+    try:
+        code, out, said = processes.feed(
+            [path, "-ln", "bash", "--to-json"], text.encode("utf-8", "surrogateescape"), timeout=_MOST_SECONDS
+        )
+    except UnicodeEncodeError:
+        raise ShellError("it has a character that is no text") from None
+    except (OSError, processes.TooLate) as error:
+        raise GuardError(f"shell text cannot be read: '{path}' cannot be started: {error}", missing().hint) from error
+    if code != 0:
+        raise ShellError(said.decode("utf-8", "replace").strip() or f"shfmt ended with {code}")
+    if len(out) > _MOST_TREE:
+        raise ShellError("it is too long")
+    return _statements(out)
+
+
+def _statements(tree: bytes) -> list[Node]:
+    # A list of commands nests as deep as it is long.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEPEST_JSON))
+    try:
+        statements: list[Node] = json.loads(tree).get("Stmts") or []
+    except (ValueError, AttributeError):
+        raise ShellError("shfmt printed no syntax tree (version 3.14 or later is needed)") from None
+    finally:
+        sys.setrecursionlimit(limit)
+    return statements
