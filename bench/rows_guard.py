@@ -6,9 +6,11 @@ The worktree is a managed one. Compared are git as it is guarded, git with the g
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
+import statistics
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -88,7 +90,76 @@ def guard(bench: Bench) -> None:
     _check(bench)
     for size in {bench.size_near(1_000), bench.size_near(20_000)}:
         _harmless(bench, Guarded(bench, size), judged=size == bench.size_near(20_000))
+    _everyday(bench, Guarded(bench, bench.size_near(1_000)))
+    _below_exec(bench, Guarded(bench, bench.size_near(1_000)))
     _approved(bench, Guarded(bench, bench.size_near(1_000)))
+
+
+def _everyday(bench: Bench, place: Guarded) -> None:
+    """An agent's usual commands: what they wait for, and the processor time until they go on (what is recorded
+    afterwards, by a process of its own, is not in it)."""
+    changed = place.path / "everyday.txt"
+    place.plain("branch", "--force", "everyday")
+
+    def edit(*more: tuple[str, ...]) -> Callable[[], None]:
+        def prepare() -> None:
+            for command in (("reset", "-q", "--hard"), ("clean", "-qfd"), ("switch", "-q", "agent/dev")):
+                place.plain(*command)
+            changed.write_text(os.urandom(8).hex())
+            for command in more:
+                place.plain(*command)
+
+        return prepare
+
+    rows: tuple[tuple[tuple[str, ...], Callable[[], None], float], ...] = (
+        (("commit", "-q", "-m", "everyday"), edit(("add", "--all")), 0.2),
+        (("switch", "-q", "everyday"), edit(("add", "--all"), ("commit", "-q", "-m", "one")), 0.2),
+        (("add", "-A"), edit(), 0.02),
+        (("stash", "pop", "-q"), edit(("add", "--all"), ("stash", "-q")), 0.2),
+    )
+    for command, before, most in rows:
+        text = "git " + " ".join(command[: 2 if command[0] in ("stash", "add") else 1])
+        bench.say(f"guard: {text}, time until it goes on")
+        commands = {"guarded": ("git", *command), "git": ("git", *_OUT, *command)}
+        series = _alternate(
+            bench, commands, lambda _: place.path, place.arena.environment, rounds=9,
+            prepare=functools.partial(_prepare, bench, place, before),
+        )  # fmt: skip
+        used, alone = (statistics.median(series[name].processor) for name in ("guarded", "git"))
+        bench.add(
+            "guard",
+            f"`{text}` in a guarded worktree, processor time until it goes on",
+            f"≤ {most * 1000:.0f} ms",
+            f"{used * 1000:.0f} ms",
+            used <= most,
+            f"{alone * 1000:.0f} ms without the guard; to wait for: {_spreads(series['guarded'], series['git'])}",
+            judged=not bench.scale.hurried,
+        )
+
+
+def _prepare(bench: Bench, place: Guarded, before: Callable[[], None], _name: str, _number: int) -> None:
+    """As `before` has it, with nothing of the round before still at work."""
+    measure.run(tool(bench, "checkpoint", "list", "-n", "1"), place.path, place.arena.environment)
+    before()
+
+
+def _below_exec(bench: Bench, place: Guarded) -> None:
+    """`git status` where both the shim and the worktree's layers are."""
+    bench.say("guard: git status below guard exec")
+    shim = _shim_of(bench, place)
+    commands = {"shim": (shim, "status", "--short"), "git": ("git", *_OUT, "status", "--short")}
+    series = _alternate(bench, commands, lambda _: place.path, place.arena.environment, rounds=25)
+    more = (series["shim"].median - series["git"].median) * 1000
+    used = (statistics.median(series["shim"].processor) - statistics.median(series["git"].processor)) * 1000
+    bench.add(
+        "guard",
+        "`git status` below `guard exec`, over git without the guard",
+        "≤ 10 ms",
+        f"{more:.1f} ms",
+        more <= 10,
+        f"processor time {used:.1f} ms; {_spreads(series['shim'], series['git'])}",
+        judged=not bench.scale.hurried,
+    )
 
 
 def _check(bench: Bench) -> None:
@@ -242,11 +313,12 @@ def _alternate(
     environment: object,
     *,
     rounds: int,
+    prepare: Callable[[str, int], None] = lambda _name, _number: None,
 ) -> dict[str, Series]:
     return measure.alternate(
         tuple(commands),
         1 if bench.scale.hurried else max(bench.rounds, rounds),
-        lambda _name, _number: None,
+        prepare,
         lambda name, _number: measure.run(commands[name], where(name), environment),  # type: ignore[arg-type]
     )
 

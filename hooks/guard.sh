@@ -214,10 +214,10 @@ arguments_of() {
 	words=$(command -p ps -o args= -p "$1" 2>/dev/null | command -p tr -s ' ' '\n')
 }
 
-# Sets $subcommand of a git command line, and $rest to what follows it, a line each. Options of git itself that lead
-# elsewhere or run something make it `?`.
+# Sets $subcommand of a git command line, $rest to what follows it, a line each, and $moved where it has -C. Options of
+# git itself that lead elsewhere or run something make it `?`.
 split() {
-	subcommand='?' rest=''
+	subcommand='?' rest='' moved=''
 	old_ifs=$IFS
 	IFS='
 '
@@ -237,7 +237,7 @@ split() {
 		while :; do
 			case ${1-} in
 			--no-pager | -P | -p | --paginate | --no-optional-locks | --literal-pathspecs | --no-replace-objects) ;;
-			-C) shift ;;
+			-C) moved=1 && shift ;;
 			-c)
 				case ${2-} in
 				color.* | advice.* | core.quotepath=* | core.quotePath=* | user.name=* | user.email=* | diff.renames=*) ;;

@@ -1,6 +1,7 @@
 """`git agentos approvals`: what agents may not do without being asked about, and the answers."""
 
 import os
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,7 +68,8 @@ def grant(run: Invocation, request: Request) -> None:
     from git_agentos.guard.approval import approvals as domain
 
     workspace = run.workspace()
-    by = permission.require(run, workspace.context.location, "granting")
+    asked = datetime.fromisoformat(domain.find(_store(workspace, make=False), request).created_at).timestamp()
+    by = permission.require(run, workspace.context.location, "granting", since=asked)
     found = domain.grant(_store(workspace, make=True), request, by=by)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
 

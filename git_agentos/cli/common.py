@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 # What these do where a restore was interrupted: their errors, their text, say so.
 _REFUSES = ("restore", "undo", "rollback", "pick", "recover")
+_TELLS_OF_GUARD = ("status", "doctor")
 _TELLS_OF_INTERRUPTED = ("status", "doctor")
 
 
@@ -37,6 +38,7 @@ class Invocation:
         self.after_dashes: list[str] = []
         self._scan = scan
         self._warned = False
+        self._guard_checked = False
 
     @property
     def directory(self) -> str:
@@ -49,8 +51,22 @@ class Invocation:
         workspace = open_workspace(self.directory, agent=self.agent, scan=self._scan)
         self._scan = None
         self._warn_of_interrupted(workspace)
+        self._warn_of_tampering(workspace)
         self._restore_settings(workspace)
         return workspace
+
+    def _warn_of_tampering(self, workspace: "Workspace") -> None:
+        """Say that the guard of this worktree was tampered with, and write it to the log, whatever the command is."""
+        location = workspace.context.location
+        marks = (os.path.join(location.git_dir, "config.worktree"), os.path.join(location.shared_state_dir, "guard"))
+        if self._guard_checked or not any(map(os.path.lexists, marks)):
+            return
+        self._guard_checked = True
+        from git_agentos.guard import tampering
+
+        said = tampering.report(location, workspace.agent, os.environ)
+        if said is not None and argv.look(self.words).command not in _TELLS_OF_GUARD:
+            self.output.warn(said, tampering.HINT)
 
     def _restore_settings(self, workspace: "Workspace") -> None:
         """Write the settings again by which a harness asks the guard, where somebody has removed them."""

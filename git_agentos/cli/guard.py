@@ -2,7 +2,7 @@
 
 import typer
 
-from git_agentos.cli import guard_check, guard_exec, guard_harness, guard_set
+from git_agentos.cli import guard_check, guard_confirm, guard_exec, guard_harness, guard_set
 from git_agentos.cli.common import Invocation, command
 
 
@@ -10,7 +10,7 @@ def register(app: typer.Typer) -> None:
     """Add the command and what is below it."""
     group = typer.Typer(name="guard", rich_markup_mode=None)
     group.callback()(guard)
-    for part in (guard_check, guard_set, guard_exec, guard_harness):
+    for part in (guard_check, guard_set, guard_confirm, guard_exec, guard_harness):
         part.register(group)
     app.add_typer(group)
 

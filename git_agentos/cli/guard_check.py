@@ -51,17 +51,19 @@ def check(
     who = identity.who(os.environ, identity.git_dir_of(where), os.getpid(), run.agent)
     call = Call(tuple(words or ()), where, os.environ)
     found = commands.judge_argv(_with_git(call), who) if shell is None else commands.judge_text(shell, call, who)
-    run.output.show("decision", found.decision, lambda _: worded(found.decision))
+    run.output.show("decision", found.decision, lambda _: worded(found.decision, saved=found.relies_on_save))
     if found.decision.decision != ALLOW:
         raise typer.Exit(PolicyError.exit_code)
 
 
-def worded(decision: Decision) -> Text:
-    """A decision in words, and alone under -q."""
+def worded(decision: Decision, *, saved: bool = False) -> Text:
+    """A decision in words, and alone under -q; `saved` says that a checkpoint is why it is allowed."""
     lines = [decision.decision + (f": {quote.line(', '.join(decision.operations))}" if decision.operations else "")]
     for name, value in (("why", decision.reason), ("rule", decision.rule), ("instead", decision.instead)):
         if value is not None:
             lines.append(f"  {name}: {quote.line(value)}")
+    if saved:
+        lines.append("  why: a checkpoint is taken first, and brings it back")
     return Text("".join(f"{line}\n" for line in lines), f"{decision.decision}\n")
 
 

@@ -45,8 +45,8 @@ def disable(run: Invocation, id_: OptionalId = None) -> None:
 def status(run: Invocation, id_: OptionalId = None) -> None:
     """Say which layers of the guard act in a worktree, by trying them.
 
-    Destructive commands are run on a scratch repository with the scripts, the git and the configuration that are
-    here. What keeps a layer from acting is told, with what to do.
+    They are tried in the worktree itself, with its configuration and your environment, and nothing changes. What keeps
+    a layer from acting is shown, with what to do, and what was tampered with in any worktree of the repository.
     """
     from git_agentos.worktree import guarded
 

@@ -69,7 +69,7 @@ def uninstall(run: Invocation) -> None:
 def status(run: Invocation) -> None:
     """Say whose hooks git runs here, and whether ours act.
 
-    That is found out by trying them on a scratch repository.
+    That is found out by trying them; nothing changes by it.
     """
     from git_agentos.guard.setup import doctor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.guard import authorize
@@ -30,18 +30,26 @@ def ask(run: Invocation, *path: str, option: str) -> None:
     authorize.check(Request(path, (), frozenset({option}), tuple(run.directories)), _called(run), run.agent)
 
 
-def require(run: Invocation, location: Location, what: str) -> str:
+def require(run: Invocation, location: Location, what: str, *, since: float | None = None) -> str:
     """How the right to decide for agents is shown; a PolicyError where an agent asks, or nobody who could be a person.
 
-    `what` is for people: `granting`.
+    `what` is for people: `granting`; `since` when what is decided about was asked for.
     """
     from git_agentos.guard import settings
     from git_agentos.guard.approval import authority
 
     known = settings.read(location.root, os.environ)
-    terminal = sys.stdin is not None and sys.stdin.isatty()
+    terminal = _terminal()
     who = authorize.current(run.agent)
-    return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what)
+    return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what, since=since)
+
+
+def _terminal() -> int | None:
+    """The descriptor of stdin where that is a terminal."""
+    with suppress(AttributeError, OSError, ValueError):
+        descriptor = sys.stdin.fileno()
+        return descriptor if os.isatty(descriptor) else None
+    return None
 
 
 def request(ctx: Any, run: Invocation) -> Request:

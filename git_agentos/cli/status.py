@@ -1,9 +1,15 @@
 """`git agentos status`: who, where, what is dirty, what was saved last, what was interrupted."""
 
+import os
+from typing import TYPE_CHECKING
+
 import typer
 
 from git_agentos.cli import text
 from git_agentos.cli.common import Invocation, command, has_runs
+
+if TYPE_CHECKING:
+    from git_agentos.workspace import Workspace
 
 
 def register(app: typer.Typer) -> None:
@@ -26,5 +32,16 @@ def status(run: Invocation) -> None:
 
         runs = doctor.interrupted(workspace.context)
         workflows = doctor.open_(workspace.context)
-    fields = {**vars(now), "interrupted_runs": runs, "open_workflows": workflows}
-    run.output.show("status", fields, lambda style: text.status(now, style, runs, workflows))
+    guard = _guard_problems(workspace)
+    fields = {**vars(now), "interrupted_runs": runs, "open_workflows": workflows, "guard_problems": guard}
+    run.output.show("status", fields, lambda style: text.status(now, style, runs, workflows, guard))
+
+
+def _guard_problems(workspace: "Workspace") -> list[str]:
+    """What of the guard of any worktree is not as it was set up; only where there may be one."""
+    location = workspace.context.location
+    if not os.path.lexists(os.path.join(location.common_dir, "agentos")):
+        return []
+    from git_agentos.guard import tampering
+
+    return tampering.found_anywhere(location)

@@ -204,8 +204,11 @@ def picked(done: Pick) -> Text:
     )
 
 
-def status(now: Status, style: Style, runs: Sequence[str] = (), workflows: Sequence[str] = ()) -> Text:
-    """`status`; `runs` are those that were interrupted, `workflows` those that have not ended."""
+def status(
+    now: Status, style: Style, runs: Sequence[str] = (), workflows: Sequence[str] = (), guard: Sequence[str] = ()
+) -> Text:
+    """`status`; `runs` are those that were interrupted, `workflows` those that have not ended, `guard` what somebody
+    has changed of the guard."""
     branch = f"on branch '{quote.line(now.branch)}'" if now.branch else "HEAD detached"
     at = f" at commit {short(now.commit)}" if now.commit else ", no commit yet"
     lines = [f"Agent '{quote.line(now.agent)}', {branch}{at}", f"Worktree: {quote.path(now.worktree_path)}"]
@@ -242,6 +245,10 @@ def status(now: Status, style: Style, runs: Sequence[str] = (), workflows: Seque
         hints.append(
             f"'git agentos run resume {runs[0]}' goes on with it, 'git agentos rollback {runs[0]}' takes it back"
         )
+    if guard:
+        more = f"; and {len(guard) - 1} more" if guard[1:] else ""
+        lines.append(style.paint("red", f"The guard was tampered with: {quote.line(guard[0])}{more}"))
+        hints.append("'git agentos doctor' tells all of it, and 'git agentos doctor --fix' sets it again")
     if workflows:
         lines.append(f"Not ended: {count(len(workflows), 'workflow')}: {', '.join(workflows)}")
         hints.append(f"'git agentos tdd status {workflows[0]}' says what it waits for")

@@ -28,8 +28,12 @@ def guard(found: GuardStatus, style: Style) -> Text:
     if not found.enabled:
         lines = [f"The worktree '{found.id}' is not guarded: {quote.path(found.worktree_path)}"]
     else:
+        acts = {each.name: each.acts for each in found.layers}
+        if not (acts.get("fsmonitor") or acts.get("hook")):
+            brief = "broken\n"
         what = "what policy forbids is stopped" if found.mode == "strict" else "what would be lost is saved first"
-        lines = [f"The worktree '{found.id}' is guarded ({what}): {quote.path(found.worktree_path)}"]
+        how = f"is guarded ({what})" if brief == "on\n" else "is to be guarded, and git does not ask the guard there"
+        lines = [f"The worktree '{found.id}' {how}: {quote.path(found.worktree_path)}"]
         lines += _layers(found.layers, style)
     lines += _findings(found.findings, style)
     hints = () if found.enabled else (f"'git agentos guard enable {found.id}' guards it",)

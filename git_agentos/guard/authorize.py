@@ -38,6 +38,7 @@ _authorized: ContextVar[bool] = ContextVar("authorized", default=False)
 _DECISIONS = {
     "approvals grant": "granting",
     "approvals deny": "denying",
+    "guard confirm": "confirming",
     "run accept": "accepting a run",
     "tdd approve": "approving a workflow",
 }
@@ -132,7 +133,7 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
             f"'git agentos {name}' is not known to the guard, and this is {_called(who)}",
             "whoever runs the agents can run it",
         )
-    if command.target == command_table.PERSON:
+    if command.target == command_table.PERSON and not request.options & command.alone:
         from git_agentos.guard.approval import authority
 
         raise authority.refusal(who, _DECISIONS[name])

@@ -56,8 +56,8 @@ def _runs(pid: int) -> list[str]:
 def _records(git_dir: str, runs: list[str]) -> Iterator[dict[str, Any]]:
     """The records of these runs' worktrees, in their order, and last that of the worktree with this git directory."""
     if runs:
-        common_dir = _common(git_dir)
-        known = [each for entry in worktrees.entries(common_dir) if (each := _record(entry, lenient=True)) is not None]
+        shared = common_dir(git_dir)
+        known = [each for entry in worktrees.entries(shared) if (each := _record(entry, lenient=True)) is not None]
         for run in runs:
             yield from (each for each in known if each.get("run_id") == run)
     own = _record(git_dir)
@@ -86,7 +86,8 @@ def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
         raise ConfigurationError(f"the record '{path}' is damaged", "git agentos worktree repair") from error
 
 
-def _common(git_dir: str) -> str:
+def common_dir(git_dir: str) -> str:
+    """The common git directory of a worktree with this git directory, found without git."""
     with contextlib.suppress(OSError), open(os.path.join(git_dir, "commondir"), "rb") as file:
         return os.path.realpath(os.path.join(git_dir, os.fsdecode(file.read().rstrip(b"\n"))))
     return git_dir

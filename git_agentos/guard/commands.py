@@ -13,18 +13,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import GuardError
-from git_agentos.guard import ignored_files
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save, worse
-from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
-from git_agentos.guard.policy import operations
+from git_agentos.guard.named_files import FileNote, NamedFiles
+from git_agentos.guard.policy import operations, stash
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before
 from git_agentos.guard.settings import GuardSettings
 from git_agentos.guard.shell import builtins, programs, programs_code, programs_files
 from git_agentos.guard.shell.reader import Reader
@@ -32,10 +31,10 @@ from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN, known, shown
-from git_agentos.guard.targets import Targets, is_below
 
 _DEEPEST = 25
 _MOST_JUDGED = 250
+_MOST_COMMITS = 20  # that are counted in a text
 # Where git finds the user's configuration.
 _USERS = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _NOTHING = Judgement(Decision(ALLOW, []))
@@ -102,7 +101,8 @@ def merged(found: Sequence[Step]) -> Judgement:
     decision = Decision(
         worst.decision.decision, names, worst.decision.rule, worst.decision.reason, worst.decision.instead
     )
-    return Judgement(decision, save, savable, worst.root)
+    relies = any(each.relies_on_save for each in (worst, *rest))
+    return Judgement(decision, save, savable, worst.root, relies)
 
 
 class _Judging:
@@ -113,12 +113,12 @@ class _Judging:
         self.call = call
         self.shell = Reader(self.start)
         self.steps: list[Step] = []
-        self.targets = Targets(call, who)
-        self.links: dict[str, str] = {}  # those that the text makes, and where they lead
+        self.files = NamedFiles(call, who, lambda: self.settings(call.cwd, call.environment).values)
         self.depth = 0
         self._settings = {call.cwd: settings} if settings is not None else {}
         self._seen: dict[tuple[object, ...], None] = {}
         self._judged: set[tuple[object, ...]] = set()
+        self._before = NOTHING_BEFORE
 
     def is_free(self) -> bool:
         """Whether nothing is stopped and nothing is saved: a person, unless configuration says otherwise."""
@@ -157,6 +157,8 @@ class _Judging:
             return self._git(program._replace(argv=(first, *program.argv[1:])))
         if name in programs.SHELLS:
             self._start_file(program)
+        if programs_code.prints_settings(program.argv):
+            return ""
         inner = programs.unwrap(program.argv, program.stdin)
         if not inner or any(each.doubt or each.reads or each.script is not None for each in inner):
             self._perhaps_writes(program)
@@ -182,7 +184,7 @@ class _Judging:
             elif name in programs_code.AWK:
                 for found in programs_code.awk_commands(text):
                     self._inner(program, programs.Inner(text=found.text), UNKNOWN if found.fed else program.stdin)
-            elif programs_code.may_run_git(text):
+            elif programs_code.may_run_git(text) and not programs_code.only_matches(name, text):
                 self._note(program, [Operation("interpreter", name)])
             else:
                 for found in programs_code.commands_in(text):
@@ -256,6 +258,7 @@ class _Judging:
             call.argv,
             call.cwd,
             program.lost,
+            self._before,
             *(call.environment.get(key) for key in self._telling(call.environment)),
         )
         if place in self._judged:
@@ -268,8 +271,13 @@ class _Judging:
             for key in {*self._telling(call.environment), *self._telling(self.call.environment)}
         )
         judgement = judge(
-            call, self.who, self._settings.get(program.directory) if same else None, trusted=self.call.environment
+            call,
+            self.who,
+            self._settings.get(program.directory) if same else None,
+            trusted=self.call.environment,
+            before=self._before,
         )
+        self._before = _after(self._before, judgement)
         changed = [key for key in _USERS if self.call.environment.get(key) != call.environment.get(key)]
         if changed:
             # Who chooses which configuration is the user's, does not choose the policy: the stricter of both holds.
@@ -281,7 +289,8 @@ class _Judging:
             )
             judgement = merged([Step(call, judgement), there])
         decision = judgement.decision
-        if program.lost and decision.decision == ALLOW and not _DEPENDS_ON_PLACE.isdisjoint(decision.operations):
+        depends = judgement.relies_on_save or not _DEPENDS_ON_PLACE.isdisjoint(decision.operations)
+        if program.lost and decision.decision == ALLOW and depends:
             self._note(program, [Operation("unresolved", "where it runs")])
         self._step(call, judgement)
         return _git_said(program)
@@ -295,93 +304,23 @@ class _Judging:
 
     def _files(self, program: Program) -> None:
         """Take note of what a program does to files that it names, and of where the shell writes its output."""
-        writes = programs_files.Files(tuple(word for word in program.writes if not is_device(word)), loses=True)
-        touched = programs_files.touched(program.argv, program.directory) if _is_named(program) else None
-        if touched is not None and programs_files.plain(program.argv[0]) in _MOVES_FOLDERS:
+        name = program.argv[0] if program.argv else UNKNOWN
+        if known(name) and programs_files.plain(name) in _MOVES_FOLDERS:
+            touched = programs_files.touched(program.argv, program.directory) or programs_files.Files()
             names = [word for word in touched.paths if known(word)]
             self.shell.changed |= {os.path.normpath(os.path.join(program.directory, word)) for word in names}
-        for files in (touched, writes):
-            if files is not None and (files.paths or files.trees or files.into):
-                self._named(program, files)
-        if touched is not None and programs_files.plain(program.argv[0]) == "ln":
-            made = programs_files.links(program.argv, program.directory)
-            if not programs_files.is_symbolic(program.argv):
-                # Whoever writes to a hard link writes to the file.
-                self._named(program, programs_files.Files(into=tuple(made.values())))
-            self.links |= made
-
-    def _named(self, program: Program, files: programs_files.Files) -> None:
-        own = programs_files.git_directories(program.directory)
-        found = programs_files.in_git_directory(files, program.directory, own)
-        if found is not None:
-            self._note(program, [Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
-            return
-        asked = self._not_ones_own(program, files)
-        emptied = next((word for word in files.trees if re.fullmatch(UNKNOWN + r"/+\.?\*", word)), None)
-        if emptied is not None:  # all of `/`, where the variable is not set
-            asked.append(Operation("unresolved", emptied.replace(UNKNOWN, "…")))
-        if asked:
-            self._note(program, asked)
-        if files.loses and programs_files.exists(files, program.directory):
-            self._save(program, files)
-
-    def _not_ones_own(self, program: Program, files: programs_files.Files) -> list[Operation]:
-        """What is done to files that are not the agent's to change."""
-        found: list[Operation] = []
-        for word in dict.fromkeys((*files.paths, *files.trees, *files.into)):
-            if program.lost and not os.path.isabs(word):
-                continue
-            # Of a word that is not wholly known, the folder counts that it begins with.
-            whole = known(word) and (word in files.trees or (files.below and word in files.into))
-            for path in programs_files.named(word, program.directory):
-                if is_device(path):
-                    continue
-                operation = self.targets.operation(self._without_links(path), whole=whole)
-                if operation is not None:
-                    found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
-        return list(dict.fromkeys(found))
-
-    def _without_links(self, path: str) -> str:
-        """`path` as it will be once the text has made its links."""
-        for link, target in reversed(self.links.items()):
-            if is_below(path, link):
-                return target + path[len(link) :]
-        return path
+        self._take_notes(program, self.files.named_by(program))
 
     def _perhaps_writes(self, program: Program) -> None:
-        """Take note of a program that may change files which nobody can tell: they are saved where it stands."""
-        if self.who.agent is None or not programs_files.may_write(program.argv):
-            return
-        if programs_files.touched(program.argv, program.directory) is None:
-            self._save(program, programs_files.Files(into=tuple(programs_files.mentioned(program.argv))), named=False)
+        """Take note of a program that may change files which nobody can tell."""
+        self._take_notes(program, self.files.unknown_to(program))
 
-    def _save(self, program: Program, files: programs_files.Files, *, named: bool = True) -> None:
-        """Take note of what has to be saved before a program: the worktree that it stands in, those of the files in
-        `files`, and of these files, where they are `named` as its targets, the ignored ones."""
-        words = [word for word in (*files.paths, *files.trees, *files.into) if known(word)]
-        paths = [path for word in words for path in programs_files.named(word, program.directory)]
-        places: dict[str, list[str]] = {}
-        for path in (program.directory, *paths):
-            root = self.targets.worktree(path)
-            if root is not None and (named or path == program.directory or self.targets.is_sibling(root)):
-                real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-                places.setdefault(root, []).extend(each for each in (real, os.path.realpath(path)) if path in paths)
-        everywhere = len(words) < len((*files.paths, *files.trees, *files.into)) and programs_files.deletes(
-            program.argv
-        )
-        for root, inside in places.items():
-            if not os.access(root, os.W_OK):
-                continue  # a sandbox keeps it as it is
-            among = [root] if everywhere else inside
-            save = self._ignored_among(root, among if named else [], files.names, collapse=everywhere)
-            self._step(_call(program), Judgement(Decision(ALLOW, []), save, True, root))
-
-    def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> Save:
-        inside = [path for path in paths if is_below(path, root)]
-        if not inside or self.who.agent is None:
-            return Save()
-        values = self.settings(self.call.cwd, self.call.environment).values
-        return ignored_files.save_of(root, inside, names, values, collapse=collapse)
+    def _take_notes(self, program: Program, notes: Iterable[FileNote]) -> None:
+        for each in notes:
+            if each.operations:
+                self._note(program, each.operations)
+            if each.save is not None:
+                self._step(_call(program), Judgement(Decision(ALLOW, []), each.save, True, each.root))
 
     # -- notes
 
@@ -395,7 +334,7 @@ class _Judging:
         root = os.path.realpath(os.path.dirname(own[0])) if own else None
         self._step(call, Judgement(decision, Save() if own else None, False, root))
 
-    def _note(self, program: Program, found: list[Operation]) -> None:
+    def _note(self, program: Program, found: Sequence[Operation]) -> None:
         if found:
             call = _call(program)
             settings = self.settings(self.call.cwd, self.call.environment)
@@ -408,14 +347,25 @@ class _Judging:
     def _step(self, call: Call, judgement: Judgement) -> None:
         if self.who.agent is None and judgement.decision.decision != ALLOW:
             judgement = judgement._replace(decision=Decision(ALLOW, judgement.decision.operations))
-        key = (call.argv, call.cwd, tuple(judgement.decision.operations), judgement.root, judgement.save)
+        decision = judgement.decision
+        key = (
+            call.argv, call.cwd, decision.decision, tuple(decision.operations), judgement.root, judgement.save,
+        )  # fmt: skip
         if key not in self._seen:
             self._seen[key] = None
             self.steps.append(Step(call, judgement))
 
 
-def _is_named(program: Program) -> bool:
-    return bool(program.argv) and known(program.argv[0])
+def _after(before: Before, judgement: Judgement) -> Before:
+    """What has been done to the worktree once this command has run as well."""
+    tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create"}
+    commits = sum(each.name == "commit" for each in judgement.found)
+    return Before(
+        min(before.commits + commits, _MOST_COMMITS),
+        before.tags | tags,
+        before.leaves_head or judgement.leaves_head,
+        max(0, before.stashed + sum(stash.entries_made(each) for each in judgement.found)),
+    )
 
 
 def _call(program: Program) -> Call:

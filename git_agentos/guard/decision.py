@@ -16,10 +16,17 @@ _RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
 class Operation(NamedTuple):
-    """What a command does. `subject` is what it acts on, for messages (`refs/heads/main`, `3 files`; may be empty)."""
+    """What a command does. `subject` is what it acts on, for messages (`refs/heads/main`, `3 files`; may be empty).
+
+    `own`: the commits, refs and stash entries that it takes away were made in this worktree and are not published.
+    `limited`: it takes away only files that it names, and brings in no commit that others made. Both are false where
+    that is not known; `policy.effects` decides by them.
+    """
 
     name: str
     subject: str = ""
+    own: bool = False
+    limited: bool = False
 
 
 class Save(NamedTuple):
@@ -27,7 +34,8 @@ class Save(NamedTuple):
 
     `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
     stands for all of them. `commits` are ids of commits that no ref may reach afterwards. `repositories` are ignored
-    folders that are repositories; `left_out` says which ignored files are too many or too large to be saved.
+    folders that are repositories; `left_out` says which ignored files are too many or too large to be saved. `touches`
+    are the files and folders that the command may change, relative to the root; None where it may be any.
     """
 
     ignored: frozenset[bytes] = frozenset()
@@ -35,15 +43,27 @@ class Save(NamedTuple):
     commits: Sequence[str] = ()
     repositories: frozenset[bytes] = frozenset()
     left_out: str = ""
+    touches: frozenset[bytes] | None = None
+
+    def may_touch(self, path: bytes) -> bool:
+        """Whether the command may change this file, or something below this folder."""
+        if self.touches is None:
+            return True
+        path = path.rstrip(b"/")
+        return any(
+            path == each or path.startswith(each + b"/") or each.startswith(path + b"/") for each in self.touches
+        )
 
     def joined(self, other: Save) -> Save:
         """What has to be saved before both commands."""
+        anywhere = self.touches is None or other.touches is None
         return Save(
             self.ignored | other.ignored,
             self.everything_ignored or other.everything_ignored,
             tuple(dict.fromkeys((*self.commits, *other.commits))),
             self.repositories | other.repositories,
             "; ".join(dict.fromkeys(text for text in (self.left_out, other.left_out) if text)),
+            None if anywhere else (self.touches or frozenset()) | (other.touches or frozenset()),
         )
 
 
@@ -70,12 +90,18 @@ class Judgement(NamedTuple):
     `save` is what has to be saved before the command runs or is stopped, None where it cannot lose anything.
     `savable` tells that a checkpoint with `save` holds everything that the command would lose, so that
     `agentos.guard.mode = save` may let it run. `root` is the worktree that the command works in, None outside of one.
+    `relies_on_save`: it is allowed only because a checkpoint with `save` brings everything back (`policy.effects`), so
+    it stops where that checkpoint cannot be taken or is not complete. `found` are the operations of one git command;
+    `leaves_head` tells that HEAD may be at another commit after it, beside one that it makes.
     """
 
     decision: Decision
     save: Save | None = None
     savable: bool = False
     root: str | None = None
+    relies_on_save: bool = False
+    found: tuple[Operation, ...] = ()
+    leaves_head: bool = False
 
 
 def worse(one: str, other: str) -> str:

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
-from git_agentos.guard.approval import approvals
+from git_agentos.guard.approval import approvals, weakening
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
 from git_agentos.guard.identity import ILL_FORMED, Who
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
     from git_agentos.checkpoint.format import Checkpoint
+    from git_agentos.checkpoint.state import Skipped
     from git_agentos.guard.aftermath import Aftermath
     from git_agentos.guard.approval.approvals import Approval, Asked, Store
     from git_agentos.guard.call import Call
@@ -175,10 +176,16 @@ class _Case:
             return Verdict(True, self.decision, None, "")
         if self.layer == HARNESS and self.judgement.save == Save() and not self.decision.operations:
             return self._as_a_precaution()
-        self._save(_ALLOWED)
-        if self.decision.checkpoint is None:
+        relies = self.judgement.relies_on_save
+        if relies and self.hold:
+            return self._verdict(True)
+        if relies:
+            self._log_before("allowed")
+        self._save(_RUNS if relies else _ALLOWED)
+        if self.decision.checkpoint is None or (relies and self.incomplete):
             return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
-        self._log("allowed", run=True)
+        if not (relies and self._takes_the_log):
+            self._log("allowed", run=True)
         left_out = self.judgement.save.left_out if self.judgement.save is not None else ""
         said = wording.told(f"before '{self._command}': {left_out}") if left_out else ""
         return self._verdict(True, message=said)
@@ -307,6 +314,7 @@ class _Case:
         from git_agentos.git import refs
         from git_agentos.guard.approval import circumstances
         from git_agentos.guard.policy import git_line
+        from git_agentos.guard.policy.stash import OF_ENTRIES
 
         call = self.call
         head = refs.read_head(location)
@@ -327,7 +335,10 @@ class _Case:
         where = git_line.parse(call.argv, call.environment).where if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
-        return circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        asked = circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        save = self.judgement.save
+        of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
+        return circumstances.add_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""
@@ -354,7 +365,7 @@ class _Case:
         return None
 
     def _saves(self) -> bool:
-        return self.settings.auto_on("beforeRisky")
+        return self.settings.auto_on("beforeRisky", person=self.who.agent is None)
 
     def _open(self) -> Context | None:
         """The worktree, opened when it is needed: pygit2 is not loaded before."""
@@ -393,6 +404,10 @@ class _Case:
         from git_agentos.guard import saving
 
         cleans = any(name.startswith("clean") for name in self.decision.operations)
+
+        def is_needed(item: Skipped) -> bool:
+            return (cleans or item.reason != _OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
+
         meta = {"command": wording.command(self.call.argv, most=2000), "layer": self.layer}
         with self._listening():
             saved = saving.save(
@@ -401,12 +416,12 @@ class _Case:
                 description=f"before {self._command}",
                 meta=meta,
                 whole=plan.whole,
-                needed=(lambda item: cleans or item.reason != _OTHER_WORKTREE) if plan.complete else None,
+                needed=is_needed if plan.complete else None,
             )
         if saved.checkpoint is not None:
             self.decision = replace(self.decision, checkpoint=saved.checkpoint.id)
             self.present = saved.checkpoint
-        missing = [item for item in saved.skipped if cleans or item.reason != _OTHER_WORKTREE]
+        missing = [item for item in saved.skipped if is_needed(item)]
         if missing and plan is not _STOPPED:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             self.incomplete = wording.printable(f"'{missing[0].path}'{more} ({missing[0].reason})")
@@ -506,7 +521,14 @@ class _Case:
         log.note(context, "decision", summary, details=details, checkpoint_id=decision.checkpoint)
 
     def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
-        return Verdict(run, self.decision, approval, message)
+        return Verdict(run, self.decision, approval, self._with_unconfirmed(message))
+
+    def _with_unconfirmed(self, message: str) -> str:
+        """What is told, and which settings do not count that make the guard weaker."""
+        notice = weakening.notice(self.settings.pending) if self.who.agent is not None else ""
+        if not notice:
+            return message
+        return f"{message}\n  {wording.printable(notice)}" if message else wording.told(wording.printable(notice))
 
 
 __all__ = ["APPROVE", "FORBID", "HARNESS", "LAYERS", "Verdict", "enforce"]

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
 from git_agentos.git import process
-from git_agentos.guard import ancestry
+from git_agentos.guard import ancestry, conclusion
 from git_agentos.guard import settings as settings_module
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation, Save
+from git_agentos.guard.decision import ALLOW, Decision, Judgement, Operation
 from git_agentos.guard.identity import Who
 from git_agentos.guard.ownership import Caller
-from git_agentos.guard.policy import config_keys, families, git_line, operations, variables
+from git_agentos.guard.policy import config_keys, families, git_line, other_worktrees, variables
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.families_refs import OURS
 from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before, Move
 from git_agentos.guard.policy.reading import Reading
 from git_agentos.guard.settings import GuardSettings
 
@@ -56,14 +57,21 @@ class RefUpdate(NamedTuple):
 
 
 def judge(
-    call: Call, who: Who, settings: GuardSettings | None = None, *, trusted: Mapping[str, str] | None = None
+    call: Call,
+    who: Who,
+    settings: GuardSettings | None = None,
+    *,
+    trusted: Mapping[str, str] | None = None,
+    before: Before = NOTHING_BEFORE,
 ) -> Judgement:
     """What is decided about a git command line (`argv[0]` is some `git` or `git-NAME`).
 
     `settings` are those of `call.cwd`, where the caller has read them already; `trusted` is an environment that the
-    user has made, where one is known: the commands in it are his. ConfigurationError for a bad value.
+    user has made, where one is known: the commands in it are his; `before` is what commands before it will have done.
+    ConfigurationError for a bad value.
     """
     made = _Judge(call, who, settings, trusted)
+    made.before = before
     return _answer(who, made.command)
 
 
@@ -118,6 +126,8 @@ class _Judge:
         self.line = git_line.parse(call.argv, call.environment)
         self.found: list[Operation] = []
         self.inner: list[Judgement] = []
+        self.moves: list[Move] = []
+        self.before = NOTHING_BEFORE
         self.reading: Reading | None = None
         self._settings: GuardSettings | None = None
         self._facts: Facts | None = None
@@ -173,15 +183,32 @@ class _Judge:
     def updates(self, updates: Sequence[RefUpdate]) -> Judgement:
         git = _is_git(self.call.argv)
         if git:
+            self.moves = [*self._moves(updates)]
             self._read_command()
         command = self.line.command if git else None
         names = {each.name for each in self.found}
         if command in _TIDIES:
             return self._conclude()
         explained = bool(names & _MOVES_BRANCH)
+        self._keep_pruned(updates)
         for update in updates:
             self._update(update, explained=explained, command=names)
         return self._conclude()
+
+    def _keep_pruned(self, updates: Sequence[RefUpdate]) -> None:
+        """What remote-tracking refs that are deleted hold, and nothing else, goes into a checkpoint."""
+        gone = [each.name for each in updates if each.name.startswith("refs/remotes/") and not each.new.strip("0")]
+        commits = self.facts.held_only_by(frozenset(gone)) if gone else []
+        if commits:
+            self.reading = self.reading or Reading("", (), self.facts)
+            self.reading.save(commits=commits)
+
+    def _moves(self, updates: Sequence[RefUpdate]) -> Iterator[Move]:
+        """The branches that move from one commit to another."""
+        for update in updates:
+            old = self.facts.ref(update.name) if update.name.startswith("refs/heads/") else None
+            if old is not None and update.new.strip("0") and not update.new.startswith("ref:") and old != update.new:
+                yield Move(update.name, old, update.new)
 
     def push(self, lines: Sequence[str], remote: str) -> Judgement:
         if _is_git(self.call.argv):
@@ -245,13 +272,15 @@ class _Judge:
                 if not families.is_known(command):
                     return
         caller = Caller(self.who, self.call.environment, self.call.cwd, os.getpid())
-        reading = Reading(command, self.line.args, self.facts, caller)
+        reading = Reading(command, self.line.args, self.facts, caller, self.moves, self.before)
         self.reading = reading
         families.read(reading)
         self.found += reading.operations
         changes = any(operation.name not in _WHEREVER for operation in reading.operations)
         if changes and self.facts.redirected:
             self.found.append(Operation("redirect"))
+        if other_worktrees.is_changed(reading):
+            self.found.append(Operation("other-worktree", self.facts.root or ""))
         for text in reading.texts:
             self._judge_text(text)
         for argv in reading.calls:
@@ -262,6 +291,8 @@ class _Judge:
         for item in (*self.line.config, *variables.brought(self.call, self.line.where, self.users)):
             meaning = config_keys.given(item)
             if meaning.operation is not None:
+                if meaning.operation == "write-file" and self.reading is not None:
+                    self.reading.unsaved = True  # which file that is, only libcurl knows
                 self.found.append(Operation(meaning.operation, item.key.replace(UNRESOLVED, "…")))
             if meaning.text is not None:
                 self._judge_text(meaning.text)
@@ -325,6 +356,7 @@ class _Judge:
         argv = ("git", *self.line.where, *own, *expanded, *self.line.args)
         environment = {**self.call.environment, _DEPTH: str(self.depth + 1)}
         inner = _Judge(Call(argv, self.call.cwd, environment), self.who, self.given, self.trusted)
+        inner.moves, inner.before = self.moves, self.before
         inner._read_command()
         self.found += inner.found
         self.inner += inner.inner
@@ -365,6 +397,8 @@ class _Judge:
     def _update(self, update: RefUpdate, *, explained: bool, command: set[str]) -> None:
         """What one line of a reference transaction is, beyond what the command is known to do."""
         name, facts = update.name, self.facts
+        if name == "refs/stash" and self.line.command != "stash" and not update.new.strip("0"):
+            self.found.append(Operation("ref-delete", name))
         if name == "refs/stash" or name.startswith(
             ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
         ):
@@ -402,47 +436,11 @@ class _Judge:
 
     def _conclude(self) -> Judgement:
         """Decide about what was found."""
-        inner = [
-            Operation(name) for each in self.inner for name in each.decision.operations if name in operations.TABLE
-        ]
-        names = [*self.found, *inner] or [_LOOK]
-        real = [each for each in names if each != _LOOK] or [_LOOK]
+        looks = all(each == _LOOK for each in self.found) and not self.inner
         saves = self.reading is not None and self.reading.saving
-        if all(each == _LOOK for each in real) and not saves and "look" not in self._policy():
+        if looks and not saves and "look" not in (self._settings.policy if self._settings is not None else ()):
             return Judgement(Decision(ALLOW, [_LOOK.name]))
-        agent = self.who.agent is not None
-        if not agent and not self.settings.everyone:
-            return Judgement(Decision(ALLOW, list(dict.fromkeys(each.name for each in real))))
-        decision = operations.decision(real, self.settings)
-        save, savable = self._save(real)
-        if not agent:
-            decision = Decision(ALLOW, decision.operations)
-        return Judgement(decision, save, savable, self.facts.root if decision.decision != ALLOW or save else None)
-
-    def _policy(self) -> Iterable[str]:
-        return self._settings.policy if self._settings is not None else ()
-
-    def _save(self, found: Sequence[Operation]) -> tuple[Save | None, bool]:
-        """What is to be saved before the command, and whether that is all it would lose."""
-        known = [operations.TABLE[each.name] for each in found]
-        losing = [each for each in known if each.default != ALLOW]
-        reading = self.reading
-        inner = [each.save for each in self.inner if each.save is not None]
-        wanted = any(each.saves for each in losing) or (reading is not None and reading.saving) or bool(inner)
-        if not wanted:
-            return None, False
-        ignored = set(reading.ignored) if reading is not None else set()
-        commits = list(reading.commits) if reading is not None else []
-        for each in inner:
-            ignored |= each.ignored
-            commits += each.commits
-        everything = any(each.everything_ignored for each in inner) or (
-            reading is not None and reading.everything_ignored
-        )
-        unsaved = reading is not None and reading.unsaved
-        unsaved |= any(not each.savable for each in self.inner if each.decision.decision != ALLOW)
-        savable = not unsaved and all(each.savable for each in losing)
-        return Save(frozenset(ignored), everything, tuple(dict.fromkeys(commits))), savable
+        return conclusion.conclude(self.found, self.inner, self.reading, self.who, self.settings, self.facts)
 
 
 # What is the same in whatever repository it is done: it cannot lose anything in one that the command was sent to.

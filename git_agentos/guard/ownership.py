@@ -13,14 +13,15 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import gitfile, location, process, worktrees
+from git_agentos.git import gitfile, location, locks, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Who
 from git_agentos.util import files
 
+_MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
 
 
@@ -56,6 +57,25 @@ def owns(caller: Caller, git_dir: str) -> bool:
             return False
         git_dir = above
     return False
+
+
+def is_others(caller: Caller, git_dir: str) -> bool:
+    """Whether a worktree is somebody else's: one of the repository in which the caller has its own, or an agent's in
+    any repository. A repository that the caller has made for itself elsewhere is nobody else's."""
+    if owns(caller, git_dir):
+        return False
+    common_dir = _common_dir(git_dir)
+    home, _ = _home(caller, common_dir)
+    return identity.recorded(git_dir) is not None or home is None or _common_dir(home) == common_dir
+
+
+def record_maker(caller: Caller, git_dir: str) -> None:
+    """Record that the caller has made this worktree, by plain git: it is the caller's own. OSError where that cannot be
+    written."""
+    _, makers = _home(caller, _common_dir(git_dir))
+    if makers:
+        folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+        files.replace(os.path.join(folder, _MAKER), min(makers).encode("ascii", "replace") + b"\n", mode=0o600)
 
 
 def owns_id(caller: Caller, folder: str, id_: str) -> bool:
@@ -114,7 +134,7 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
 
 def _claims(caller: Caller) -> Iterator[_Claim]:
     """The processes of agents, from the one that acts to the outermost."""
-    own = caller.who.agent if caller.who.how in ("environment", "as", "harness") else None
+    own = caller.who.agent if caller.who.how in ("environment", "as", "harness", "worktree") else None
     yield from _claim(own, caller.environment, caller.cwd)
     for pid in ancestry.parents(caller.pid):
         environment = ancestry.environment(pid) or {}
@@ -138,14 +158,25 @@ def _managed(common_dir: str) -> dict[str, str]:
     return found
 
 
-def _made_by(git_dir: str) -> str | None:
-    """Who made a managed worktree; None where that is not known, and for the person's own."""
+def record(git_dir: str) -> dict[str, Any]:
+    """What is recorded of a managed worktree (`worktree.record`); empty where it is none, or the record is damaged."""
     try:
         body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
-        found = body["created_by"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _made_by(git_dir: str) -> str | None:
+    """Who made a worktree; None where that is not known, and for the person's own."""
+    found = record(git_dir).get("created_by") or _recorded_maker(git_dir)
     return found if isinstance(found, str) and found != "main" else None
+
+
+def _recorded_maker(git_dir: str) -> str | None:
+    with contextlib.suppress(OSError):
+        return files.read(os.path.join(git_dir, "agentos", _MAKER), limit=1 << 12).decode("ascii", "replace").strip()
+    return None
 
 
 def _common_dir(git_dir: str) -> str:

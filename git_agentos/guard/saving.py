@@ -52,30 +52,31 @@ def save(
 ) -> Saved:
     """Take a checkpoint of the worktree with what `wanted` names.
 
-    `whole` takes files in however large they are: the command is going to run, and nothing else will hold them. Where
-    `needed` holds for something that the checkpoint would lack, none is taken. A state that was saved before makes no
-    new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as `take.take` does.
+    `whole` takes in the files that the command may change, however large they are: it is going to run, and nothing else
+    will hold them. Where `needed` holds for something that the checkpoint would lack, none is taken. A state that was
+    saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
+    `take.take` does.
     """
     request = Request(
         ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
     )
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
 
+    def large(state: State) -> frozenset[bytes]:
+        found = (os.fsencode(item.path) for item in state.skipped if item.reason == TOO_LARGE)
+        return frozenset(path for path in found if wanted.may_touch(path))
+
     def is_complete(state: State) -> bool:
         return needed is None or not any(needed(item) for item in state.skipped)
 
     def is_whole(state: State) -> bool:
-        return not _large(state) and is_complete(state)
+        return not large(state) and is_complete(state)
 
     checkpoint, state = _take(context, origin, request, wanted.commits, is_whole if whole else is_complete)
-    if whole and checkpoint is None and _large(state):
-        request = request._replace(ignored=request.ignored | _large(state))
+    if whole and checkpoint is None and large(state):
+        request = request._replace(ignored=request.ignored | large(state))
         checkpoint, state = _take(context, origin, request, wanted.commits, is_complete)
     return Saved(checkpoint, tuple(state.skipped))
-
-
-def _large(state: State) -> frozenset[bytes]:
-    return frozenset(os.fsencode(item.path) for item in state.skipped if item.reason == TOO_LARGE)
 
 
 def _take(

@@ -1,6 +1,8 @@
 """The guard's settings: policy and switches, from configuration that an agent's worktree cannot set.
 
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
+    agentos.guard.preset          strict (default), recoverable: what an agent may do in its own worktree because it can
+                                  be undone (`policy.effects`)
     agentos.guard.everyone        true: people's commands are saved too (nothing of theirs is ever stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
     agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
@@ -14,6 +16,8 @@ from outside of any worktree: never from `git -c` and GIT_CONFIG_*, a worktree's
 commit could bring along. Which files are the user's says the environment of `guard exec` or of this process, not that
 of the command. Aliases and remotes are git's, and are as git would see them.
 
+What makes the guard weaker counts once a person has confirmed it (`confirmation`).
+
 One git process reads it all, since it is read inside of other people's git commands.
 """
 
@@ -24,29 +28,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.git import process, worktrees
-from git_agentos.guard import ancestry, boundary
+from git_agentos.git import gitfile, process, worktrees
+from git_agentos.guard import ancestry, boundary, confirmation
+from git_agentos.guard.confirmation import Applied, Entry, Place, Unconfirmed
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
+from git_agentos.guard.strictness import DEFAULT_EXPIRY
 from git_agentos.util import durations
 
-STRICT, SAVE = "strict", "save"
-AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
-DEFAULT_EXPIRY = 3600.0
+__all__ = [
+    "AUTO", "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
+    "interpret", "read", "review", "user_files",
+]  # fmt: skip
 
+STRICT, SAVE = "strict", "save"
+RECOVERABLE = "recoverable"  # a preset; `policy.effects` says what it means
+AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseComplete")
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
-
-
-class Entry(NamedTuple):
-    """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` say; the
-    key's first and last part are in lower case; `value` is None where a key stands alone, which means true."""
-
-    scope: str
-    origin: str
-    key: str
-    value: str | None
 
 
 class Rule(NamedTuple):
@@ -70,9 +70,12 @@ class GuardSettings(NamedTuple):
     `own_branch` is that of the run that is at work, which is not protected from it; None where none is. `policy` is
     keyed by operation; `auto` has the switches that are set, by name in lower case (`auto_on` asks them);
     `approval_expiry` is in seconds; `values` (by key) and `entries` are everything that git sees, in its order.
+    `pending` is what does not count until a person confirms it, for agents: `auto_of_people` are the switches as they
+    are set.
     """
 
     mode: str = STRICT
+    preset: str = STRICT
     everyone: bool = False
     policy: Mapping[str, Rule] = {}
     protected: tuple[str, ...] = ()
@@ -84,14 +87,16 @@ class GuardSettings(NamedTuple):
     remotes: Mapping[str, Remote] = {}
     values: Mapping[str, Sequence[str]] = {}
     entries: tuple[Entry, ...] = ()
+    pending: tuple[Unconfirmed, ...] = ()
+    auto_of_people: Mapping[str, bool] = {}
 
     def is_protected(self, branch: str) -> bool:
         """Whether a branch (short) is protected from the one who is at work."""
         return branch != self.own_branch and boundary.matches(branch, self.protected)
 
-    def auto_on(self, name: str) -> bool:
-        """Whether the automatic trigger `name` (one of `AUTO`) is switched on."""
-        return self.auto.get(name.lower(), True)
+    def auto_on(self, name: str, *, person: bool = False) -> bool:
+        """Whether the automatic trigger `name` (one of `AUTO`) is switched on, for an agent or for a person."""
+        return (self.auto_of_people if person else self.auto).get(name.lower(), True)
 
 
 def read(
@@ -103,6 +108,30 @@ def read(
     to another repository than the one it stands in, it could be one that was made for that.
     ConfigurationError for a value that is none, UnreadableConfiguration where git itself cannot read its configuration.
     """
+    entries, applied, ours, place = _read(cwd, environment, options, trust_local=trust_local)
+    if place is not None and applied.changes:
+        confirmation.note(applied.changes, _trusted())
+    found = interpret(entries, applied.entries)
+    bounds = boundary.of(cwd, os.getpid())
+    return found._replace(
+        protected=(*found.protected, *bounds.patterns),
+        own_branch=bounds.own,
+        pending=applied.pending,
+        auto_of_people=_switches({entry.key: entry for entry in ours}),
+    )
+
+
+def review(cwd: str, environment: Mapping[str, str]) -> tuple[Applied, Place]:
+    """What counts in `cwd` and what is pending, and where it was read."""
+    _, applied, _, place = _read(cwd, environment, (), trust_local=True)
+    return applied, place or _place(cwd, process.environment(base=environment), ())
+
+
+def _read(
+    cwd: str, environment: Mapping[str, str], options: Sequence[str], *, trust_local: bool
+) -> tuple[tuple[Entry, ...], Applied, Sequence[Entry], Place | None]:
+    """Everything that git sees; what of the guard's settings counts; and these as they are set, and where. Cheap where
+    nothing is set and nothing was ever confirmed."""
     env = {**process.without_harmful_traces(environment), "LC_ALL": "C"}
     entries = deciding = _list(cwd, env, options)
     trusted = _trusted()
@@ -112,12 +141,13 @@ def read(
         env |= {name: trusted[name] for name in PLACES if name in trusted}
         deciding = _list(cwd, env, options)
     scopes = ("system", "global", "local") if trust_local else ("system", "global")
-    ours = [entry for entry in deciding if entry.key.startswith("agentos.") and entry.scope in scopes]
-    if ours:
-        ours = _own(ours, cwd, env, options)
-    found = interpret(entries, ours)
-    bounds = boundary.of(cwd, os.getpid())
-    return found._replace(protected=(*found.protected, *bounds.patterns), own_branch=bounds.own)
+    ours: Sequence[Entry] = [each for each in deciding if each.key.startswith("agentos.") and each.scope in scopes]
+    known = confirmation.load(trusted)
+    if not ours and not _concerns(known, cwd, env, options):
+        return entries, Applied([]), (), None
+    place = _place(cwd, env, options)._replace(local=trust_local)
+    ours = _own(ours, place)
+    return entries, confirmation.apply(ours, known, place), ours, place
 
 
 def _trusted() -> Mapping[str, str]:
@@ -142,8 +172,9 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
         values.setdefault(entry.key, []).append("true" if entry.value is None else entry.value)
     last = {entry.key: entry for entry in ours}
     mode = _one_of(last.get("agentos.guard.mode"), (STRICT, SAVE), "agentos.guard.mode") or STRICT
+    preset = _one_of(last.get("agentos.guard.preset"), (STRICT, RECOVERABLE), "agentos.guard.preset") or STRICT
     everyone = last.get("agentos.guard.everyone")
-    prefix, switch = "agentos.policy.", "agentos.auto."
+    prefix = "agentos.policy."
     policy = {
         key.removeprefix(prefix): Rule(_one_of(entry, (ALLOW, APPROVE, FORBID), key) or FORBID, key)
         for key, entry in last.items()
@@ -152,6 +183,7 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
     key_file = last.get("agentos.approvalkey")
     return GuardSettings(
         mode=mode,
+        preset=preset,
         everyone=_boolean(everyone) if everyone is not None else False,
         policy=policy,
         protected=tuple(
@@ -160,7 +192,7 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
             if entry.key == "agentos.protected"
             for pattern in (entry.value or "").replace(",", " ").split()
         ),
-        auto={key.removeprefix(switch): _boolean(entry) for key, entry in last.items() if key.startswith(switch)},
+        auto=_switches(last),
         approval_key=os.path.expanduser(key_file.value or "") or None if key_file is not None else None,
         approval_expiry=_expiry(last.get("agentos.approvalexpiry")),
         aliases={key.removeprefix("alias."): found[-1] for key, found in values.items() if key.startswith("alias.")},
@@ -170,17 +202,52 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
     )
 
 
-def _own(ours: Sequence[Entry], cwd: str, env: Mapping[str, str], options: Sequence[str]) -> list[Entry]:
+def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
     """Those entries that are not from a file inside of a worktree, which a commit could have brought."""
+    if place.common_dir is None:
+        return ours
+    common_dir = place.common_dir
+    return [entry for entry in ours if worktrees.is_own_file(entry.origin, place.top, common_dir)]
+
+
+def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], options: Sequence[str]) -> bool:
+    """Whether anything was confirmed or noted of files that a command reads, found without git where that goes."""
+    if not known or options or "GIT_DIR" in env or "GIT_COMMON_DIR" in env:
+        return bool(known)
+    found = gitfile.find(cwd)
+    common_dir = boundary.common_dir(found[1]) if found is not None else None
+    files = _normalized(user_files(env))
+    return any(each.repository == common_dir or each.source in files for each in known)
+
+
+def _place(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> Place:
+    """Where a command reads configuration; `env` says which files are the user's."""
     args = [*options, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
     status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
     lines = [os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line]
-    if not lines:
-        return list(ours)  # outside of any repository
-    common_dir = lines[0]
+    common_dir = lines[0] if lines else None
     # git names the files of a repository relative to where it went itself: the top, or a bare repository.
-    top = lines[1] if status == 0 and len(lines) > 1 else common_dir
-    return [entry for entry in ours if worktrees.is_own_file(entry.origin, top, common_dir)]
+    top = lines[1] if status == 0 and len(lines) > 1 else common_dir or cwd
+    return Place(top, common_dir, _normalized(user_files(env)), system="GIT_CONFIG_SYSTEM" not in env)
+
+
+def _normalized(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each)) for each in paths)
+
+
+def user_files(environment: Mapping[str, str]) -> list[str]:
+    """The files of the user's git configuration, by git-config(1), in git's order; they need not be there."""
+    if "GIT_CONFIG_GLOBAL" in environment:
+        return [os.path.expanduser(environment["GIT_CONFIG_GLOBAL"])]
+    home = environment.get("HOME", "")
+    base = environment.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
+    found = [os.path.join(base, "git", "config")] if base else []
+    return [*found, os.path.join(home, ".gitconfig")] if home else found
+
+
+def _switches(last: Mapping[str, Entry]) -> dict[str, bool]:
+    prefix = "agentos.auto."
+    return {key.removeprefix(prefix): _boolean(entry) for key, entry in last.items() if key.startswith(prefix)}
 
 
 def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:

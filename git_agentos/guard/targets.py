@@ -18,7 +18,7 @@ from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Who
 from git_agentos.guard.shell.programs_files import first_line
 
-_MOST_SEARCHED = 20_000  # entries of a folder that is looked through for repositories
+_MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
 _SYSTEM = frozenset(
     """/etc /usr /var /home /root /opt /srv /boot /bin /sbin /lib /lib64 /tmp /dev /proc /sys /run /mnt /media /Users
     /Applications /Library /System""".split()
@@ -36,10 +36,11 @@ class Targets:
         self._settings = settings_files(call.environment)
         self._owned: dict[str, bool] = {}
 
-    def operation(self, path: str, *, whole: bool = False) -> Operation | None:
-        """What it is to write to `path` (absolute), or, `whole`, to take it away with all that is below."""
+    def operation(self, path: str, *, whole: bool = False, follows: bool = True) -> Operation | None:
+        """What it is to write to `path` (absolute), or, `whole`, to take it away with all that is below; where it is a
+        link and `follows`, to what it leads to."""
         real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        for each in dict.fromkeys((real, os.path.realpath(path))):
+        for each in dict.fromkeys((real, os.path.realpath(path)) if follows else (real,)):
             if self._is_setting(each, whole):
                 return Operation("guard-change", path)
             found = self._of(each, whole)
@@ -48,8 +49,8 @@ class Targets:
         return None
 
     def worktree(self, path: str) -> str | None:
-        """The root of the worktree that a path is in."""
-        folder = _existing(path)
+        """The root of the worktree that a path is in; of a link, where it is itself."""
+        folder = _existing(os.path.dirname(path) if os.path.islink(path) else path)
         found = gitfile.find(folder)
         return os.path.realpath(found[0]) if found is not None else None
 

@@ -8,6 +8,7 @@
     refs.py        reference-transaction: before refs change
     gates.py       pre-commit, pre-rebase, pre-merge-commit, pre-push
     record.py      the recorders: post-commit, post-checkout, post-merge, post-rewrite
+    pending.py     what they are to record, noted by the scripts and done in the background
     passed.py      which git processes were let through, for the scripts to see
     chain.py       where the user's own hooks are, for the scripts to see
     talk.py        what is said on stderr

@@ -24,6 +24,8 @@ _HOMES = {
     "post-checkout": "record",
     "post-merge": "record",
     "post-rewrite": "record",
+    "new-worktree": "record",
+    "stash": "record",
     "refresh": "chain",
 }
 
@@ -54,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _failed(name: str, pid: int) -> int:
     """What cannot be decided is stopped for an agent, also where only we can see that it is one."""
-    if name.startswith(("post-", "refresh", "unlock")):
+    if name.startswith(("post-", "new-worktree", "refresh", "stash", "unlock")):
         return FAILED
     from git_agentos.guard import identity
 

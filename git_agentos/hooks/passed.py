@@ -30,6 +30,13 @@ def note(common_dir: str, pid: int, what: str) -> None:
             file.write(what + "\n")
 
 
+def is_noted(common_dir: str, pid: int) -> bool:
+    """Whether the git process `pid` was let through by a hook that ran before this one."""
+    process = ancestry.identify(pid)
+    folder = os.path.join(place.folder(common_dir), "passed")
+    return process is not None and os.path.lexists(os.path.join(folder, f"{process.pid}.{process.start}"))
+
+
 def _drop_ended(folder: str) -> None:
     for entry in os.scandir(folder):
         pid, _, start = entry.name.partition(".")

@@ -4,6 +4,7 @@
     post-checkout                           after_checkout   agentos.auto.afterCommit
     pre-commit                              pre_commit       agentos.auto.beforeRisky
     a merge, before it touches a file       before_merge     agentos.auto.beforeMerge
+    an agent's push to the stash            before_risky     agentos.auto.beforeRisky
 
 Those after a command do not keep it waiting: the hook notes it and starts them in the background (`pending`). What goes
 wrong is said once, by the next hook where nobody waits any more, and written to the log; git goes on.
@@ -14,11 +15,11 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, wording
+from git_agentos.guard import identity, ownership, wording
 from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Save
@@ -70,9 +71,34 @@ def record_noted(location: Location, noted: Noted) -> None:
         _record(made, trigger, description, warn=talk.warn_later)
 
 
+def new_worktree(called: Called) -> int:
+    """A worktree was made by `git worktree add`: it is the agent's own who did it."""
+    asked = subject.of(called.pid)
+    if asked.location is not None and not asked.location.is_main and asked.who.agent is not None:
+        caller = ownership.Caller(asked.who, asked.call.environment, asked.call.cwd, os.getpid())
+        ownership.record_maker(caller, asked.location.git_dir)
+    return 0
+
+
+def stash(called: Called) -> int:
+    """An agent pushes a commit to the stash (`args`), and has not cleared its files yet: who pushed it is recorded, and
+    its checkpoint keeps the commit, whoever drops the entry."""
+    asked = subject.of(called.pid)
+    location, commit = asked.location, called.args[0]
+    if location is None or asked.who.agent is None:
+        return 0
+    from git_agentos.guard.policy import stash as entries
+
+    listed = entries.listed(location.common_dir)
+    entries.record(location.git_dir, commit, listed, asked.call.environment)
+    if asked.settings.auto_on("beforeRisky") and commit not in listed:
+        _record(asked, "before_risky", "before a push to the stash", commits=(commit,))
+    return 0
+
+
 def before_commit(asked: Subject) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
-    if asked.settings.auto_on("beforeRisky"):
+    if asked.settings.auto_on("beforeRisky", person=asked.who.agent is None):
         _record(asked, "pre_commit", "before a commit")
 
 
@@ -82,14 +108,21 @@ def before_merge(asked: Subject) -> None:
         _record(asked, "before_merge", "before a merge")
 
 
-def _record(asked: Subject, trigger: str, description: str, warn: Callable[[str, str], None] = talk.warn_once) -> None:
+def _record(
+    asked: Subject,
+    trigger: str,
+    description: str,
+    *,
+    commits: Sequence[str] = (),
+    warn: Callable[[str, str], None] = talk.warn_once,
+) -> None:
     if asked.location is None:
         return
     folder = place.folder(asked.common_dir)
     meta = {"command": wording.command(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
-            _take(asked, trigger, description, meta)
+            _take(asked, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         warn(folder, f"no checkpoint {description}: {error}")
         _log(asked, f"no checkpoint {description}", str(error))
@@ -100,12 +133,12 @@ def _record(asked: Subject, trigger: str, description: str, warn: Callable[[str,
         talk.forget(folder)
 
 
-def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str]) -> None:
+def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
     from git_agentos.guard import saving
 
     assert asked.location is not None
     context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
-    saving.save(context, Save(), description=description, meta=meta, whole=False, trigger=trigger)
+    saving.save(context, Save(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
 
 
 def _log(asked: Subject, summary: str, reason: str) -> None:

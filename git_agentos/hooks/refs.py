@@ -8,7 +8,8 @@ import sys
 from git_agentos.guard import judge
 from git_agentos.guard.decision import Judgement
 from git_agentos.guard.judge import RefUpdate
-from git_agentos.hooks import passed, record, subject, verdict
+from git_agentos.guard.setup import place
+from git_agentos.hooks import passed, record, subject, talk, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
 from git_agentos.util import git_command_line
@@ -18,10 +19,17 @@ def reference_transaction(called: Called) -> int:
     """Decide about the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make."""
     asked = subject.of(called.pid)
     updates = _updates(sys.stdin.buffer.read())
+    if len(updates) == 1 and updates[0].name.startswith(place.PROBE_REF):
+        judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        talk.tell(place.PROBE_REFUSED)
+        return verdict.STOP
     merges = is_merge(asked.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
 
     def judged(asked: Subject) -> Judgement:
-        return judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        found = judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        # The state before the command was saved then; what a rebase is in the middle of is not what to go back to.
+        was_saved = found.relies_on_save and passed.is_noted(asked.common_dir, asked.pid)
+        return found._replace(save=None) if was_saved else found
 
     # A merge moves its own branch and no other afterwards.
     covers = passed.ALL if merges else passed.FILES

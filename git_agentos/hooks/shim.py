@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import ancestry, call, identity, judge, settings
+from git_agentos.guard import ancestry, call, identity, judge, settings, tampering
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW
+from git_agentos.guard.decision import ALLOW, FORBID
 from git_agentos.hooks import talk
 
 RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
@@ -56,6 +56,11 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     who = identity.who(asked.environment, identity.git_dir_of(asked.cwd), pid)
     known = settings.read(asked.cwd, asked.environment)
     judgement = judge.judge(asked, who, known)
+    edited = tampering.report_at(asked.cwd, who, asked.environment)
+    if edited is not None:
+        talk.tell(f"git-agentos: {edited} ({tampering.HINT})")
+        if judgement.decision.decision == FORBID:
+            known = known._replace(mode="strict")  # as for the hooks
     if judgement.decision.decision == ALLOW and judgement.save is None:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate

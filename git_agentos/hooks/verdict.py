@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
-from git_agentos.errors import AgentosError, GuardError
-from git_agentos.guard import enforce
+from git_agentos.guard import enforce, tampering
 from git_agentos.guard.decision import ALLOW, FORBID, Judgement
 from git_agentos.guard.enforce import Verdict
-from git_agentos.guard.setup import enable
 from git_agentos.hooks import passed, talk
 from git_agentos.hooks.subject import Subject
 
@@ -28,7 +25,10 @@ def settle(
     """
     settings = subject.settings
     judgement = judge(subject)
-    edited = _edited(subject)
+    edited = None
+    if subject.location is not None and subject.who.agent is not None:
+        edited = tampering.report(subject.location, subject.who.agent, subject.call.environment)
+    talk.tell(f"git-agentos: {edited} ({tampering.HINT})" if edited else "")
     if edited and judgement.decision.decision == FORBID:
         # Who edits the guard is not trusted with what is saved only.
         settings = settings._replace(mode="strict")
@@ -48,27 +48,3 @@ def settle(
     needed_leave = judgement.decision.decision != ALLOW
     passed.note(subject.common_dir, subject.pid, passed.ALL if needed_leave else covers)
     return GO_ON, found
-
-
-def _edited(subject: Subject) -> list[str]:
-    """What of the guard an agent (or anyone) has edited since it was set up; it is said, and written to the log."""
-    if subject.who.agent is None or subject.location is None:
-        return []
-    try:
-        found = enable.tampered(subject.location)
-    except GuardError as error:
-        found = [str(error)]
-    if not found:
-        return []
-    talk.tell(f"git-agentos: the guard was tampered with: {'; '.join(found)} (git agentos doctor)")
-    from git_agentos import log
-    from git_agentos.guard import saving
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            context = saving.context_at(subject.location, subject.who.agent, subject.call.environment)
-            log.note(context, "error", "the guard was tampered with", details={"found": found})
-    except (AgentosError, OSError) as error:
-        talk.tell(f"git-agentos: warning: this was not written to the log: {error}")
-    return found

@@ -352,7 +352,7 @@ class _Work:
     def _guard(self) -> Iterator[Mended]:
         """Place the guard again. What has to be said of worktrees that moved is left in `self.unguarded`: it belongs to
         what is said of the move."""
-        moved = [guard.whose(path) for path in enable.misplaced(self.location)]
+        moved = [enable.whose(path) for path in enable.misplaced(self.location)]
         found = guard.problems(self.location, os.environ)
         why, hint = None, None
         if found and self.mend:

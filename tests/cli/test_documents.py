@@ -45,7 +45,7 @@ def sections() -> dict[str, tuple[bool, str]]:
 def schema_of(name: str) -> Schema:
     """Key -> type, from the table of a section."""
     rows = re.findall(r"^\| (\w+) \| ([^|]+) \| [^|]+ \|$", sections()[name][1], re.MULTILINE)
-    return {key: kind.strip() for key, kind in rows if key != "key"}
+    return {key: kind.strip() for key, kind in rows if kind.strip() != "type"}
 
 
 # Kinds that have a test of their own.
@@ -53,7 +53,7 @@ ELSEWHERE = [
     *"merge conflicts log-timeline log-review log-entry log-list log-rebuild memory-item memory-list db".split(),
     *"worktree worktree-list worktree-path".split(),
     *"worktree-complete worktree-archive worktree-remove worktree-repair".split(),
-    *"decision guard-integrate".split(),
+    *"decision guard-integrate confirm".split(),
     *"approval approval-list".split(),
     *"guard-status hooks-status".split(),
     *"run run-cleanup run-list run-logs run-diff run-verify rollback".split(),
@@ -307,7 +307,7 @@ def test_the_result_classes_are_the_reference() -> None:
     ):
         assert [each.name for each in dataclasses.fields(getattr(workspace, name))] == list(schema_of(section)), name
     # What waits to be done about runs and workflows is known above the workspace.
-    above = ["interrupted_runs", "open_workflows"]
+    above = ["interrupted_runs", "open_workflows", "guard_problems"]
     assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
     from git_agentos.run import cleanup

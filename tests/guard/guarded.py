@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,15 @@ def location(repo: Repo) -> Location:
 def scripts(repo: Repo) -> Path:
     """The folder of the placed scripts."""
     return Path(place.hooks_dir(location(repo).common_dir))
+
+
+def sign_placed(common_dir: str) -> None:
+    """Take the scripts that lie there for what was placed, as an earlier installation would have signed them."""
+    found = {}
+    for path in (*Path(place.hooks_dir(common_dir)).iterdir(), *Path(place.shim_dir(common_dir)).iterdir()):
+        mode = path.stat().st_mode & 0o777
+        found[f"{path.parent.name}/{path.name}"] = (hashlib.sha256(path.read_bytes()).hexdigest(), mode)
+    place.write(place.record_path(common_dir), place._record(found), 0o644)
 
 
 def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> Ran:

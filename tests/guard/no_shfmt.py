@@ -13,6 +13,4 @@ def without_shfmt(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let this process be one of a Python without it, with nothing but git on PATH, and a folder that is relative."""
     (folder / "git").symlink_to(shutil.which("git") or "")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    monkeypatch.setattr(sys, "prefix", "/nowhere")
-    monkeypatch.setenv("HOME", "/nowhere")
     monkeypatch.setenv("PATH", f"{folder}:.venv/bin")

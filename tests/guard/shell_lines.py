@@ -109,6 +109,9 @@ ELSEWHERE = [
     'find {main} -type f | while read f; do rm {main}/"$f"; done',
     'echo gone > "$(pwd)/../other/notes.txt"',
     "gzip {main}/notes.txt",
+    "rm -rf linked/",
+    "rm -rf linked/*",
+    "echo gone > linked/a.py",
     "vim -es -c '%d|wq' {main}/notes.txt",
     "rm -rf .agentos",
     "timeout 9 rm -rf ../other/src",
@@ -227,5 +230,7 @@ HARMLESS = [
     "ls ~/.config .git 2>/dev/null", "git status && git diff", "git add -A && git commit -qm x", "git log > {out}/log",
     "git diff > {out}/x.diff", "curl --version", "timeout 5 sleep 0", "time ls", "env | sort", "unzip -l x.zip",
     "patch --dry-run -p1 < x.diff", "rsync -n -a src/ {out}/src/", "jq . package.json", "dd if=notes.txt of={out}/c",
-    "truncate -s 0 new.log", "install -d {out}/bin", "python3 wipe.py --help | head -1", "git stash list", "true",
+    "truncate -s 0 new.log", "install -d {out}/bin", "python3 wipe.py --help | head -1", "git stash list",
+    "ln -s {main}/src theirs && ls theirs && rm theirs", "ln -sfn {main}/src theirs; rm -rf theirs", "rm -rf linked",
+    "mv linked renamed", "unlink linked", "true",
 ]  # fmt: skip

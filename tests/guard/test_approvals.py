@@ -21,6 +21,7 @@ from git_agentos.guard.approval.approvals import Asked, Store
 from tests.cli.test_documents import check_document
 from tests.guard.asking import AGENT, approve, at_terminal, run_by, together
 from tests.support.agents import agent
+from tests.support.confirming import confirm, set_up
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
 
@@ -382,18 +383,20 @@ def test_without_a_terminal_it_takes_the_key(repo: Repo, dev: Repo, request_id: 
     _refused(grant(), "terminal", "agentos.approvalKey")
     key = tmp_path / "orchestrator.key"
     repo.config("agentos.approvalKey", str(key))
+    _refused(grant(), "agentos.approvalKey", "confirm")
+    confirm(repo.path)
     _refused(grant(), "cannot be read")
     key.touch()
     _refused(grant(), "is empty")
     for inside in (repo.path / "k", dev.path / "k", repo.git_dir / "k"):
         inside.write_text("secret")
-        repo.config("agentos.approvalKey", str(inside))
+        set_up(repo, "agentos.approvalKey", str(inside))
         _refused(grant(), "is inside of")
     (tmp_path / "link").symlink_to(dev.path / "k")
     for wrong, why in ((str(tmp_path / "link"), "is inside of"), ("k", "absolute"), (str(tmp_path), "empty, or not")):
-        repo.config("agentos.approvalKey", wrong)
+        set_up(repo, "agentos.approvalKey", wrong)
         _refused(grant(), why)
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
     key.write_text("secret")
     done = grant()
     assert done.code == 0, str(done)

@@ -19,6 +19,7 @@ from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import HERE, PERSON, RUN, WORKTREE, Command, Request, table
 from git_agentos.guard.policy.operations import TABLE
 from tests.guard.asking import at_terminal
+from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.support.tool import Result, run, run_ok
@@ -394,7 +395,7 @@ def test_policy_decides(own_field: Field) -> None:
     refused = run(own_field.of["dev-1"], "worktree", "remove", "dev-2")
     assert refused.code == 3
     assert b"stopped" in refused.err and not run_ok(own_field.main, "approvals", "list")["approvals"]
-    own_field.repo.config("agentos.policy.agentos-change", "allow")
+    set_up(own_field.repo, "agentos.policy.agentos-change", "allow")
     assert run(own_field.of["dev-1"], "worktree", "remove", "dev-2").code == 0
 
 

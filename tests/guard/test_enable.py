@@ -372,7 +372,7 @@ def test_status_tries_the_layers(repo: Repo) -> None:
     below = {**os.environ, "PATH": f"{place.shim_dir(str(repo.git_dir))}:{os.environ['PATH']}"}
     assert layers(doctor.guard_status(location(made), below))["shim"]
     assert found.findings == []
-    assert os.listdir(Path(location(made).git_dir) / "agentos" / "tmp") == []
+    assert sorted(os.listdir(Path(location(made).git_dir) / "agentos")) == ["id", "worktree.json"]
     enable.disable(location(made))
     assert (repo.git("for-each-ref"), config(repo)) == (branches, before)
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
 from tests.support.signals import by_default
 from tests.support.state import complete_state
@@ -236,7 +237,7 @@ def test_waiting_for_approval(dev: Repo, repo: Repo) -> None:
 
 
 def test_save_mode_end_to_end(dev: Repo, repo: Repo) -> None:
-    repo.config("agentos.guard.mode", "save")
+    set_up(repo, "agentos.guard.mode", "save")
     before = complete_state(dev.path)
     done = shell(dev.path, "git reset --hard && git clean -fdq")
     assert done.code == 0, str(done)
@@ -282,7 +283,7 @@ def test_one_command_is_saved_and_told_once(guarded: Repo, repo: Repo) -> None:
     guarded.git("stash", "-q")
     assert shell(guarded.path, "git stash pop -q").code == 0
     assert decisions(guarded) == ["allowed: stash-apply: git stash pop -q"]
-    repo.config("agentos.guard.mode", "save")
+    set_up(repo, "agentos.guard.mode", "save")
     before = complete_state(guarded.path)
     done = shell(guarded.path, "git reset -q --hard")
     assert done.code == 0, str(done)

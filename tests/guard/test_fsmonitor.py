@@ -14,6 +14,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.git import chained
 from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, scripts, sh, without_refs
+from tests.support.confirming import confirm
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import State, assert_same, complete_state
@@ -25,16 +26,16 @@ DESTRUCTIVE = [
     "git reset --merge",
     "git checkout -f",
     "git checkout -- .",
-    "git checkout HEAD~1 -- notes.txt",
+    "git checkout HEAD~1 -- .",
     "git checkout -f -B elsewhere HEAD~1",
     "git switch -q --discard-changes -c elsewhere HEAD~1",
     "git restore .",
     "git restore --source=HEAD~1 --staged --worktree .",
     "git clean -fdx",
-    "git clean -qfd -- dir",
+    "git clean -qfd -- .",
     "git read-tree -u --reset HEAD~1",
     "git checkout-index -fa",
-    "git rm -rqf docs src",
+    "git rm -rqf .",
     "git rebase HEAD~1",
     "git merge other",
     "git cherry-pick other",
@@ -194,6 +195,7 @@ def test_a_policy_of_ones_own_holds_for_what_is_harmless(repo: Repo) -> None:
     assert "agentos.policy.stash" in done.err
     _assert_whole(before, agent, "git stash")
     repo.git("config", "--unset", "agentos.policy.stash")
+    confirm(repo.path)
     agent.git("stash")
 
 

@@ -24,6 +24,7 @@ from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import act
 from git_agentos.guard.harness.event import Answer
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
@@ -373,14 +374,14 @@ def test_files_that_a_command_deletes_are_saved_first(worktree: Repo) -> None:
     assert told("claude-code", ask("claude-code", body, worktree.path)) is None
     (saved,) = checkpoints(worktree)
     assert (saved["trigger"], saved["untracked_files"]) == ("before_risky", ["new.txt"])
-    worktree.git("config", "agentos.auto.beforeRisky", "false")
+    set_up(worktree, "agentos.auto.beforeRisky", "false")
     worktree.write("new.txt", "another\n")
     assert told("claude-code", ask("claude-code", body, worktree.path)) is None
     assert len(checkpoints(worktree)) == 1
 
 
 def test_in_mode_save_it_runs_and_says_how_to_come_back(worktree: Repo) -> None:
-    worktree.git("config", "agentos.guard.mode", "save")
+    set_up(worktree, "agentos.guard.mode", "save")
     answer = ask("claude-code", FORMS["claude-code"].shell("git reset --hard", str(worktree.path)), worktree.path)
     assert told("claude-code", answer) is None
     (saved,) = checkpoints(worktree)

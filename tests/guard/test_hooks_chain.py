@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.guard.guarded import guarded, location, scripts, sh, without_files
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 _NOTES = """#!/bin/sh
@@ -51,9 +52,9 @@ def test_what_a_hook_is_given_is_what_git_would_give_it(repo: Repo, notes: Path)
     ]  # fmt: skip
     for name in names:
         hook(own(repo), name)
-    repo.git("config", "agentos.policy.merge", "allow")
+    set_up(repo, "agentos.policy.merge", "allow")
     for operation in ("rebase", "commit-amend", "push", "am", "branch-rename"):
-        repo.git("config", f"agentos.policy.{operation}", "allow")
+        set_up(repo, f"agentos.policy.{operation}", "allow")
     plain = Repo(repo.path.parent / "repo.worktrees" / "plain")
     repo.git("worktree", "add", "-q", "-b", "agent/plain", str(plain.path), "main")
     agent = guarded(repo)
@@ -172,7 +173,7 @@ def test_exit_codes_and_vetoes_are_the_users(repo: Repo) -> None:
     hook(own(repo), "commit-msg", '#!/bin/sh\necho "Signed-off-by: me" >>"$1"\n')
     agent.git("commit", "-q", "--allow-empty", "-m", "signed")
     assert agent.text("log", "-1", "--format=%B").endswith("Signed-off-by: me")
-    repo.git("config", "agentos.policy.push", "allow")
+    set_up(repo, "agentos.policy.push", "allow")
     hook(own(repo), "pre-push", '#!/bin/sh\nread -r a b c d && test "$c" = refs/heads/fine\n')
     assert sh(agent, "git push -q . HEAD:refs/heads/fine").code == 0
     assert sh(agent, "git push -q . HEAD:refs/heads/other-name").code != 0

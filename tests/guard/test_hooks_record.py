@@ -11,6 +11,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.guard.setup import install
 from tests.guard.guarded import Ran, Spy, checkpoints, guarded, location, scripts, sh, without_files
+from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import complete_state
@@ -64,7 +65,7 @@ def test_switching_branches_is_recorded(repo: Repo) -> None:
 
 
 def test_a_merge_is_recorded_before_and_after(repo: Repo) -> None:
-    repo.git("config", "agentos.policy.merge", "allow")
+    set_up(repo, "agentos.policy.merge", "allow")
     agent = guarded(repo)
     without_files(agent)
     agent.write("own.txt", "own\n")
@@ -81,7 +82,7 @@ def test_a_merge_is_recorded_before_and_after(repo: Repo) -> None:
 
 
 def test_a_rebase_is_recorded_once(repo: Repo) -> None:
-    repo.git("config", "agentos.policy.rebase", "allow")
+    set_up(repo, "agentos.policy.rebase", "allow")
     agent = guarded(repo, base="main~1")
     without_files(agent)
     for number in range(3):
@@ -104,7 +105,7 @@ def test_a_rebase_is_recorded_once(repo: Repo) -> None:
     ],
 )
 def test_switches(repo: Repo, switch: str, left: list[str]) -> None:
-    repo.git("config", switch, "false")
+    set_up(repo, switch, "false")
     agent = guarded(repo)
     agent.write("new.txt", "new\n")
     agent.git("add", "new.txt")

@@ -9,6 +9,7 @@ import pytest
 
 from git_agentos import open_workspace
 from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, sh, without_files
+from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
@@ -21,6 +22,7 @@ def agent(repo: Repo) -> Repo:
     without_files(made)
     made.write("own.txt", "own\n")
     made.commit("own")
+    repo.git("tag", "looked-at", "agent/dev")
     repo.git("branch", "loose", "other")
     repo.git("branch", "packed", "other")
     repo.git("tag", "old", "main~1")
@@ -139,7 +141,7 @@ def test_the_last_stash_can_be_dropped_and_popped(agent: Repo) -> None:
 
 def test_many_refs_in_one_transaction(agent: Repo, repo: Repo) -> None:
     # That its stdin cannot be read beforehand shall not be what stops it here.
-    repo.git("config", "agentos.policy.unresolved", "allow")
+    set_up(repo, "agentos.policy.unresolved", "allow")
     lines = b"".join(b"create refs/remotes/r/%d %s\n" % (n, agent.oid().encode()) for n in range(300))
     agent.git("update-ref", "--stdin", stdin=lines)
     assert len(agent.git("for-each-ref", "refs/remotes/r").splitlines()) == 300
@@ -166,7 +168,7 @@ def test_a_merge_waits_for_leave_before_it_touches_a_file(agent: Repo) -> None:
 
 
 def test_commits_that_a_branch_takes_along_are_kept(repo: Repo) -> None:
-    repo.git("config", "agentos.guard.mode", "save")
+    set_up(repo, "agentos.guard.mode", "save")
     repo.git("branch", "loose", "other")
     agent = guarded(repo)
     lost = agent.text("rev-parse", "loose")

@@ -13,6 +13,7 @@ from git_agentos.guard import signing
 from git_agentos.guard.approval import approval_files, approvals
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
@@ -80,7 +81,7 @@ def test_a_policy_of_the_worktrees_own_is_no_policy(dev: Repo, repo: Repo) -> No
 
 
 def test_a_policy_of_the_users_is_one(dev: Repo, repo: Repo) -> None:
-    repo.config("agentos.policy.reset-hard", "allow")
+    set_up(repo, "agentos.policy.reset-hard", "allow")
     before = complete_state(dev.path)
     assert shell(dev.path, "git reset -q --hard").code == 0
     saved = run_ok(dev.path, "checkpoint", "list")["checkpoints"][0]["id"]

@@ -21,6 +21,7 @@ from git_agentos.guard.policy.operations import TABLE
 from git_agentos.guard.policy.options import UNRESOLVED
 from tests.guard import field
 from tests.guard.test_table import AGENT, call
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 ZERO = "0" * 40
@@ -68,7 +69,7 @@ def test_an_ill_formed_identity_is_an_agents(here: Repo) -> None:
 
 
 def test_policy_decides_and_the_key_is_named(here: Repo) -> None:
-    here.config("agentos.policy.merge", "allow")
+    set_up(here, "agentos.policy.merge", "allow")
     here.config("agentos.policy.commit", "forbid")
     here.config("agentos.policy.look", "approve")
     assert decided(here, "git merge other") == (ALLOW, ["merge"])
@@ -91,8 +92,8 @@ def test_a_bad_policy_is_an_error_that_the_layers_fail_closed_on(here: Repo) -> 
 
 def test_a_lenient_repository_does_not_lend_its_policy(here: Repo, tmp_path: Path) -> None:
     lenient = Repo.init(tmp_path / "lenient")
-    lenient.config("agentos.policy.reset-hard", "allow")
-    lenient.config("agentos.policy.redirect", "allow")
+    set_up(lenient, "agentos.policy.reset-hard", "allow")
+    set_up(lenient, "agentos.policy.redirect", "allow")
     command = f"GIT_DIR={lenient.git_dir} git reset --hard"
     assert decided(here, command)[0] == FORBID
     assert decided(here, f"git --git-dir={lenient.git_dir} --work-tree=. reset --hard")[0] == FORBID

@@ -15,8 +15,11 @@ from git_agentos.guard.decision import ALLOW, FORBID
 from git_agentos.guard.devices import is_device
 from git_agentos.guard.identity import Who
 from git_agentos.guard.judge import judge
-from git_agentos.guard.policy import config_keys, families, harmless
+from git_agentos.guard.policy import config_keys, families, harmless, option_table
 from tests.guard import field
+from tests.guard.guarded import guarded
+from tests.guard.stake import blob_id
+from tests.support import tool
 from tests.support.repo import Repo
 
 AGENT = Who("dev", "environment")
@@ -198,6 +201,112 @@ def test_what_changes_a_file_of_the_worktree_is_saved_first(here: Repo, text: st
     assert found.decision.decision == ALLOW
     assert found.save is not None, found
     (here.path / "0001-mine.patch").unlink()
+
+
+def test_every_command_says_which_files_it_writes(here: Repo) -> None:
+    """`git help -a`, git's own folder, and its interfaces for people: a command that is new is looked at for what it
+    writes before it is supported."""
+    listed = set(here.text("--list-cmds=main,nohelpers,others").split()) | set(here.text("--list-cmds=main").split())
+    listed |= set(re.findall(r"^   ([a-z][\w-]*) ", here.text("help", "-a", "--no-aliases"), re.MULTILINE))
+    pages = set(here.text("--list-cmds=list-guide").split())
+    pages |= set(re.findall(r"^   (\S+)", here.text("help", "-a").partition("User-facing")[2], re.MULTILINE))
+    told = {name.split()[0] for name in option_table.WRITES} | option_table.WRITES_NOTHING_NAMED
+    assert len(listed) > 150
+    assert {
+        each for each in listed - told - pages if not each.startswith("agentos") and families.is_known(each)
+    } == set()
+    assert {each.split()[0] for each in option_table.WRITES} & option_table.WRITES_NOTHING_NAMED == set()
+    assert all(families.is_known(each.split()[0]) for each in option_table.WRITES)
+
+
+# What these options of git's are given is read, or is no file name of this machine's.
+_READ = set(
+    """
+    pathspec-from-file ignore-revs-file contents add-file add-virtual-file path template file pathspec exclude-from
+    exclude-per-directory include exclude signature-file import-marks import-marks-if-exists recurse-submodules
+    recursive upload-pack separate-git-dir object-dir socket prefix src-prefix dst-prefix line-prefix relative
+    rotate-to skip-to
+    subject-prefix error-unmatch cacheinfo strict expire-to filter-to
+    """.split()
+)
+
+
+def test_every_option_that_takes_a_file_is_known(here: Repo) -> None:
+    """By git's own tables of options, as `git COMMAND -h` shows them."""
+    takes = re.compile(
+        r"^ +(?:-\w, )?--(?:\[no-\])?([\w-]+)(?:\[?=| )<[^>]*(?:file|path|dir|folder)[^>]*>", re.MULTILINE
+    )
+    found = set()
+    for command in here.text("--list-cmds=main,nohelpers").split():
+        said = subprocess.run(["git", command, "-h"], cwd=here.path, capture_output=True, text=True, check=False)
+        found |= {(command, name) for name in takes.findall(said.stdout + said.stderr)}
+    assert len(found) > 30
+    written = {
+        (command.split()[0], token[:-1])
+        for command, tokens in option_table.WRITES.items()
+        for token in tokens.split()
+        if token[-1] in "=/"
+    }
+    unknown = {(command, name) for command, name in found - written if name not in _READ and name != "output"}
+    assert unknown == set()
+
+
+OUTSIDE = [
+    "git diff --output=../main/precious.txt",
+    "git -C src log --outp ../../main/precious.txt",
+    "git archive -o ../main/precious.txt HEAD",
+    "git archive -vo ../main/precious.txt HEAD",
+    "git bundle create ../main/precious.txt HEAD",
+    "git mailinfo ../main/precious.txt x",
+    "git mailinfo x ../main/precious.txt",
+    "git interpret-trailers --in-place ../main/precious.txt",
+    "git config -f ../main/precious.txt a.b c",
+    "git format-patch -1 -o ../main",
+    "git index-pack -o ../main/precious.txt x.pack",
+    "git index-pack ../main/precious.pack",
+    "git fast-export --export-marks=../main/precious.txt HEAD",
+    "git merge-file ../main/precious.txt clean.txt dirty.txt",
+    "git credential-store --file=../main/precious.txt erase",
+    "git stash show --output=../main/precious.txt",
+    "git bisect view --output=../main/precious.txt",
+    "git read-tree --index-output=../main/precious.txt HEAD",
+    "git mailsplit -o../main mbox",
+    "git daemon --pid-file=../main/precious.txt",
+]
+
+
+@pytest.mark.parametrize("text", OUTSIDE)
+def test_files_outside_of_the_worktree_are_not_overwritten(here: Repo, text: str) -> None:
+    folder = here.path.parent / "main"
+    for name in ("precious.txt", "precious.idx", "0001-mine.patch", "0001"):
+        (folder / name).write_text(CANARY)
+    decision, operations = decided(here, text)
+    assert decision != ALLOW and "file-outside" in operations, (decision, operations)
+    # What is new there is nobody's loss.
+    for name in ("precious.txt", "precious.idx", "0001-mine.patch", "0001"):
+        (folder / name).unlink()
+    assert "file-outside" not in decided(here, text)[1]
+
+
+def test_in_its_own_worktree_what_is_overwritten_is_saved_first(tmp_path: Path) -> None:
+    dev = guarded(field.build(tmp_path))
+    commands = {
+        "dirty.txt": "git diff --output=dirty.txt HEAD",
+        "old.bundle": "git bundle create -q old.bundle HEAD",
+        "cache/x.o": "git archive -o cache/x.o HEAD",
+        "marks": "git -C src fast-export --export-marks=marks HEAD",
+        "0001-second.patch": "git format-patch -q -1",
+    }
+    before = {}
+    for name in commands:
+        dev.write(name, f"{CANARY}{name}\n")
+        before[name] = blob_id(dev.read(name))
+    done = tool.run(dev.path, "guard", "exec", "--", "sh", "-ec", "; ".join(commands.values()))
+    assert done.code == 0, done
+    held = dev.text("rev-list", "--objects", "refs/agentos/timelines/dev").split()
+    for name, oid in before.items():
+        assert blob_id(dev.read(name)) != oid, name
+        assert oid in held, name
 
 
 # -- programs that are run ---------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.setup import doctor, enable, install, place
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
 
 pytestmark = pytest.mark.slow
@@ -209,8 +210,8 @@ def test_set_up_in_the_place_of_ours_and_not_noticed(used: Repo, manager: Manage
 def test_in_a_guarded_worktree(used: Repo, manager: Manager) -> None:
     """An agent's commits are checked as well, where the manager's hooks reach other worktrees at all."""
     made = agent(used, "dev")
-    used.git("config", "agentos.policy.push", "allow")
-    used.git("config", "agentos.policy.push-delete", "allow")
+    set_up(used, "agentos.policy.push", "allow")
+    set_up(used, "agentos.policy.push-delete", "allow")
     enable.enable(location(made))
     found = doctor.guard_status(location(made), os.environ)
     if manager.name == "husky":

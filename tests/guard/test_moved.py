@@ -15,7 +15,7 @@ from git_agentos import open_workspace
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import doctor, effect, enable, install, place
 from git_agentos.worktree import create, repair
-from tests.guard.guarded import location, sh
+from tests.guard.guarded import location, sh, sign_placed
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
 
@@ -269,7 +269,7 @@ def test_the_python_of_the_hooks_is_gone(repo: Repo, tmp_path: Path) -> None:
     text = script.read_text()
     python, _ = place.launcher()
     script.write_text(text.replace(python, str(tmp_path / "gone" / "python")))
-    place.record(location(agent))  # as an earlier installation has placed it
+    sign_placed(location(agent).common_dir)  # as an earlier installation has placed it
     env = {"PATH": "/usr/bin:/bin"}
     reason = effect.program(location(agent).common_dir, env)
     assert reason is not None

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
-from git_agentos.guard.policy import operations
+from git_agentos.guard.policy import effects, operations
+from git_agentos.guard.policy.operation_table import EFFECTS
 from git_agentos.guard.policy.operations import TABLE, Known
 from git_agentos.guard.settings import GuardSettings, Rule
 from tests.support.env import PROJECT_ROOT
@@ -36,6 +37,43 @@ def row(known: Known) -> list[str]:
 
 def test_the_page_is_the_table() -> None:
     assert documented() == {name: row(known) for name, known in TABLE.items()}
+
+
+def test_every_operation_has_one_effect_and_the_page_says_which() -> None:
+    listed = [name for line in EFFECTS.strip().splitlines() for name in line.split()[1:]]
+    assert sorted(listed) == sorted(TABLE)
+    assert {known.effect for known in TABLE.values()} == set(effects.EFFECTS)
+    page = (PROJECT_ROOT / "docs" / "guard-operations.md").read_text()
+    rows = dict(re.findall(r"^\| ([a-z-]+) \| [^|]* \| (`[^|]*) \|$", page, re.MULTILINE))
+    assert {name: effect for effect, text in rows.items() for name in re.findall(r"`([a-z-]+)`", text)} == {
+        name: known.effect for name, known in TABLE.items()
+    }
+
+
+@pytest.mark.parametrize("effect", effects.EFFECTS)
+def test_what_can_be_lost_decides(effect: str) -> None:
+    def eased(preset: str, **facts: bool) -> bool:
+        return effects.eases(effect, **{"fully_saved": True, "own": True, "limited": True, **facts}, preset=preset)
+
+    can_be = effect in ("files", "ignored", "own-history", "shared-refs", "stash")
+    assert eased("strict") == eased("recoverable") == can_be
+    assert not eased("strict", limited=False)
+    assert eased("recoverable", limited=False) == can_be
+    for preset in ("strict", "recoverable"):
+        assert not eased(preset, fully_saved=False)
+        assert eased(preset, own=False) == (effect in ("files", "ignored"))
+
+
+def test_a_key_decides_before_what_can_be_lost() -> None:
+    amend = Operation("commit-amend", own=True, limited=True)
+    assert operations.is_eased(amend, GuardSettings())
+    for decision in (ALLOW, APPROVE, FORBID):
+        keyed = GuardSettings(policy={"commit-amend": Rule(decision, "agentos.policy.commit-amend")})
+        assert not operations.is_eased(amend, keyed)
+        assert operations.decision([amend], keyed, eased={amend}).decision == decision
+    assert not operations.is_eased(amend, GuardSettings(auto={"beforerisky": False}))
+    assert not operations.is_eased(Operation("commit-amend", own=True), GuardSettings())
+    assert operations.is_eased(Operation("commit-amend", own=True), GuardSettings(preset="recoverable"))
 
 
 @pytest.mark.parametrize("known", TABLE.values(), ids=list(TABLE))

@@ -15,6 +15,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.shim import sandbox
 from tests.guard.asking import at_terminal
 from tests.support.agents import agent
+from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
 from tests.support.state import complete_state
 from tests.support.tool import Result, run, run_ok
@@ -96,14 +97,54 @@ def test_what_is_not_the_agents_cannot_be_written(dev: Repo, repo: Repo, home: P
 
 
 @needs_bubblewrap
+def test_no_configuration_can_be_made(dev: Repo, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing from which git reads configuration can be written, made, or put in another one's place: neither policy
+    nor a key of one's own that would confirm it."""
+    place = tmp_path / "newcomer"
+    place.mkdir()
+    monkeypatch.setenv("HOME", str(place))
+    for name in ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    included = tmp_path / "included"
+    included.write_text("[user]\n\tname = Ada\n")
+    repo.git("config", "--global", "user.email", "ada@example.com")
+    repo.config("include.path", str(included))
+    policy = """'[agentos "policy"]\\n\\treset-hard = allow\\n'"""
+    tries = {
+        "made": f"mkdir -p ~/.config/git; printf {policy} >~/.config/git/config",
+        "appended": f"printf {policy} >>~/.gitconfig",
+        "replaced": f"printf {policy} >~/x; mv ~/x ~/.gitconfig",
+        "removed": f"rm ~/.gitconfig; printf {policy} >~/.gitconfig",
+        "moved": f"mv ~/.config ~/.old && mkdir -p ~/.config/git && printf {policy} >~/.config/git/config",
+        "home": f"mv ~ ../old && mkdir ~ && printf {policy} >~/.gitconfig",
+        "included": f"printf {policy} >>{included}",
+        "system": f'printf {policy} >>"$(git var GIT_CONFIG_SYSTEM | tail -1)"',
+        "key": "head -c 32 /dev/urandom >~/.config/git-agentos/key; echo '{}' >~/.config/git-agentos/confirmed.json",
+        "config": f"git config --global agentos.policy.reset-hard allow; printf {policy} >>{repo.git_dir}/config",
+        "linked": f"ln -sf {dev.path}/policy ~/.gitconfig && printf {policy} >{dev.path}/policy",
+    }
+    text = "; ".join(f"({each}) 2>/dev/null && echo {name}" for name, each in tries.items())
+    done = inside(dev.path, f"cd ~; {text}; ls -A ~ ~/.config ~/.config/git-agentos; cd {dev.path}; git reset --hard")
+    made = set(done.out.decode().split()) & set(tries)
+    assert made == set(), str(done)
+    assert done.code == 3, str(done)
+    assert repo.git("config", "--global", "--list") == b"user.email=ada@example.com\n"
+    assert repo.try_git("config", "agentos.policy.reset-hard") == 1
+    # What a person has confirmed counts in there.
+    set_up(repo, "agentos.policy.reset-hard", "allow")
+    assert inside(dev.path, "git reset -q --hard").code == 0
+
+
+@needs_bubblewrap
 def test_keys_cannot_be_read(dev: Repo, repo: Repo, home: Path, tmp_path: Path) -> None:
     key = tmp_path / "orchestrator.key"
     key.write_text("very secret")
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
     own = home / ".config" / "git-agentos" / "key"
     run(dev.path, "guard", "exec", "--", "git", "merge", "v1")  # makes the user's key
     assert own.exists()
-    done = inside(dev.path, f"cat '{key}' '{own}'; ls -A '{own.parent}'; echo x >'{own}'; for p in /proc/[0-9]*; do "
+    done = inside(dev.path, f"cat '{key}' '{own}'; ls -A '{own.parent}' | grep -v confirmed; echo x >'{own}'; "
+                  "for p in /proc/[0-9]*; do "
                   f"cat $p/root'{key}' $p/root'{own}' 2>/dev/null; done; true")  # fmt: skip
     assert done.out == b"", str(done)
     assert key.read_text() == "very secret"

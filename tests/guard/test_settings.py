@@ -10,6 +10,7 @@ import pytest
 from git_agentos.errors import ConfigurationError
 from git_agentos.guard import settings
 from git_agentos.guard.settings import GuardSettings, Remote, Rule
+from tests.support.confirming import confirm, set_up
 from tests.support.repo import Repo, git
 
 KEY = "agentos.policy.reset-hard"
@@ -51,6 +52,7 @@ def test_everything(repo: Repo) -> None:
     ):
         repo.config(key, value)
     repo.git("config", "--add", "agentos.protected", "stable, next")
+    confirm(repo.path)
     found = read(repo)
     assert (found.mode, found.everyone) == ("save", True)
     assert found.policy == {
@@ -70,7 +72,7 @@ def test_everything(repo: Repo) -> None:
     ("text", "seconds"), [("90", 90), ("45s", 45), ("30m", 1800), ("1h", 3600), ("2d", 172800), ("2 hours", 7200)]
 )
 def test_expiry(repo: Repo, text: str, seconds: float) -> None:
-    repo.config("agentos.approvalExpiry", text)
+    set_up(repo, "agentos.approvalExpiry", text)
     assert read(repo).approval_expiry == seconds
 
 
@@ -102,6 +104,7 @@ def test_the_users_and_the_shared_configuration_count(
     other.write_text('[agentos "policy"]\n\tclean = allow\n')
     repo.config(KEY, "allow")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(other))
+    confirm(repo.path)
     found = read(linked)
     assert found.policy == {
         "clean": Rule("allow", "agentos.policy.clean"),
@@ -112,6 +115,7 @@ def test_the_users_and_the_shared_configuration_count(
 def test_the_last_of_several_values_counts(repo: Repo) -> None:
     repo.config(KEY, "allow")
     repo.git("config", "--add", KEY, "approve")
+    confirm(repo.path)
     assert read(repo).policy["reset-hard"].decision == "approve"
 
 
@@ -155,6 +159,7 @@ def test_an_include_from_elsewhere_counts(repo: Repo, linked: Repo) -> None:
     file = repo.scratch / "policy"
     file.write_text('[agentos "policy"]\n\treset-hard = allow\n')
     repo.config("include.path", str(file))
+    confirm(repo.path)
     assert read(linked).policy == {"reset-hard": Rule("allow", KEY)}
 
 
@@ -197,7 +202,7 @@ def test_a_repository_that_a_command_is_sent_to_does_not_decide(repo: Repo, make
 @pytest.fixture
 def make_repo_with_policy(tmp_path: Path) -> Repo:
     made = Repo.init(tmp_path / "lenient")
-    made.config(KEY, "allow")
+    set_up(made, KEY, "allow")
     return made
 
 

@@ -26,6 +26,7 @@ from git_agentos.guard.shell.state import State
 from git_agentos.guard.shell.syntax import ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
 from tests.guard.no_shfmt import without_shfmt
+from tests.support.confirming import set_up
 from tests.support.repo import Repo, fill
 
 AGENT = Who("dev", "environment")
@@ -334,6 +335,8 @@ RESETS = [
     "echo git reset --hard | parallel -j 4",
     "sem -j2 git reset --hard",
     "repeat 3 git reset --hard",
+    "ssh-agent git reset --hard",
+    "direnv exec . git reset --hard",
     "echo 'git reset --hard' > x.sh; bash x.sh",
     "printf 'git reset --hard' > x.sh; chmod +x x.sh && ./x.sh",
     "cat > sub/x.sh <<'E'\ngit reset --hard\nE\ncd sub && sh -e x.sh",
@@ -455,6 +458,10 @@ UNRESOLVED = [
     ("sed '/x/,$!e git clean -fd' notes.txt", "interpreter"),
     ("sed 's|.*|git reset --hard|e' notes.txt", "interpreter"),
     ("ls | parallel", "unresolved"),
+    ("perl -ne 'print if /git/; `$_`' list", "interpreter"),
+    ("perl -pe 's/(git .*)/$1/ee' list", "interpreter"),
+    ('perl -e \'&{"sys"."tem"}("git clean")\'', "interpreter"),
+    ('eval "$(direnv exec . cat list)"', "unresolved"),
     ("ENV=./x sh -i", "unresolved"),
     ("env 'BASH_FUNC_ls%%=() { git reset --hard; }' bash -c ls", "unresolved"),
     ("declare -a x='(git reset --hard)'; \"${x[@]}\"", "unresolved"),
@@ -726,7 +733,7 @@ def test_with_everyone_people_are_saved_but_not_stopped(dirty: Repo) -> None:
 
 def test_policy_decides_about_what_is_not_git_too(dirty: Repo) -> None:
     judge = judging(dirty)
-    dirty.git("config", "agentos.policy.interpreter", "allow")
+    set_up(dirty, "agentos.policy.interpreter", "allow")
     dirty.git("config", "agentos.policy.unresolved", "forbid")
     assert judge("python -c 'git'").decision.decision == ALLOW
     found = judge("$G").decision

@@ -114,6 +114,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (main.path / "wipe.sh").chmod(0o755)
     main.commit("first")
     for each in (main, agent(main, "dev"), agent(main, "other")):
+        (each.path / "linked").symlink_to(world.main.path / "src")
         where = each.path.name
         each.append("src/a.py", f"edited in {where}\n")
         each.append("notes.txt", f"more in {where}\n")

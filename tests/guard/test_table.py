@@ -71,6 +71,8 @@ def test_table_is_large_and_covers_every_operation() -> None:
     # What only other programs and shell text come to, and what configuration or a hook's question takes.
     elsewhere = {
         "interpreter", "shell-error", "file-outside", "protected-branch", "commit-agentos", "checkout-conflict",
+        # What takes several worktrees: test_other_worktrees.py, test_stash.py.
+        "other-worktree", "config-shared", "stash-other",
     }  # fmt: skip
     assert {name for row in ROWS for name in row.operations} == set(TABLE) - elsewhere
 

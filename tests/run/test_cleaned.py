@@ -19,6 +19,7 @@ from git_agentos.run.kernel import kernel
 from git_agentos.run.record import evidence, recovery, saved
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.run.field import context_of, start
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 Say = Callable[..., Any]
@@ -29,7 +30,7 @@ def say(cli: Cli, repo: Repo, tmp_path: Path) -> Say:  # noqa: F811
     """Run a command in the repository; a key lets it accept."""
     key = tmp_path / "orchestrator.key"
     key.write_text("any text")
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
 
     def call(*words: str) -> Any:
         return cli("-C", str(repo.path), *words)

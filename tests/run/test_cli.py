@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.run.field import IS_RIGHT, LEARNS
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.signals import by_default
 from tests.support.tool import run, run_ok
@@ -53,7 +54,7 @@ def key(repo: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
     file = tmp_path / "orchestrator.key"
     file.write_text("any text")
-    repo.config("agentos.approvalKey", str(file))
+    set_up(repo, "agentos.approvalKey", str(file))
 
 
 def worktree(document: Any) -> Repo:

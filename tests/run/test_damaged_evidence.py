@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.run.field import start
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
 
@@ -45,7 +46,7 @@ COMMANDS = ("show", "verify", "logs", "diff", "accept", "resume", "cancel")
 def test_damaged(cli: Cli, repo: Repo, tmp_path: Path) -> None:  # noqa: F811
     key = tmp_path / "orchestrator.key"
     key.write_text("any text")
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
     run = start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
     start(repo, "echo > new", validate=["true"], run_id="T-2", guard=False)
     folder, aside = Path(run.evidence), repo.scratch / "aside"

@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.conftest import Answer, Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.signals import by_default
 from tests.support.state import assert_same
@@ -73,7 +74,7 @@ def key(here: Repo, tmp_path: Path) -> None:
     """The orchestrator's key is in place."""
     file = tmp_path / "orchestrator.key"
     file.write_text("any text")
-    here.config("agentos.approvalKey", str(file))
+    set_up(here, "agentos.approvalKey", str(file))
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def test_approving_takes_a_terminal_or_the_key_and_nothing_is_an_agents(
     assert (refused.code, refused.json["error"]["kind"]) == (3, "policy")
     assert "agentos.approvalKey" in refused.json["error"]["hint"]
     (tmp_path / "key").write_text("any text")
-    here.config("agentos.approvalKey", str(tmp_path / "key"))
+    set_up(here, "agentos.approvalKey", str(tmp_path / "key"))
     for name, folder in (("AGENTOS_AGENT_ID", here.path), ("PWD", Path(waiting["worktree_path"]))):
         with monkeypatch.context() as agent:
             agent.setenv(name, "dev-001")

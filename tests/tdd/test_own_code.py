@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.support.tool import run
@@ -78,7 +79,7 @@ def own(empty_repo: Repo, tmp_path: Path) -> Repo:
     repo.config("agentos.tdd.python", str(interpreter()))
     key = tmp_path / "approval-key"
     key.write_text("for the one who runs the agents\n")
-    repo.config("agentos.approvalKey", str(key))
+    set_up(repo, "agentos.approvalKey", str(key))
     repo.append("git_agentos/errors.py", "\n# in the middle of something\n")
     repo.write("draft.txt", "not in git\n")
     return repo

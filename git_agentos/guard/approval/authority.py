@@ -9,23 +9,35 @@ from collections.abc import Sequence
 from git_agentos.errors import PolicyError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
+from git_agentos.guard.approval import terminal as terminals
 from git_agentos.guard.identity import ILL_FORMED, Who
 
+_FOR_SCRIPTS = (
+    "git config --global agentos.approvalKey FILE, a file that agents cannot read, and once git agentos guard confirm"
+    " in a terminal"
+)
 
-def require(who: Who, location: Location, *, terminal: bool, key_file: str | None, what: str) -> str:
+
+def require(
+    who: Who, location: Location, *, terminal: int | None, key_file: str | None, what: str, since: float | None = None
+) -> str:
     """Refuse (PolicyError) where `who` may not decide in the repository of `location`; how the right is shown.
 
-    An agent never may. A person does at a terminal, or by a key: `key_file` (agentos.approvalKey) is a file outside of
-    every worktree and of the repository, has something in it, and can be read.
+    An agent never may. A person does at a terminal (`terminal` is its descriptor) that was not made by an agent, or by
+    a key: `key_file` (agentos.approvalKey) is a file outside of every worktree and of the repository, has something in
+    it, and can be read. `since` is when what is decided about was asked for.
     """
     if who.agent is not None:
         raise refusal(who, what)
-    if terminal:
+    why = "stdin is none" if terminal is None else terminals.problem(terminal, location, since=since)
+    if why is None:
         return "terminal"
     if key_file is None:
+        if terminal is None:
+            raise PolicyError(f"{what} takes a terminal, and {why}", f"for scripts: {_FOR_SCRIPTS}")
         raise PolicyError(
-            f"{what} takes a terminal, and stdin is none",
-            "for scripts: git config --global agentos.approvalKey FILE, a file that agents cannot read",
+            f"{what} takes a person's terminal, and it cannot be seen that this is one: {why}",
+            f"use one that a login (ssh, console) or the desktop has opened, or a key: {_FOR_SCRIPTS}",
         )
     _check(key_file, location, what)
     return "key"

@@ -86,6 +86,17 @@ def add(asked: Asked, call: Call, location: Location, where: Sequence[str], path
     )
 
 
+def add_entries(asked: Asked, commits: Sequence[str]) -> Asked:
+    """`asked` with the commits of the stash that the command names: by the time it is granted, other entries may be in
+    their places."""
+    if not commits:
+        return asked
+    return asked._replace(
+        configuration=(*asked.configuration, *(f"stash entry {commit}" for commit in commits[:_MOST_VALUES])),
+        bound_configuration=digest_of([asked.bound_configuration, *commits]),
+    )
+
+
 def _variables(environment: Mapping[str, str]) -> Iterator[str]:
     """The variables that count, as `NAME=value`, by name."""
     for name, value in sorted(environment.items()):

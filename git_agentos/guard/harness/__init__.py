@@ -41,10 +41,10 @@ def integrated(folders: tuple[str, str]) -> list[str]:
 def reads(name: str, folders: tuple[str, str]) -> bool:
     """Whether our hooks are where a harness reads them: all files of the worktree, or that of the home folder."""
     root, home = folders
-    return any(all(map(asks, paths)) for paths in (settings_files(name, root), settings_files(name, home, user=True)))
+    return any(all(map(asks, paths)) for paths in (settings_paths(name, root), settings_paths(name, home, user=True)))
 
 
-def settings_files(name: str, root: str, *, user: bool = False) -> list[str]:
+def settings_paths(name: str, root: str, *, user: bool = False) -> list[str]:
     """The files that have to have our hooks, below a worktree or the home folder; the first is the one that is read.
 
     Codex reads those of the root checkout, in every worktree that has a `.codex` of its own.
@@ -57,7 +57,7 @@ def settings_files(name: str, root: str, *, user: bool = False) -> list[str]:
 
 
 def top_of(name: str, path: str) -> str:
-    """The folder that `path`, one of `settings_files`, is below."""
+    """The folder that `path`, one of `settings_paths`, is below."""
     found = module(name)
     relative = next(each for each in (found.PROJECT, found.USER) if path.endswith(os.sep + each))
     return path[: -len(relative) - 1]
@@ -75,6 +75,13 @@ def root_checkout(root: str) -> str:
         return root
     common_dir = os.path.realpath(os.path.join(git_dir, os.fsdecode(text.rstrip(b"\n"))))
     return os.path.dirname(common_dir) if os.path.basename(common_dir) == ".git" else root
+
+
+def settings_files(folders: tuple[str, str]) -> list[str]:
+    """The settings that a harness reads in a worktree or in the home folder (`folders`) and that have our hooks."""
+    root, home = folders
+    every = [settings_paths(name, top, user=user) for name in NAMES for top, user in ((root, False), (home, True))]
+    return [paths[0] for paths in every if all(map(asks, paths))]
 
 
 def asks(path: str) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import commands, harness, harness_files, identity, wording
+from git_agentos.guard import commands, harness, harness_files, identity, tampering, wording
 from git_agentos.guard import enforce as enforcing
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
@@ -86,10 +86,13 @@ def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answe
     if found.kind in (events.SHELL, events.EDIT):
         who = _who(name, found, caller)
         settings = configuration.read(_existing(found.cwd), caller.environment)
+        edited = tampering.report_at(_existing(found.cwd), who, caller.environment)
         judged = (
             _commands(found, who, settings, caller) if found.kind == events.SHELL else _edits(found, settings, caller)
         )
         run, message = _enforced(judged, who, settings, caller)
+        if edited is not None:
+            message = f"git-agentos: {edited} ({tampering.HINT})\n{message}"
         if not run:
             denied: Answer = module.deny(found, message)
             return denied

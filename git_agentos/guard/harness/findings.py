@@ -40,7 +40,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
 def _files(name: str, root: str, home: str) -> Iterator[str | None]:
     """The settings that have our hooks: those of the worktree, else the user's."""
     for top, user in ((root, False), (home, True)):
-        paths = harness.settings_files(name, top, user=user)
+        paths = harness.settings_paths(name, top, user=user)
         yield paths[0] if all(map(harness.asks, paths)) else None
 
 

@@ -55,7 +55,7 @@ def wanted(name: str) -> str:
 
 def printed(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """What has to be in the settings below `root`, and whether our hooks are in there."""
-    path = harness.settings_files(name, root, user=user)[0]
+    path = harness.settings_paths(name, root, user=user)[0]
     needs = reading.needs(name, root, path, environment)
     return Integrated(name, path, harness.asks(path), False, harness.module(name).NOTE, wanted(name), needs)
 
@@ -67,7 +67,7 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
     """
     if syntax.program() is None:  # every command would be denied
         raise syntax.missing()
-    paths = harness.settings_files(name, root, user=user)
+    paths = harness.settings_paths(name, root, user=user)
     changed = [_install(name, each, root, environment) for each in paths]
     if not user:
         for each in paths:
@@ -79,7 +79,7 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
 
 def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """Take our hooks out of the settings below `root`."""
-    paths = harness.settings_files(name, root, user=user)
+    paths = harness.settings_paths(name, root, user=user)
     locations = [None if user else _location(each) for each in paths]
     changed = [_uninstall(name, each, root, environment) for each in paths]
     for each, location in zip(paths, locations, strict=True):
@@ -94,7 +94,7 @@ def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, st
     if not os.path.isdir(backup.folder(environment)):
         return
     for name in harness.NAMES:
-        for path in harness.settings_files(name, root):
+        for path in harness.settings_paths(name, root):
             known = backup.load(path, environment)
             is_users = known is not None and known.harness == name and root in known.users
             if is_users and not harness.asks(path) and backup.is_of_this_worktree(path, root, environment):

@@ -92,6 +92,7 @@ guard check | repository | look | look | --shell= |
 guard enable | worktree | agentos | agentos | |
 guard disable | worktree | guard-change | guard-change | |
 guard status | repository | look | look | |
+guard confirm | person | guard-change | guard-change | --list | --list:!look
 guard exec | here | agentos | agentos | --wait --sandbox |
 guard harness | here | look | look | |
 guard integrate | repository | guard-change | guard-change | --print --user --remove | --print:!look

@@ -8,8 +8,9 @@ told. What cannot be found out is told as the worse.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -86,6 +87,11 @@ class Facts:
         values = self.settings.values.get(key)
         return values[-1] if values else None
 
+    def configured(self, keys: re.Pattern[str]) -> list[str]:
+        """The values of all keys that a pattern matches (in lower case), as the command would see them."""
+        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.config)])
+        return [value for key in names if keys.fullmatch(key.lower()) and (value := self.config(key)) is not None]
+
     def variable(self, name: str) -> str:
         """An environment variable as the command sees it; empty where it is not set."""
         return self._variables.get(name, "")
@@ -143,6 +149,24 @@ class Facts:
         path = os.path.realpath(os.path.join(self.root or self.folder, self._given_index))
         return os.path.basename(path) not in ("index", "index.lock") or not self.in_git_dir(path)
 
+    @cached_property
+    def changed_worktrees(self) -> tuple[str, ...]:
+        """The git directories of the worktrees whose HEAD, files or index the command works on: variables and options
+        can name those of different ones."""
+        found: list[str] = []
+        if self._given_dir or self._given_tree or self._given_common:
+            found += self.git_dirs[:1]
+            natural = gitfile.find(self.root) if self.root is not None else None
+        else:
+            natural = gitfile.find(self.folder)
+        if natural is not None:
+            found.append(natural[1])
+        if self._given_index:
+            path = os.path.realpath(os.path.join(self.root or self.folder, self._given_index))
+            if os.path.basename(path) == "index" and self.in_git_dir(path):
+                found.append(os.path.dirname(path))
+        return tuple(dict.fromkeys(found))
+
     def path(self, name: str) -> str:
         """A file name on the command line, absolute."""
         return os.path.normpath(os.path.join(self.folder, name))
@@ -164,6 +188,17 @@ class Facts:
             return sorted(os.listdir(self.path(name)))
         except OSError:
             return []
+
+    def is_in_worktree(self, name: str) -> bool:
+        """Whether a file name is below the top of the worktree; true outside of one, where nothing else is known."""
+        return self.root is None or is_below(self.path(name), self.root)
+
+    def from_root(self, name: str) -> frozenset[bytes]:
+        """The file of this name, relative to the top, as a checkpoint is asked for it; nothing where it is none."""
+        path = os.path.realpath(self.path(name))
+        if self.root is None or not is_below(path, self.root) or not os.path.isfile(path):
+            return frozenset()
+        return frozenset({os.fsencode(os.path.relpath(path, self.root))})
 
     def in_git_dir(self, name: str) -> bool:
         """Whether a file name is below some git directory."""
@@ -341,9 +376,28 @@ class Facts:
                 found.append(tip)
         return found
 
-    def own_head(self) -> list[str]:
-        """The commit that HEAD is at, where nothing but HEAD and its branch keeps it."""
-        return self.orphaned([f"refs/heads/{self.branch}"] if self.branch is not None else [], head=True)
+    def held_only_by(self, refs: Collection[str]) -> list[str]:
+        """Commits by which everything is kept that these refs reach (full names, `refs/remotes/origin/` for all below
+        it) and nothing else does: one question for however many refs."""
+        status, out = self.git("for-each-ref", "--format=%(objectname) %(refname)")
+        rows = [os.fsdecode(line).split(" ", 1) for line in out.splitlines()] if status == 0 else []
+        folders = tuple(each for each in refs if each.endswith("/"))
+        tips = {oid: "" for oid, name in rows if name in refs or name.startswith(folders)}
+        others = {oid for oid, name in rows if not (name in refs or name.startswith(folders))}
+        data = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in others), "^HEAD\n"])
+        if not tips:
+            return []
+        status, out = self.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=data.encode())
+        if status != 0:
+            return list(tips)
+        found = [line.split() for line in out.decode("ascii", "replace").splitlines()]
+        parents = {parent for row in found for parent in row[1:]}
+        return [row[0] for row in found if row[0] not in parents]
+
+    def own_head(self, new: str | None = None) -> list[str]:
+        """The commit that HEAD is at, where nothing but HEAD and its branch, and not the revision `new`, keeps it."""
+        names = [f"refs/heads/{self.branch}"] if self.branch is not None else []
+        return self.orphaned(names, head=True, new=self.commit(new) if new is not None else None)
 
     def stashes(self) -> list[str]:
         """The commits of the stash, the newest first."""

@@ -1,8 +1,8 @@
 """A subcommand -> its operations. This module knows which function reads which subcommand, and those that are simple.
 
-The functions are in `families_files` (worktree), `families_index` (index, stash), `families_refs` (branches, tags,
+The functions are in `families_files` (worktree), `families_index` (index), `stash`, `families_refs` (branches, tags,
 other refs, worktrees), `families_history` (commits, merges, rebases), `families_transfer` (remotes), `families_output`
-(files that are written), `families_store` (objects, configuration) and `families_agentos` (this tool's own). Each is
+(what looks, and packs up), `families_store` (objects, configuration) and `families_agentos` (this tool's own). Each is
 given a `Reading`, asks its facts what it has to know, and notes operations; none of them changes anything.
 """
 
@@ -19,22 +19,26 @@ from git_agentos.guard.policy import (
     families_refs,
     families_store,
     families_transfer,
+    outputs,
+    stash,
 )
+from git_agentos.guard.policy.option_table import WRITES
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 
 Family = Callable[[Reading], None]
 
 _LOOKS = frozenset(
     "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column "
-    "count-objects describe diff-pairs env--helper fmt-merge-msg for-each-ref fsck fsck-objects get-tar-commit-id "
-    "help last-modified ls-files ls-tree merge-base name-rev pack-redundant patch-id repo "
+    "count-objects describe diff-pairs env--helper fast-export fmt-merge-msg for-each-ref fsck fsck-objects "
+    "get-tar-commit-id help last-modified ls-files ls-tree merge-base name-rev pack-redundant patch-id repo "
     "rev-list rev-parse shortlog show-branch show-index show-ref status stripspace upload-archive upload-pack var "
     "verify-commit verify-pack verify-tag version whatchanged pickaxe unpack-file "
-    "gitk gitweb url-parse format-rev sh-i18n--envsubst backfill".split()
+    "gitk gitweb url-parse format-rev sh-i18n--envsubst backfill "
+    "diff diff-files diff-index diff-tree log range-diff show".split()
 )
 _SIMPLE: Mapping[str, str] = {
     **dict.fromkeys(
-        "commit-graph commit-tree hash-object mktag mktree pack-objects unpack-objects write-tree "
+        "commit-graph commit-tree hash-object index-pack mktag mktree pack-objects unpack-objects write-tree "
         "update-server-info merge-tree".split(),
         "objects",
     ),
@@ -63,6 +67,7 @@ _SIMPLE: Mapping[str, str] = {
 _FAMILIES: Mapping[str, Family] = {
     **families_files.FAMILIES,
     **families_index.FAMILIES,
+    **stash.FAMILIES,
     **families_refs.FAMILIES,
     **families_history.FAMILIES,
     **families_transfer.FAMILIES,
@@ -92,7 +97,9 @@ def may_be_alias(command: str) -> bool:
 def only_looks(command: str, args: Sequence[str]) -> bool:
     """Whether it is plain that a command line changes nothing: what it is of, and that it names no file to write and no
     program to run."""
-    return command in _LOOKS and not any(word.startswith("--o") or "::" in word for word in args)
+    return (
+        command in _LOOKS and command not in WRITES and not any(word.startswith("--o") or "::" in word for word in args)
+    )
 
 
 def read(reading: Reading) -> None:
@@ -114,5 +121,6 @@ def read(reading: Reading) -> None:
             reading.do("unknown-command", command)
     except OnlyLooks:
         reading.only_looks()
+    outputs.note(reading)
     if not (reading.operations or reading.texts or reading.calls):
         reading.do("look")

@@ -67,6 +67,7 @@ def _agentos(reading: Reading) -> None:
             raise OnlyLooks
         for each in found:
             reading.do(*each)
+            reading.unsaved |= each.name == "write-file"
         if request.path == ("guard", "exec") and request.operands:
             reading.calls.append(request.operands)  # it guards what it runs, all the same
         return

@@ -16,7 +16,6 @@ def _apply(reading: Reading) -> None:
     looks = options.has("check", "stat", "numstat", "summary", "no-add") and not options.has("apply")
     if looks and not options.has("index", "cached", "3way", "build-fake-ancestor"):
         raise OnlyLooks
-    reading.writes(options.value("build-fake-ancestor"))
     if options.has("unsafe-paths"):
         reading.do("file-outside")
     reading.do("apply")
@@ -32,29 +31,20 @@ def _reset(reading: Reading) -> None:
     target, paths = _tree_and_paths(reading, options)
     if hard:
         for mode in hard:
-            reading.do(f"reset-{mode}", target or "")
-        _leave_branch(reading, target)
+            _move_branch(reading, f"reset-{mode}", target, limited=False)
         reading.save(ignored=reading.facts.in_the_way(target or "HEAD"))
     elif options.has("soft"):
-        reading.do("reset-soft", target or "")
-        _leave_branch(reading, target)
+        _move_branch(reading, "reset-soft", target)
     elif not paths and (options.has("mixed") or target not in (None, "HEAD", "@")) and not options.has(*_BY_PATH):
-        reading.do("reset-mixed", target or "")
-        _leave_branch(reading, target)
+        _move_branch(reading, "reset-mixed", target)
     else:
         reading.do("reset-index")
         if reading.facts.has_staged_over([path for path in paths if UNRESOLVED not in path]):
             reading.save()
 
 
-def _leave_branch(reading: Reading, target: str | None) -> None:
-    """The branch moves to `target`: what it was at must not be lost."""
-    facts = reading.facts
-    if target in (None, "HEAD", "@"):
-        reading.save()
-        return
-    names = [f"refs/heads/{facts.branch}"] if facts.branch is not None else []
-    reading.save(commits=facts.orphaned(names, head=True, new=facts.commit(str(target))))
+def _move_branch(reading: Reading, name: str, target: str | None, *, limited: bool = True) -> None:
+    reading.rewrite(name, target or "", to=target or "HEAD", limited=limited)
 
 
 def _tree_and_paths(reading: Reading, options: Options) -> tuple[str | None, list[str]]:
@@ -108,7 +98,7 @@ def _checkout(reading: Reading) -> None:
             raise OnlyLooks  # tells what is changed
         return
     if options.has("patch"):
-        reading.do("checkout-interactive")
+        reading.do("checkout-interactive", limited=reading.is_named(paths))
         return
     _overwrite(reading, options, source, paths, overlay=not options.has("no-overlay"), staged=source is not None)
 
@@ -143,7 +133,7 @@ def _switch(reading: Reading) -> None:
 
 
 def _reset_branch(reading: Reading, name: str) -> None:
-    reading.do("branch-reset", name)
+    reading.do("branch-reset", name, own=reading.own.drops_only_own_branch(name))
     reading.save(commits=reading.facts.orphaned([f"refs/heads/{name}"], head=reading.facts.branch == name))
 
 
@@ -153,6 +143,7 @@ def _switch_to(reading: Reading, target: str | None, *, new: str, force: bool) -
     elif not any(each.name == "checkout-force" for each in reading.operations):
         reading.do("switch", target or "")
     facts = reading.facts
+    reading.leaves_head = target is not None
     if target is not None and UNRESOLVED in target:
         return
     ignored = facts.in_the_way(target) if target is not None else frozenset()
@@ -166,7 +157,7 @@ def _restore(reading: Reading) -> None:
     worktree = options.has("worktree") or not options.has("staged")
     paths = list(options.operands)
     if options.has("patch") and worktree:
-        reading.do("checkout-interactive")
+        reading.do("checkout-interactive", limited=reading.is_named(paths))
         return
     if not paths and not options.has("pathspec-from-file"):
         raise OnlyLooks  # git asks for paths
@@ -219,14 +210,16 @@ def _overwrite(
     if lost or untracked:
         first = (lost[0].path if lost else untracked[0]).decode("utf-8", "replace")
         more = len(lost) + len(untracked) - 1
-        reading.do("checkout-dirty", f"{first}, and {more} more" if more else first)
-        reading.save(ignored=untracked)
+        subject = f"{first}, and {more} more" if more else first
+        reading.do("checkout-dirty", subject, limited=reading.is_named(paths))
+        reading.save(ignored=untracked, touches=paths)
         return
     if conflicts:
         # Over the conflict as git wrote it, if nothing was made of it yet; one of its sides, or itself again, is meant.
         side = options.has("ours", "theirs", "merge", "conflict")
-        reading.do("checkout-conflict" if side else "checkout-dirty", conflicts[0].path.decode("utf-8", "replace"))
-        reading.save()
+        subject = conflicts[0].path.decode("utf-8", "replace")
+        reading.do("checkout-conflict" if side else "checkout-dirty", subject, limited=reading.is_named(paths))
+        reading.save(touches=paths)
         return
     reading.do("checkout-paths")
     if removes and source is not None and any(each.y == "D" or each.x == "D" for each in found):
@@ -241,17 +234,15 @@ def _clean(reading: Reading) -> None:
     if options.has("dry-run"):
         raise OnlyLooks
     forced = options.has("force") or _is_false(reading.facts.config("clean.requireforce"))
-    if options.has("interactive"):
-        reading.do("clean-interactive")
-    elif forced:
-        reading.do("clean", " ".join(options.operands))
-    else:
-        reading.do("clean-unforced")
+    name = "clean-interactive" if options.has("interactive") else "clean" if forced else "clean-unforced"
+    limited = reading.is_named(options.operands)
+    reading.do(name, " ".join(options.operands) if name == "clean" else "", limited=limited)
     paths = [path for path in options.operands if UNRESOLVED not in path]
     ignored = reading.facts.ignored(paths) if options.has("x", "X") and paths else frozenset()
     # With rules of its own a clean deletes what git otherwise says is ignored.
     other_rules = options.has("exclude") or reading.facts.is_given("core.excludesfile")
-    reading.save(ignored=ignored, everything_ignored=(options.has("x", "X") and not paths) or other_rules)
+    everything = (options.has("x", "X") and not paths) or other_rules
+    reading.save(ignored=ignored, everything_ignored=everything, touches=paths if limited else None)
     if len(options.given.get("force", ())) > 1 and reading.facts.nested(paths):
         reading.unsaved = True
 
@@ -265,7 +256,8 @@ def _rm(reading: Reading) -> None:
     if options.has("dry-run"):
         raise OnlyLooks
     if options.has("force"):
-        reading.do("remove-force", " ".join(options.operands))
+        reading.do("remove-force", " ".join(options.operands), limited=reading.is_named(options.operands))
+        reading.save(touches=options.operands)
     else:
         reading.do("remove")
 
@@ -274,11 +266,13 @@ def _mv(reading: Reading) -> None:
     options = reading.options(paths=True)
     if options.has("dry-run"):
         raise OnlyLooks
-    reading.do("move-force" if options.has("force") else "move")
-    if options.has("force") and options.operands and UNRESOLVED not in options.operands[-1]:
-        target = options.operands[-1]
-        if reading.facts.exists(target):
-            reading.save(ignored=reading.facts.ignored([target]))
+    if not options.has("force"):
+        reading.do("move")
+        return
+    reading.do("move-force", limited=reading.is_named(options.operands))
+    target = options.operands[-1] if options.operands else ""
+    ignored = reading.facts.ignored([target]) if target and reading.facts.exists(target) else frozenset()
+    reading.save(ignored=ignored, touches=options.operands)
 
 
 FAMILIES = {

@@ -15,8 +15,7 @@ def _commit(reading: Reading) -> None:
     if options.has("no-verify"):
         reading.do("no-verify")
     if options.has("amend"):
-        reading.do("commit-amend")
-        reading.save(commits=facts.own_head())
+        reading.rewrite("commit-amend", to=None, keeps=[reading.own.below_head()])
     else:
         reading.do("commit")
     if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
@@ -27,7 +26,7 @@ def _commit(reading: Reading) -> None:
         and facts.has_staged_over([])
     ):
         # `commit -a` and `commit PATH` stage files over what was staged of them.
-        reading.save()
+        reading.save(touches=())
 
 
 def _sequence(reading: Reading, options: Options) -> bool:
@@ -65,7 +64,13 @@ def _merge(reading: Reading) -> None:
         reading.do("no-verify")
     if _sequence(reading, options):
         return
-    reading.do("merge", " ".join(options.operands))
+    # What HEAD has already is not merged again.
+    names = options.operands or ["@{upstream}"]
+    is_there = not reading.moves and all(reading.facts.is_ancestor(name, "HEAD") for name in names)
+    reading.do("merge", " ".join(options.operands), own=reading.own.history, limited=is_there)
+    if is_there:
+        reading.save(touches=())
+        return
     _protected(reading)
     _bring(reading, options)
 
@@ -87,19 +92,32 @@ def _rebase(reading: Reading) -> None:
         reading.runs(text)
     if _sequence(reading, options):
         return
-    reading.do("rebase", " ".join(options.operands))
     _protected(reading)
-    reading.save(commits=reading.facts.own_head())
-    onto = options.given.get("onto", ())
-    names = [*onto, *options.operands] or ["@{upstream}"]
+    _rewrite_by_rebase(reading, options)
+    names = [*options.given.get("onto", ()), *options.operands] or ["@{upstream}"]
     reading.save(ignored=frozenset[bytes]().union(*(reading.facts.in_the_way(name) for name in names)))
+
+
+def _rewrite_by_rebase(reading: Reading, options: Options) -> None:
+    subject = " ".join(options.operands)
+    onto = options.value("onto") or (options.operands[0] if options.operands else "@{upstream}")
+    if options.operands[1:] not in ((), (reading.facts.branch,)):
+        # It switches to another branch first.
+        reading.do("rebase", subject)
+        reading.save(commits=reading.facts.own_head())
+    elif options.has("root") and not options.has("onto"):
+        reading.rewrite("rebase", subject, to=None, keeps=[])
+    elif options.has("keep-base"):
+        reading.rewrite("rebase", subject, to=reading.facts.commit(f"{onto}...HEAD"))
+    else:
+        reading.rewrite("rebase", subject, to=onto)
 
 
 def _cherry_pick(reading: Reading) -> None:
     options = reading.options()
     if _sequence(reading, options):
         return
-    reading.do("cherry-pick", " ".join(options.operands))
+    reading.do("cherry-pick", " ".join(options.operands), own=reading.own.history)
     _protected(reading)
     _bring(reading, options)
 
@@ -124,7 +142,7 @@ def _am(reading: Reading) -> None:
         reading.do("no-verify")
     if _sequence(reading, options):
         return
-    reading.do("am")
+    reading.do("am", own=reading.own.history)
     _protected(reading)
 
 

@@ -1,8 +1,6 @@
-"""Commands on the index, by hand and by `add`, on what is checked out sparsely, and the stash."""
+"""Commands on the index, by hand and by `add`, on what is checked out sparsely."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from git_agentos.guard.policy.options import UNRESOLVED, Options
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
@@ -30,7 +28,6 @@ def _read_tree(reading: Reading) -> None:
     options = reading.options()
     if options.has("dry-run"):
         raise OnlyLooks
-    reading.writes(options.value("index-output"))
     if options.has("u"):
         reading.do("read-tree")
         ways = [reading.facts.in_the_way(word) for word in options.operands]
@@ -89,60 +86,11 @@ def _sparse_checkout(reading: Reading) -> None:
         reading.do("unknown-command", f"sparse-checkout {which}")
 
 
-# -- stash ---------------------------------------------------------------------------------------------------------
-
-
-def _stash(reading: Reading) -> None:
-    args = list(reading.args)
-    which = args[0] if args and not args[0].startswith("-") else "push"
-    rest = args[1:] if args and not args[0].startswith("-") else args
-    if UNRESOLVED in which:
-        reading.do("unresolved")
-    elif which in ("list", "show"):
-        raise OnlyLooks
-    elif which in ("push", "save"):
-        reading.options("stash push", rest, paths=True)
-        reading.do("stash")
-    elif which in ("create", "store"):
-        if rest in (["-h"], ["--help"]):
-            raise OnlyLooks
-        reading.do("stash")
-    elif which in ("pop", "apply", "branch"):
-        options = reading.options("stash apply", rest)
-        entry = options.operands[-1:] if which != "branch" else options.operands[1:2]
-        reading.do("stash-apply", " ".join(entry))
-        reading.save(ignored=reading.facts.in_the_way(_entry(entry)))
-        if which != "apply":
-            found = reading.facts.commit(_entry(entry))  # it goes, once it is applied
-            reading.save(commits=[found] if found is not None else [])
-    elif which == "drop":
-        options = reading.options("stash drop", rest)
-        reading.do("stash-drop", " ".join(options.operands))
-        dropped = reading.facts.commit(_entry(options.operands[-1:]))
-        reading.save(commits=[dropped] if dropped is not None else [])
-    elif which == "clear":
-        if rest[:1] in (["-h"], ["--help"]):
-            raise OnlyLooks
-        reading.do("stash-clear")
-        reading.save(commits=reading.facts.stashes())
-    elif which in ("export", "import"):
-        reading.do("stash-apply" if which == "import" else "stash")
-    else:
-        reading.do("unknown-command", f"stash {which}")
-
-
-def _entry(words: Sequence[str]) -> str:
-    """An entry of the stash as a revision: a number alone counts from the newest."""
-    word = words[0] if words else "0"
-    return f"stash@{{{word}}}" if word.isdigit() else word
-
-
 FAMILIES = {
     "add": _add,
     "checkout-index": _checkout_index,
     "read-tree": _read_tree,
     "sparse-checkout": _sparse_checkout,
     "stage": _add,
-    "stash": _stash,
     "update-index": _update_index,
 }

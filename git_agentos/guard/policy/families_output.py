@@ -1,9 +1,6 @@
-"""Commands that look, or pack up what is there, and may write a file that the command line names: diff, archive."""
+"""Commands that look, or pack up what is there: difftool, grep, archive. What files they write: see `outputs`."""
 
 from __future__ import annotations
-
-import os
-import re
 
 from git_agentos.guard.policy import harmless
 from git_agentos.guard.policy.options import UNRESOLVED
@@ -14,15 +11,13 @@ def _archive(reading: Reading) -> None:
     options = reading.options(paths=True)
     for text in options.given.get("exec", ()):
         reading.do("run-command", text)
-    reading.writes(options.value("output"))
     reading.looks_at_urls([options.value("remote")])
 
 
 def _bundle(reading: Reading) -> None:
     which, args = (reading.args[0], reading.args[1:]) if reading.args else ("", ())
     if which == "create":
-        options = reading.options("bundle create", args, paths=True)
-        reading.writes(options.operands[0] if options.operands else "")
+        reading.options("bundle create", args, paths=True)
         reading.do("objects")
     elif which == "unbundle":
         reading.do("objects")
@@ -30,28 +25,6 @@ def _bundle(reading: Reading) -> None:
         raise OnlyLooks
     else:
         reading.do("unknown-command", f"bundle {which}")
-
-
-def _format_patch(reading: Reading) -> None:
-    options = reading.options(paths=True)
-    # Its other options are those of diff, which do not matter.
-    reading.operations[:] = []
-    reading.writes_what_is_named()
-    if options.has("stdout") or options.value("output"):
-        return
-    folder = options.value("output-directory") or reading.facts.config("format.outputdirectory") or ""
-    # The names begin with a number; the same patches made again are the most that is overwritten.
-    found = [name for name in reading.facts.names_in(folder or ".") if re.match(r"(v[^-]*-)?\d+(-|$)", name)]
-    if UNRESOLVED not in folder and reading.facts.in_git_dir(folder or "."):
-        reading.do("git-dir-write", folder or ".")
-    elif found and UNRESOLVED not in folder:
-        reading.save(ignored=reading.facts.ignored([os.path.join(folder, name) for name in found]))
-    reading.do("look")
-
-
-def _diff(reading: Reading) -> None:
-    """log, show, diff and the like: they look, but for the file that they may write."""
-    reading.writes_what_is_named()
 
 
 def _grep(reading: Reading) -> None:
@@ -68,7 +41,6 @@ def _grep(reading: Reading) -> None:
 def _difftool(reading: Reading) -> None:
     options = reading.options("difftool", paths=True)
     reading.operations[:] = []  # its other options are those of diff
-    reading.writes_what_is_named()
     for text in options.given.get("extcmd", ()):
         reading.runs_program(text, harmless.VIEWER)
     for name in (*options.given.get("tool", ()), reading.facts.variable("GIT_DIFF_TOOL")):
@@ -77,60 +49,24 @@ def _difftool(reading: Reading) -> None:
             reading.do("run-command", name)
 
 
-def _mailinfo(reading: Reading) -> None:
-    """`git mailinfo MESSAGE PATCH` writes both."""
-    for name in [word for word in reading.args if not word.startswith("-")][-2:]:
-        reading.writes(name)
-
-
-def _mailsplit(reading: Reading) -> None:
-    folders = [word[2:] for word in reading.args if word.startswith("-o")]
-    for folder in folders:
-        reading.writes_below(folder, r"\d+")
-
-
-def _interpret_trailers(reading: Reading) -> None:
-    options = reading.options("interpret-trailers", paths=True)
-    reading.operations[:] = []
-    if options.has("in-place"):
-        for name in options.operands:
-            # The message that git is about to use, as a hook edits it.
-            if os.path.basename(name) not in ("COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG"):
-                reading.writes(name)
-
-
-def _report(reading: Reading) -> None:
-    """bugreport and diagnose: a new file, named after the time or as an option says, in a folder."""
-    options = reading.options("bugreport", paths=True)
-    suffix = options.value("suffix")
-    folder = options.value("output-directory")
-    if "/" in suffix or UNRESOLVED in suffix:
-        reading.do("write-file", suffix)
-    for name in (f"git-bugreport-{suffix}.txt", f"git-diagnostics-{suffix}.zip"):
-        reading.writes_below(folder, re.escape(name))
-
-
 def _request_pull(reading: Reading) -> None:
     reading.looks_at_urls(reading.args)
 
 
+def _writes_only(reading: Reading) -> None:
+    """A command that does nothing but write the files that are named (`outputs`)."""
+
+
 FAMILIES = {
     "archive": _archive,
-    "bugreport": _report,
+    "bugreport": _writes_only,
     "bundle": _bundle,
-    "diagnose": _report,
-    "diff": _diff,
-    "diff-files": _diff,
-    "diff-index": _diff,
-    "diff-tree": _diff,
+    "diagnose": _writes_only,
     "difftool": _difftool,
-    "format-patch": _format_patch,
+    "format-patch": _writes_only,
     "grep": _grep,
-    "interpret-trailers": _interpret_trailers,
-    "log": _diff,
-    "mailinfo": _mailinfo,
-    "mailsplit": _mailsplit,
-    "range-diff": _diff,
+    "interpret-trailers": _writes_only,
+    "mailinfo": _writes_only,
+    "mailsplit": _writes_only,
     "request-pull": _request_pull,
-    "show": _diff,
 }

@@ -20,7 +20,8 @@ def _branch(reading: Reading) -> None:
     names = [*options.operands]
     prefix = "refs/remotes/" if options.has("remotes") else "refs/heads/"
     if options.has("delete", "D"):
-        reading.do("branch-delete", " ".join(names))
+        own = not options.has("remotes") and all(reading.own.drops_only_own_branch(name) for name in names)
+        reading.do("branch-delete", " ".join(names), own=own)
         reading.save(commits=facts.orphaned([prefix + name for name in names]))
         _not_protected(reading, names if not options.has("remotes") else ())
     elif options.has("move", "M", "copy", "C"):
@@ -28,13 +29,16 @@ def _branch(reading: Reading) -> None:
         forced = force or options.has("M", "C")
         if forced:
             target = names[-1] if names else ""
-            reading.do("branch-force", target)
+            reading.do("branch-force", target, own=copies and reading.own.drops_only_own_branch(target))
             reading.save(commits=facts.orphaned([f"refs/heads/{target}"]))
             _not_protected(reading, [target])
         else:
-            reading.do("branch-create" if copies else "branch-rename", " ".join(names))
+            own = not copies and _renames_own(reading, names)
+            reading.do("branch-create" if copies else "branch-rename", " ".join(names), own=own, limited=own)
+            if own:
+                reading.save(touches=())
         if not copies:
-            _not_protected(reading, names[:1] if len(names) > 1 else [facts.branch or ""])
+            _not_protected(reading, [*(names if len(names) > 1 else [facts.branch or "", *names])])
     elif options.has(*_LISTS):
         raise OnlyLooks
     elif options.has("set-upstream-to", "unset-upstream", "edit-description"):
@@ -42,13 +46,19 @@ def _branch(reading: Reading) -> None:
     elif not names:
         raise OnlyLooks
     elif force:
-        reading.do("branch-force", names[0])
+        reading.do("branch-force", names[0], own=reading.own.drops_only_own_branch(names[0]))
         reading.save(commits=facts.orphaned([f"refs/heads/{names[0]}"]))
         _not_protected(reading, names[:1])
     elif options.has("remotes"):
         raise OnlyLooks
     else:
         reading.do("branch-create", names[0])
+
+
+def _renames_own(reading: Reading, names: Sequence[str]) -> bool:
+    """Whether `branch -m` gives another name to the agent's own branch that is checked out here."""
+    old = names[0] if len(names) > 1 else reading.facts.branch
+    return old is not None and old == reading.facts.branch and reading.own.branch(old) and not reading.own.is_sent(old)
 
 
 def _not_protected(reading: Reading, branches: Sequence[str]) -> None:
@@ -66,13 +76,15 @@ def _tag(reading: Reading) -> None:
     options = reading.options()
     names = options.operands
     if options.has("delete"):
-        reading.do("tag-delete", " ".join(names))
-        reading.save(commits=reading.facts.orphaned([f"refs/tags/{name}" for name in names]))
+        own = all(reading.own.tag(name) for name in names)
+        reading.do("tag-delete", " ".join(names), own=own, limited=own)
+        reading.save(commits=reading.facts.orphaned([f"refs/tags/{name}" for name in names]), touches=())
     elif options.has("list", "verify", "n", *_LISTS[2:-1]) or not names:
         raise OnlyLooks
     elif options.has("force"):
-        reading.do("tag-move", names[0])
-        reading.save(commits=reading.facts.orphaned([f"refs/tags/{names[0]}"]))
+        own = reading.own.tag(names[0])
+        reading.do("tag-move", names[0], own=own, limited=own)
+        reading.save(commits=reading.facts.orphaned([f"refs/tags/{names[0]}"]), touches=())
     else:
         reading.do("tag-create", names[0])
 

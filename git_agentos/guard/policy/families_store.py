@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from git_agentos.guard.policy import config_keys
 from git_agentos.guard.policy.options import UNRESOLVED, Options
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
 
-_EXPIRIES = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
+# When gc forgets what nothing reaches, and reflogs: for all refs, or for those that a pattern in the key names.
+_EXPIRIES = re.compile(r"gc\.pruneexpire|gc\.(.*\.)?reflogexpire(unreachable)?")
 
 
 def _gc(reading: Reading) -> None:
@@ -19,8 +21,7 @@ def _gc(reading: Reading) -> None:
 
 def _collect(reading: Reading, options: Options) -> None:
     dates = [value for value in options.given.get("prune", ()) if value]
-    configured = [value for key in _EXPIRIES if (value := reading.facts.config(key)) is not None]
-    # What configuration says of the grace is the user's; here it comes with the command.
+    configured = reading.facts.configured(_EXPIRIES)
     if any(config_keys.is_recent(value) for value in dates) or (
         not dates and not options.has("no-prune") and any(map(config_keys.is_recent, configured))
     ):
@@ -67,30 +68,6 @@ def _rerere(reading: Reading) -> None:
 def _fast_import(reading: Reading) -> None:
     forced = any(len(word) > 3 and "--force".startswith(word) for word in reading.args)
     reading.do("import-force" if forced else "import")
-    _marks(reading, "--export-marks", "--export-pack-edges")
-
-
-def _fast_export(reading: Reading) -> None:
-    _marks(reading, "--export-marks")
-    reading.writes_what_is_named()
-
-
-def _marks(reading: Reading, *options: str) -> None:
-    """The files that options name, which are overwritten."""
-    words = list(reading.args)
-    for n, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if len(name) > 3 and any(option.startswith(name) for option in options):
-            reading.writes(value if equals else "".join(words[n + 1 : n + 2]))
-
-
-def _index_pack(reading: Reading) -> None:
-    words = list(reading.args)
-    for n, word in enumerate(words):
-        # Below objects/ git has its own; another index there is one that it can make again.
-        if word == "-o" and not reading.facts.in_objects("".join(words[n + 1 : n + 2])):
-            reading.writes("".join(words[n + 1 : n + 2]))
-    reading.do("objects")
 
 
 def _credential(reading: Reading) -> None:
@@ -163,14 +140,42 @@ def _config(reading: Reading) -> None:
         action = "set"
     if action in ("list", "get"):
         raise OnlyLooks
-    if options.has("file") and not _is_git_config(reading, options.value("file")):
+    scope = _scope(reading, options)
+    if scope == _FILE:
         reading.do("config-set")
-        if reading.facts.holds_bytes(options.value("file")):
-            reading.save(ignored=reading.facts.ignored([options.value("file")]))
+        reading.writes(_file(reading, options), saved=True)
         return
     _change(reading, action, words)
-    if options.has("global", "system"):
+    if scope == _GLOBAL:
         reading.do("config-global", " ".join(words[:1]))
+    elif scope == _SHARED and any(each.name == "config-set" for each in reading.operations):
+        reading.do("config-shared", " ".join(words[:1]))
+
+
+# Where `git config` writes: the worktree's own configuration (or that of a repository with one worktree), the
+# repository's that all its worktrees share, the user's, or a file that git reads no configuration from.
+_OWN, _SHARED, _GLOBAL, _FILE = "own", "shared", "global", "file"
+
+
+def _scope(reading: Reading, options: Options) -> str:
+    git_dirs = reading.facts.git_dirs
+    linked = len(git_dirs) > 1 and git_dirs[0] != git_dirs[1]
+    if options.has("global", "system"):
+        return _GLOBAL
+    name = _file(reading, options)
+    if not name:
+        return _SHARED if linked and not options.has("worktree") else _OWN
+    if not _is_git_config(reading, name):
+        return _FILE
+    path = os.path.realpath(reading.facts.path(os.path.expanduser(name)))
+    if len(git_dirs) > 1 and path == os.path.join(git_dirs[0], "config.worktree"):
+        return _OWN
+    return _SHARED if UNRESOLVED in name or reading.facts.in_git_dir(path) else _GLOBAL
+
+
+def _file(reading: Reading, options: Options) -> str:
+    """The file that is named, by an option or a variable; "" where none is."""
+    return options.value("file") or reading.facts.variable("GIT_CONFIG")
 
 
 def _is_git_config(reading: Reading, name: str) -> bool:
@@ -210,13 +215,11 @@ FAMILIES = {
     "credential": _credential,
     "credential-cache": _credential,
     "credential-store": _credential,
-    "fast-export": _fast_export,
     "fast-import": _fast_import,
     "for-each-repo": _for_each_repo,
     "fsmonitor--daemon": _fsmonitor_daemon,
     "gc": _gc,
     "hook": _hook,
-    "index-pack": _index_pack,
     "init": _init,
     "init-db": _init,
     "maintenance": _maintenance,

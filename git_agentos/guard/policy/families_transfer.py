@@ -106,11 +106,22 @@ def _fetched(reading: Reading, options: Options) -> None:
     prune = options.has("prune") or any(value is not None and value.lower() not in _FALSE for value in facts_say)
     for refspec in given:
         _refspec(reading, refspec, force=force, prune=prune, overwrite=options.has("update-head-ok"))
+    if prune:
+        remotes = list(facts.settings.remotes) if several else [name]
+        _keep_pruned(reading, remotes)
     if options.has("prune-tags"):
         reading.do("tag-delete")
     if force and options.has("tags"):
         reading.do("tag-move")
     reading.saving |= any(each.name in ("fetch-force", "tag-move", "tag-delete") for each in reading.operations)
+
+
+def _keep_pruned(reading: Reading, remotes: Sequence[str]) -> None:
+    """What only the remote-tracking refs of these remotes hold goes into a checkpoint. Which of them will be pruned,
+    the remote alone knows."""
+    commits = reading.facts.held_only_by([f"refs/remotes/{name}/" for name in remotes])
+    if commits:
+        reading.save(commits=commits)
 
 
 def _default_remote(reading: Reading) -> str:
@@ -229,12 +240,15 @@ def _remote(reading: Reading) -> None:
         for name in options.operands:
             for refspec in reading.facts.remote(name).fetch:
                 _refspec(reading, refspec, force=False, prune=True, overwrite=False)
+        _keep_pruned(reading, options.operands)
         reading.do("fetch")
     elif which == "update":
         options = reading.options("remote update", args)
         for remote in reading.facts.settings.remotes.values():
             for refspec in remote.fetch:
                 _refspec(reading, refspec, force=False, prune=options.has("prune"), overwrite=False)
+        if options.has("prune"):
+            _keep_pruned(reading, list(reading.facts.settings.remotes))
         reading.do("fetch")
     else:
         reading.do("unresolved" if UNRESOLVED in which else "unknown-command", f"remote {which}")

@@ -16,7 +16,7 @@ add | y | add, stage, update-index of paths | changes the index only |
 commit | y | commit, commit --fixup | makes a new commit |
 objects | y | hash-object, commit-tree, write-tree, pack-objects, index-pack … | adds objects |
 stash | y | stash, stash push, create, store | puts changes into the stash |
-stash-apply | y | stash apply, pop, branch | brings stashed changes back |
+stash-apply | y | stash apply, pop, branch of an entry of one's own | brings stashed changes back |
 fetch | y | fetch, fetch --prune, remote update | brings commits of a remote |
 switch | y | switch, checkout BRANCH | switches branches |
 branch-create | y | branch NEW, switch -c, checkout -b | makes a branch |
@@ -54,6 +54,7 @@ commit-amend | y | commit --amend | replaces the last commit | git commit --fixu
 reset-soft | y | reset --soft | moves the branch | git revert, or a new branch there: git branch NAME COMMIT
 reset-mixed | y | reset COMMIT, reset --mixed | moves the branch | git revert, or a new branch there: git branch NAME COMMIT
 stash-drop | y | stash drop | deletes an entry of the stash that all worktrees share | git stash apply, and leave it
+stash-other | s | stash pop, apply, branch, drop, clear of an entry that another worktree or the person made | takes or deletes work that another worktree put into the stash | git stash list, git stash show -p; git stash push makes an entry of your own
 stash-clear | y | stash clear | deletes the stash that all worktrees share | git stash apply, and leave it
 tag-move | y | tag -f, fetch --tags --force | moves a tag | git tag NEW-NAME
 tag-delete | y | tag -d | deletes a tag | leave it
@@ -77,6 +78,7 @@ config-alias | n | config alias.* | sets an alias, that others' commands may mee
 config-command | n | config of keys that hold commands; clone -c of such | sets a command that git will run | GIT_EDITOR=true and the like for one command
 config-risky | n | config of remotes' URLs and refspecs, gc, receive.*, protocol.* | changes what later commands do | the option on the command itself
 config-global | n | config --global, --system | changes the user's own configuration | git config without --global
+config-shared | n | config KEY VALUE without --worktree in a linked worktree | changes the configuration of all worktrees, the person's too | git -c KEY=VALUE COMMAND, or git config --worktree KEY VALUE
 config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration | leave it
 config-edit | n | config --edit | edits configuration in any way | git config KEY VALUE
 remote-change | n | remote remove, rename, set-url | changes where a remote leads, or forgets it | git remote add
@@ -142,4 +144,26 @@ no-verify | n | --no-verify of commit, merge, rebase, push, am | goes around the
 config-guard | s | -c, GIT_CONFIG_*, config of core.hooksPath, core.fsmonitor, hook.*, agentos.*, include.* … | goes around the guard | the command without it
 exec-path | s | --exec-path, GIT_EXEC_PATH | runs other programs in git's place | the command without it
 git-dir-write | s | rm -rf .git, writes into .git | damages the repository | git commands
+"""
+
+# What each operation changes, and so what it could lose (`policy.effects`): one effect each, the widest.
+EFFECTS = """
+nothing      look add objects fetch branch-create tag-create worktree-add remote-add notes-add init clone agentos gc
+files        write-file apply reset-index checkout-paths remove move remove-force move-force sparse-widen index-rewrite index-flags
+files        checkout-dirty checkout-conflict checkout-interactive checkout-merge checkout-force read-tree checkout-index
+files        switch
+ignored      clean clean-interactive clean-unforced sparse-checkout
+own-history  commit commit-amend revert abort continue bisect skip merge rebase cherry-pick pull am
+own-history  reset-soft reset-mixed reset-hard reset-merge reset-keep
+shared-refs  branch-configure branch-move branch-rename branch-delete branch-force branch-reset tag-move tag-delete
+shared-refs  ref-delete ref-rewrite symbolic-ref notes-change replace reflog-expire fetch-force agentos-refs
+shared-refs  protected-branch gc-prune prune repack-delete filter import import-force
+stash        stash stash-apply stash-drop stash-clear stash-other
+remote       push push-force push-delete push-mirror push-prune send
+config       config-set config-shared config-alias config-command config-risky config-global config-unset config-edit config-guard
+config       remote-change rerere-change maintenance-schedule credential guard-change no-verify
+elsewhere    worktree-remove worktree-remove-force worktree-move worktree-prune switch-shared file-outside other-worktree
+elsewhere    redirect init-redirect foreign git-dir-write submodule-update submodule-change submodule-force
+elsewhere    agentos-change approvals commit-agentos
+unknown      tool run-command interpreter unknown-command unknown-option unresolved shell-error exec-path
 """

@@ -7,17 +7,19 @@ commands come to (`commands.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
-from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, FORBIDDEN
+from git_agentos.guard.policy import effects
+from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, EFFECTS, FORBIDDEN
 from git_agentos.guard.settings import GuardSettings
 
 
 class Known(NamedTuple):
     """One operation. `covers` are commands that are one, `reason` what it does to work, `instead` the safe command;
-    `saves` tells that a checkpoint is taken first, `savable` that it holds all that could be lost."""
+    `saves` tells that a checkpoint is taken first, `savable` that it holds all that could be lost; `effect` is what it
+    changes (`policy.effects`)."""
 
     name: str
     default: str
@@ -26,30 +28,61 @@ class Known(NamedTuple):
     covers: str
     reason: str
     instead: str
+    effect: str
 
 
 def _table() -> dict[str, Known]:
     found = {}
+    effect_of = _effects()
     for default, text in ((ALLOW, ALLOWED), (APPROVE, APPROVED), (FORBID, FORBIDDEN)):
         for line in text.strip().splitlines():
             name, kind, covers, reason, instead = (part.strip() for part in f"{line} ".split(" | ", 4))
-            found[name] = Known(name, default, kind != "n", kind == "y", covers, reason, instead)
+            found[name] = Known(
+                name, default, kind != "n", kind == "y", covers, reason, instead, effect_of.get(name, effects.UNKNOWN)
+            )
     return found
+
+
+def _effects() -> dict[str, str]:
+    rows = (line.split() for line in EFFECTS.strip().splitlines())
+    return {name: effect for effect, *names in rows for name in names}
 
 
 TABLE = _table()
 _RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
-def of(name: str, settings: GuardSettings | None) -> tuple[str, str]:
-    """What is decided about one operation, and what decides: its own name, or the configuration key that says so."""
+def of(name: str, settings: GuardSettings | None, *, eased: bool = False) -> tuple[str, str]:
+    """What is decided about one operation, and what decides: its own name, or the configuration key that says so.
+    Where it is `eased` (`is_eased`), it is allowed."""
     rule = settings.policy.get(name) if settings is not None else None
-    return (rule.decision, rule.key) if rule is not None else (TABLE[name].default, name)
+    if rule is not None:
+        return rule.decision, rule.key
+    return ALLOW if eased else TABLE[name].default, name
+
+
+def is_eased(operation: Operation, settings: GuardSettings) -> bool:
+    """Whether an operation in an agent's own worktree is allowed since a checkpoint brings everything back."""
+    known = TABLE[operation.name]
+    return (
+        known.default != ALLOW
+        and operation.name not in settings.policy
+        and effects.eases(
+            known.effect,
+            fully_saved=known.savable and settings.auto_on("beforeRisky"),
+            own=operation.own,
+            limited=operation.limited,
+            preset=settings.preset,
+        )
+    )
 
 
 def decide(names: Iterable[str], settings: GuardSettings | None) -> tuple[str, str | None]:
     """The strictest decision about operations, and what decides it; allowed without a rule where there are none."""
-    found = [of(name, settings) for name in names]
+    return _strictest([of(name, settings) for name in names])
+
+
+def _strictest(found: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     worst = max(found, key=lambda each: _RANK[each[0]], default=None)
     if worst is None:
         return ALLOW, None
@@ -62,14 +95,19 @@ def decision(
     *,
     reason: str | None = None,
     instead: str | None = None,
+    eased: Container[Operation] = (),
 ) -> Decision:
     """What is decided about a command that does all of `operations`; the worst of them says why, if nothing else is
-    given."""
+    given. Those in `eased` are allowed unless configuration says otherwise."""
+
+    def about(each: Operation) -> tuple[str, str]:
+        return of(each.name, settings, eased=each in eased)
+
     ordered = sorted(
         dict.fromkeys(operations),
-        key=lambda each: (-_RANK[of(each.name, settings)[0]], -_RANK[TABLE[each.name].default]),
+        key=lambda each: (-_RANK[about(each)[0]], -_RANK[TABLE[each.name].default]),
     )
-    decided, rule = decide([each.name for each in ordered], settings)
+    decided, rule = _strictest([about(each) for each in ordered])
     names = list(dict.fromkeys(each.name for each in ordered))
     if decided == ALLOW:
         return Decision(decided, names, rule)

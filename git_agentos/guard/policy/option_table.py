@@ -1,8 +1,8 @@
-"""The options of git's commands, as `git COMMAND -h` and `--git-completion-helper-all` tell them (2.38 to 2.51): what
-reading a command line takes. Only commands that change something are here; of those that look, little matters.
+"""What git's commands take: the options of those that change something, and the files that each command writes.
 
-A word for each option: `q,quiet` (letter and name), `x` (a letter alone), `cached` (a name alone); `=` behind it takes
-a value, `?` takes one only in the same word.
+`SPECS` are options as `git COMMAND -h` and `--git-completion-helper-all` tell them (2.38 to 2.51); of commands that
+look, little matters. A word for each option: `q,quiet` (letter and name), `x` (a letter alone), `cached` (a name
+alone); `=` behind it takes a value, `?` takes one only in the same word.
 """
 
 from __future__ import annotations
@@ -156,3 +156,49 @@ SPECS = {
     "worktree prune": "n,dry-run v,verbose expire=",
     "worktree remove": "f,force",
 }
+
+# Every command that may show a difference takes these of diff, and there are more of them than say so (`blame`, `stash
+# show`, `bisect view`): they count for all commands.
+EVERYWHERE = "output="
+# The files that a command writes because its command line names them: an option with a value (`name=`, `letter=`), `@`
+# for all operands, `@1` for the first. A folder that is written into is `name/`: `outputs` knows by which names.
+WRITES = {
+    "apply": "build-fake-ancestor=",
+    "archive": "output= o=",
+    "bugreport": "output-directory/ o/",
+    "bundle create": "@1",
+    "credential-store": "file=",
+    "daemon": "pid-file=",
+    "diagnose": "output-directory/ o/",
+    "fast-export": "export-marks=",
+    "fast-import": "export-marks= export-pack-edges=",
+    "format-patch": "output-directory/ o/",
+    "index-pack": "o= @1.idx @1.rev",
+    "interpret-trailers": "@",
+    "mailinfo": "@",
+    "mailsplit": "o/",
+    "merge-file": "@1",
+    "read-tree": "index-output=",
+}
+# All other commands of git: they write into the git directory, the worktree (as their families say), or nothing.
+WRITES_NOTHING_NAMED = frozenset(
+    """
+    add add--interactive am annotate archimport backfill bisect bisect--helper blame branch cat-file check-attr
+    check-ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick citool
+    clean clone column commit commit-graph commit-tree config count-objects credential credential-cache
+    credential-cache--daemon cvsexportcommit cvsimport cvsserver describe diff diff-files diff-index diff-pairs
+    diff-tree difftool difftool--helper env--helper fetch fetch-pack filter-branch fmt-merge-msg for-each-ref
+    for-each-repo format-rev fsck fsck-objects fsmonitor--daemon gc get-tar-commit-id gitk gitweb grep gui
+    gui--askpass gui--askyesno hash-object help history hook http-backend http-fetch http-push imap-send init init-db
+    instaweb last-modified log ls-files ls-remote ls-tree maintenance merge merge-base merge-index merge-octopus
+    merge-one-file merge-ours merge-recursive merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree
+    merge-tree mergetool mergetool--lib mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-redundant
+    pack-refs patch-id pickaxe prune prune-packed pull push quiltimport range-diff rebase receive-pack reflog refs
+    remote remote-ext remote-fd remote-ftp remote-ftps remote-http remote-https repack replace replay repo
+    request-pull rerere reset restore rev-list rev-parse revert rm scalar send-email send-pack sh-i18n
+    sh-i18n--envsubst sh-setup shell shortlog show show-branch show-index show-ref sparse-checkout stage stash status
+    stripspace submodule submodule--helper subtree svn switch symbolic-ref tag unpack-file unpack-objects update-index
+    update-ref update-server-info upload-archive upload-archive--writer upload-pack url-parse var verify-commit
+    verify-pack verify-tag version web--browse whatchanged worktree write-tree
+    """.split()
+)

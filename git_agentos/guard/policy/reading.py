@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from git_agentos.guard.decision import Operation
+from git_agentos.guard.decision import Operation, Save
 from git_agentos.guard.devices import is_device, leads_through_a_process
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy import config_keys, harmless, options
-from git_agentos.guard.policy.facts import Facts
+from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.options import UNRESOLVED, Options
+from git_agentos.guard.policy.own import NOTHING_BEFORE, Before, Move, Own
 
 
 class OnlyLooks(Exception):
@@ -23,14 +24,27 @@ class Reading:
     """What a command does, what must be saved before it, and what other commands it runs.
 
     `texts` are shell texts, `calls` command lines. `unsaved` tells that something would be lost that no checkpoint
-    holds. `caller` is who asks, None where that makes no difference.
+    holds. `caller` is who asks, None where that makes no difference; `own` answers what is the caller's. `moves` are
+    the branches that the command is about to move, where git has told (`reference-transaction`). `leaves_head` tells
+    that HEAD may be elsewhere afterwards, though no operation says so.
     """
 
-    def __init__(self, command: str, args: Sequence[str], facts: Facts, caller: Caller | None = None) -> None:
+    def __init__(
+        self,
+        command: str,
+        args: Sequence[str],
+        facts: Facts,
+        caller: Caller | None = None,
+        moves: Sequence[Move] = (),
+        before: Before = NOTHING_BEFORE,
+    ) -> None:
         self.command = command
         self.args = tuple(args)
         self.facts = facts
         self.caller = caller
+        self.own = Own(facts, caller, before)
+        self.moves = moves
+        self.leaves_head = False
         self.operations: list[Operation] = []
         self.texts: list[str] = []
         self.calls: list[tuple[str, ...]] = []
@@ -39,19 +53,82 @@ class Reading:
         self.ignored: set[bytes] = set()
         self.everything_ignored = False
         self.commits: list[str] = []
+        self._touches: set[bytes] | None = set()
 
-    def do(self, name: str, subject: str = "") -> None:
-        """Note an operation."""
-        self.operations.append(Operation(name, subject.replace(UNRESOLVED, "…")))
+    def do(self, name: str, subject: str = "", own: bool = False, limited: bool = False) -> None:
+        """Note an operation (`decision.Operation`)."""
+        self.operations.append(Operation(name, subject.replace(UNRESOLVED, "…"), own, limited))
+
+    def rewrite(
+        self, name: str, subject: str = "", *, to: str | None, keeps: Sequence[str] | None = None, limited: bool = True
+    ) -> None:
+        """Note an operation that moves the branch that is checked out to the revision `to` (None where that is not
+        known), and the commits that it leaves. What it keeps of them is what `keeps` reach, `to` unless given."""
+        if to is not None:
+            to = self.own.now(to)
+            keeps = [to] if to is not None else None
+        self.save(commits=self.facts.own_head(to), touches=())
+        if self.moves:
+            own = all(self._may_move(move) for move in self.moves)
+            is_limited = limited and all(self.own.gains_only_own(*move[1:]) for move in self.moves if to is not None)
+        else:
+            own = keeps is not None and self.own.loses_only_own("HEAD", keeps)
+            is_limited = limited and own and (to is None or self.own.gains_only_own("HEAD", to))
+        self.do(name, subject, own, is_limited)
+
+    def _may_move(self, move: Move) -> bool:
+        """Whether a branch is the command's own to move, or the agent's, and loses nothing of others."""
+        short = move.name.removeprefix("refs/heads/")
+        is_own = short in (self.facts.branch, self.own.rebased) or self.own.branch(short)
+        return is_own and self.own.loses_only_own(move.old, [move.new], [move.name])
+
+    def is_named(self, paths: Sequence[str]) -> bool:
+        """Whether a command's paths name some files or folders of the worktree, and not all of it."""
+        root = self.facts.root
+        return bool(paths) and root is not None and all(self._is_part(path, root) for path in paths)
+
+    def _is_part(self, path: str, root: str) -> bool:
+        if path.startswith(":") or UNRESOLVED in path or not path.strip("*?/."):
+            return False
+        whole = os.path.normpath(os.path.join(os.path.realpath(self.facts.folder), path))
+        return not is_below(root, whole) and whole != root
 
     def save(
-        self, *, ignored: Iterable[bytes] = (), commits: Iterable[str] = (), everything_ignored: bool = False
+        self,
+        *,
+        ignored: Iterable[bytes] = (),
+        commits: Iterable[str] = (),
+        everything_ignored: bool = False,
+        touches: Sequence[str] | None = None,
     ) -> None:
-        """Note that the state has to be saved first, and what beside it."""
+        """Note that the state has to be saved first, and what beside it. `touches` are the paths that the command may
+        change; without, it may be any."""
         self.saving = True
-        self.ignored.update(ignored)
+        ignored = frozenset(ignored)
+        self.ignored |= ignored
         self.commits.extend(commits)
         self.everything_ignored |= everything_ignored
+        known = None if touches is None else self._from_root(touches)
+        if known is None or self._touches is None:
+            self._touches = None
+        else:
+            self._touches |= known | ignored
+
+    def _from_root(self, paths: Sequence[str]) -> set[bytes] | None:
+        """Paths of the command line, relative to the root; None where one can stand for any."""
+        root = self.facts.root
+        if root is None or any(not self.is_named([path]) or set("*?[") & set(path) for path in paths):
+            return None
+        folder = os.path.realpath(self.facts.folder)
+        return {os.fsencode(os.path.relpath(os.path.normpath(os.path.join(folder, path)), root)) for path in paths}
+
+    @property
+    def saved(self) -> Save | None:
+        """What has to be saved; None where nothing has to be."""
+        if not self.saving:
+            return None
+        touches = None if self._touches is None else frozenset(self._touches)
+        return Save(frozenset(self.ignored), self.everything_ignored, tuple(self.commits), touches=touches)
 
     def options(
         self, name: str | None = None, args: Sequence[str] | None = None, *, stop: bool = False, paths: bool = False
@@ -74,14 +151,14 @@ class Reading:
 
     def only_looks(self) -> None:
         """Take back what was noted, apart from what such a command does all the same: programs that it runs (a dry run
-        of a push starts its transport), and files that it writes."""
+        of a push starts its transport). The files that it writes are noted after this (`outputs`)."""
         self.operations[:] = [each for each in self.operations if each.name == "run-command"]
         self.texts.clear()
         self.calls.clear()
         self.saving = self.everything_ignored = False
         self.ignored.clear()
         self.commits.clear()
-        self.writes_what_is_named()
+        self._touches = set()
         self.looks_at_urls(self.args)
 
     def runs(self, text: str) -> None:
@@ -96,8 +173,9 @@ class Reading:
             self.do("run-command", text)
             self.texts.append(text)
 
-    def writes(self, name: str) -> None:
-        """Note a file that is overwritten; over nothing, it is nobody's loss."""
+    def writes(self, name: str, *, saved: bool = False) -> None:
+        """Note a file that is overwritten; over nothing, it is nobody's loss. With `saved`, it takes no approval to
+        overwrite a file of the worktree, which is saved first."""
         if UNRESOLVED in name:
             self.do("unresolved", name)
         elif not name or name == "-" or is_device(name):
@@ -105,10 +183,15 @@ class Reading:
         elif self.facts.in_git_dir(name):
             self.do("git-dir-write", name)
         elif leads_through_a_process(name) or self.facts.holds_bytes(name):
-            self.do("write-file", name)
-            self.save(ignored=self.facts.ignored([name]))
+            inside = self.facts.is_in_worktree(name)
+            if not (inside and saved):
+                hidden = leads_through_a_process(name)
+                self.do("write-file" if inside or hidden else "file-outside", name, limited=inside and not hidden)
+            if inside:
+                # By its name it is saved whether it is ignored or not, and however large it is.
+                self.save(ignored=self.facts.from_root(name), touches=[name])
 
-    def writes_below(self, folder: str, pattern: str) -> None:
+    def writes_below(self, folder: str, pattern: str, *, saved: bool = False) -> None:
         """Note files that are written into a folder, and overwrite what is there by a name that `pattern` matches."""
         if UNRESOLVED in folder:
             self.do("unresolved", folder)
@@ -117,16 +200,7 @@ class Reading:
         else:
             for name in self.facts.names_in(folder or "."):
                 if re.fullmatch(pattern, name):
-                    self.writes(os.path.join(folder, name))
-
-    def writes_what_is_named(self) -> None:
-        """Note the file of `--output`, which every command that can show a difference takes. It may be spelled short,
-        and what looks like it counts, whatever it may be to git (`--grep --output=x`)."""
-        words = list(self.args)
-        for n, word in enumerate(words[: words.index("--")] if "--" in words else words):
-            name, equals, value = word.partition("=")
-            if len(name) > 2 and "--output".startswith(name):
-                self.writes(value if equals else "".join(words[n + 1 : n + 2]))
+                    self.writes(os.path.join(folder, name), saved=saved)
 
     def looks_at_urls(self, words: Iterable[str]) -> None:
         """Note URLs that make git run a program (git-remote-ext(1), git-remote-fd(1))."""

@@ -27,6 +27,7 @@ from git_agentos.util import files
 
 _PATIENCE = 5.0  # seconds that another git may hold the file
 _NOT_SET = 5  # what `git config --unset` answers
+_GOES_ON = (b"\\\n", b"\\\r\n")  # the end of a line that the next one belongs to
 _NOT_ALONE = re.compile(r"[\s;#]")
 
 
@@ -80,11 +81,17 @@ def from_document(document: dict[str, Any]) -> Added:
 
 
 def plan(
-    path: str, values: Sequence[Value], comment: str, *, moved: Sequence[Value] = (), fresh: bool = False
+    path: str,
+    values: Sequence[Value],
+    comment: str,
+    *,
+    moved: Sequence[Value] = (),
+    former: Sequence[Value] = (),
+    fresh: bool = False,
 ) -> Added:
-    """What adding `values` to the file at `path` would make of it; nothing is written. `moved` are taken out of it;
-    `fresh` makes it a file of ours, whatever is in it."""
-    before = None if fresh else _stripped(path, read(path), values, comment)
+    """What adding `values` to the file at `path` would make of it; nothing is written. `moved` are taken out of it, and
+    so is a block that is there, which sets `former` or the same; `fresh` makes it a file of ours, whatever is in it."""
+    before = None if fresh else _stripped(path, read(path), former or values, comment)
     rest = _without(path, before or b"", moved, whatever=True)
     block = _block(rest, values, comment)
     return Added(path, before, rest + block, block, tuple(values), tuple(moved))
@@ -98,10 +105,14 @@ def add(location: Location, added: Added) -> None:
             return now
         if now == added.before:
             return added.after
-        rest = _without(added.path, now or b"", added.moved, whatever=True)
-        return rest + _block(rest, added.values, comment_of(added.block))
+        return _at_end(added, now)
 
     _edit(location, added.path, change)
+
+
+def move_to_end(location: Location, added: Added) -> None:
+    """`add`, behind everything else that is in the file by now, whatever that says."""
+    _edit(location, added.path, lambda now: _at_end(added, now))
 
 
 def take_away(location: Location, added: Added) -> None:
@@ -112,11 +123,7 @@ def take_away(location: Location, added: Added) -> None:
             return None
         if now == added.after:
             return added.before
-        if _stands(now, added.block):
-            rest = now.replace(added.block, b"", 1)
-        else:
-            line = _comment(comment_of(added.block))
-            rest = _without(added.path, now.replace(line, b"", 1), added.values)
+        rest = _without_block(added, now)
         for each in added.moved:
             rest = _with(added.path, rest, each)
         return None if added.before is None and not rest.strip() else rest
@@ -142,12 +149,27 @@ def says(path: str, values: Sequence[Value]) -> bool:
 
 
 def lost(added: Added) -> list[Value]:
-    """Those of the values that the file does not say any more, or not in the end. git is asked only where the file has
-    been edited."""
-    if read(added.path) == added.after:
+    """Those of the values that the file does not say any more, or not in the end. git is asked only where the file was
+    edited in a way that may matter."""
+    now = read(added.path)
+    if now == added.after or _says_last(now or b"", added):
         return []
-    said = values_of(added.path, includes=True)
-    return [each for each in added.values if said.get(each.name.lower(), [""])[-1] != each.value]
+    return not_last(added.path, added.values)
+
+
+def not_last(path: str, values: Sequence[Value]) -> list[Value]:
+    """Those of the values that the file does not say, or not in the end, as git reads it."""
+    said = values_of(path, includes=True)
+    return [each for each in values if said.get(each.name.lower(), [""])[-1] != each.value]
+
+
+def _says_last(content: bytes, added: Added) -> bool:
+    """Whether the block stands in the file, with nothing behind it that could set one of its keys or include a file.
+    False says nothing: git has to be asked."""
+    if not _stands(content, added.block):
+        return False
+    behind = content[content.find(added.block) + len(added.block) :].lower()
+    return not any(word in behind for word in (b"include", *(os.fsencode(each.key.lower()) for each in added.values)))
 
 
 def read(path: str) -> bytes | None:
@@ -178,7 +200,7 @@ def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:
 
 def _block(content: bytes, values: Sequence[Value], comment: str) -> bytes:
     """The bytes to append to `content`."""
-    out = b"" if not content or content.endswith(b"\n") else b"\n"
+    out = b"" if not content or (content.endswith(b"\n") and not content.endswith(_GOES_ON)) else b"\n"
     section = None
     for each in values:
         if each.section != section:
@@ -188,6 +210,21 @@ def _block(content: bytes, values: Sequence[Value], comment: str) -> bytes:
             section = each.section
         out += _line(each)
     return out
+
+
+def _at_end(added: Added, content: bytes | None) -> bytes:
+    """`content` with the block at its end, and nowhere else."""
+    rest = _without(added.path, _without_block(added, content or b""), added.moved, whatever=True)
+    return rest + _block(rest, added.values, comment_of(added.block))
+
+
+def _without_block(added: Added, content: bytes) -> bytes:
+    """`content` without the block, or without our values where it was edited."""
+    start = content.find(added.block)
+    if start >= 0 and (_stands(content, added.block) or content[:start].endswith(_GOES_ON)):
+        return content.replace(added.block, b"", 1)
+    line = _comment(comment_of(added.block))
+    return _without(added.path, content.replace(line, b"", 1), added.values)
 
 
 def _stripped(path: str, content: bytes | None, values: Sequence[Value], comment: str) -> bytes | None:
@@ -219,8 +256,8 @@ def _line(each: Value) -> bytes:
 def _stands(content: bytes, block: bytes) -> bool:
     """Whether the block is in the file as it was written, and nothing has been added to its last section."""
     start = content.find(block)
-    if start < 0:
-        return False
+    if start < 0 or content[:start].endswith(_GOES_ON):
+        return False  # also where the line before goes on in its first
     for line in content[start + len(block) :].split(b"\n"):
         stripped = line.strip()
         if stripped and not stripped.startswith((b"#", b";")):

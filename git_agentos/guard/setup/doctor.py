@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.doctor import Finding
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, ConfigurationError
 from git_agentos.git import chained, process, worktrees
 from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, settings, signing
+from git_agentos.guard import confirmation, identity, settings, signing, tampering
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.approval import approval_files
+from git_agentos.guard.approval import approval_files, weakening
 from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
@@ -26,6 +26,7 @@ from git_agentos.util import files
 MOVED = "guard-moved"
 _FIX = "git agentos doctor --fix"
 _ENABLE = f"{_FIX}, or git agentos guard enable"
+_CONFIRM = "git agentos guard confirm, in a terminal, if you have set it; else put the value back"
 _KEY_HINT = "chmod go-w it if nobody else has written to it; else remove it, and grant again what still waits"
 
 
@@ -72,6 +73,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
     findings += harnesses(location, environment, fix=False)
+    findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.name_of(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
@@ -80,7 +82,7 @@ def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksSta
     """Look at the hooks of a repository, and try them where ours are installed."""
     installed = _installed(location)
     users = _chained(location, environment)
-    layers = probe.try_layers(location, environment)[:2] if installed else []
+    layers = probe.try_hooks(location, environment) if installed else []
     return HooksStatus(
         worktree_path=location.root,
         installed=installed,
@@ -96,7 +98,7 @@ def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksSta
 
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
     """All findings, in the worktree at `location` and of what all share; with `fix`, what can be mended is."""
-    guarded = os.path.isdir(place.folder(location.common_dir))
+    guarded = enable.is_set(location) or os.path.isdir(place.folder(location.common_dir))
     replaced = yield from _key(location, environment, fix=fix)
     yield from _approvals(location, fix=fix)
     if guarded and fix:
@@ -107,10 +109,12 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
     yield from _set_up(location, environment)
     if guarded and (_enabled(location) or _installed(location)):
         yield from _not_acting(probe.try_layers(location, environment))
+    yield from _elsewhere(location, environment)
     yield from _shim(location, environment)
     yield from harnesses(location, environment, fix=fix)
     yield from _shell_reader()
     yield from _unguarded(location)
+    yield from _settings(location, environment)
 
 
 # -- mending -----------------------------------------------------------------------------------------------------------
@@ -119,9 +123,9 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
 def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Scripts of another version, or edited, are placed again, and what leads elsewhere, or was edited, is set
     again."""
-    known = manifest.read(location.common_dir)
+    is_set = enable.is_set(location)
     changed, old = place.changed(location.common_dir), place.outdated(location.common_dir)
-    if not known.empty and (changed or old):
+    if is_set and (changed or old):
         place.put(location)
         for path in changed:
             yield Finding("guard-tampered", "error", f"'{path}' was not what git-agentos placed there", None, True)
@@ -129,6 +133,7 @@ def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Find
             yield Finding("guard-outdated", "warning", "the guard's scripts were those of another version", None, True)
     found = problems(location, environment)
     if found:
+        install.restore_record(location)
         enable.place_again(location)
     for each in found:
         yield replace(each, message=f"{each.message}; it was set again", hint=None, fixed=True)
@@ -175,24 +180,15 @@ def problems(location: Location, environment: Mapping[str, str]) -> list[Finding
     found = []
     paths = enable.misplaced(location)
     if paths:
-        names = ", ".join(f"'{each}'" for each in dict.fromkeys(whose(path) for path in paths))
+        names = ", ".join(f"'{each}'" for each in dict.fromkeys(enable.whose(path) for path in paths))
         message = f"the guard of {names} leads to where the repository was before, and does not act"
         found.append(Finding(MOVED, "error", message, _FIX, False))
-    broken = place.changed(location.common_dir) if enable.is_set(location) else []
-    messages = [*enable.edited(location), *(f"'{path}' is not what git-agentos placed there" for path in broken)]
+    messages = tampering.found_anywhere(location)
     found += [Finding("guard-tampered", "error", each, _ENABLE, False) for each in messages]
     reason = effect.program(location.common_dir, environment)
     if reason is not None:
         found.append(Finding("guard-program", "error", f"the guard cannot decide or save: {reason}", _FIX, False))
     return found
-
-
-def whose(path: str) -> str:
-    """The id of the worktree whose configuration file this is."""
-    git_dir = os.path.dirname(path)
-    if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
-        return timeline.MAIN
-    return identity.recorded(git_dir) or os.path.basename(git_dir)
 
 
 def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -277,6 +273,22 @@ def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
             yield Finding("guard-layer", "error", message, _FIX, False)
 
 
+def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
+    for each in worktrees.living(location):
+        if each.git_dir == location.git_dir or not _enabled(each):
+            continue
+        try:
+            reasons = effect.overridden(each, environment)
+        except AgentosError as error:
+            reasons = (error.message, error.message)
+        id_ = timeline.name_of(each)
+        for name, reason in zip((FSMONITOR, HOOK), reasons, strict=True):
+            if reason is not None:
+                message = f"the guard's layer '{name}' does not act in the worktree '{id_}': {reason}"
+                yield Finding("guard-layer", "error", message, _FIX, False)
+
+
 def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     if MARKER in environment:
         found = probe.first_on_path(location, environment)
@@ -311,6 +323,21 @@ def _unguarded(location: Location) -> Iterator[Finding]:
             yield Finding(
                 "guard-off", "info", f"the worktree '{id_}' is not guarded", f"git agentos guard enable {id_}", False
             )
+
+
+def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Settings that do not count, and what says which do."""
+    wrong = confirmation.problem(environment)
+    if wrong is not None:
+        yield Finding("confirmations-damaged", "warning", wrong, "remove it, and git agentos guard confirm", False)
+    with contextlib.suppress(ConfigurationError):  # that is told by whoever needs the value
+        yield from _unconfirmed(settings.read(location.root, environment))
+
+
+def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
+    for each in read.pending:
+        message = f"{weakening.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
+        yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

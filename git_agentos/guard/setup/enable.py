@@ -21,9 +21,11 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
+from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
 from git_agentos.git import chained, worktrees
 from git_agentos.git.location import Location
+from git_agentos.guard import identity
 from git_agentos.guard.setup import configfile, manifest, place
 from git_agentos.guard.setup.configfile import Added, Value
 from git_agentos.guard.setup.manifest import Manifest
@@ -31,15 +33,30 @@ from git_agentos.guard.setup.manifest import Manifest
 _TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
+PEOPLE_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
+_NOT_READ = "'extensions.worktreeConfig' is not set: git does not read the worktrees' own configuration"
 _SHARED_COMMENT = "for the guard of git-agentos: goes with the last guarded worktree"
 # What git hands a command with, it starts by way of sh (run-command.c, prepare_shell_cmd).
 _FOR_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")
 
 
 def is_enabled(location: Location) -> bool:
-    """Whether the guard was switched on for this worktree (one small file is read; GuardError where it is damaged)."""
+    """Whether the guard was switched on for this worktree: it is on record, or set in the worktree's configuration (two
+    small files are read; GuardError where the record is damaged)."""
     found = manifest.read(location.common_dir)
-    return _added(found, location) is not None
+    return _added(found, location) is not None or configfile.mentions(_path(location), COMMENT)
+
+
+def is_in_force(location: Location) -> bool:
+    """Whether the configuration files of an enabled worktree say what `enable` has set, and git reads them. git is
+    started only where one was edited in a way that may matter."""
+    known = _readable(location)
+    added = _added(known, location)
+    if added is not None:
+        set_here = added.values == _values_now(location, added) and not configfile.lost(added)
+    else:
+        set_here = not configfile.not_last(_path(location), values(location))
+    return set_here and _is_read(location, known)
 
 
 def is_shared(location: Location) -> bool:
@@ -48,8 +65,8 @@ def is_shared(location: Location) -> bool:
 
 
 def is_set(location: Location) -> bool:
-    """Whether anything of the guard is on record, whole or damaged."""
-    return not _readable(location).empty or is_shared(location)
+    """Whether anything of the guard is on record, whole or damaged, or set without a record."""
+    return not _readable(location).empty or is_shared(location) or wrong_record(location) is not None
 
 
 def enable(location: Location) -> None:
@@ -77,7 +94,7 @@ def enable_in_turn(location: Location) -> None:
         added = configfile.plan(path, values(location), COMMENT)
     known = known._replace(worktrees={**known.worktrees, key: added})
     manifest.write(location.common_dir, known._replace(common=location.common_dir))
-    configfile.add(location, added)
+    _set(location, added)
 
 
 def misplaced(location: Location) -> list[str]:
@@ -97,8 +114,43 @@ def edited(location: Location) -> list[str]:
     found = []
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
         if added is not None and _exists(added) and _values_now(location, added) == added.values:
-            found += [_lost_words(added, each) for each in configfile.lost(added)]
+            found += [_lost_words(added.path, each) for each in configfile.lost(added)]
+    for path in _unrecorded(location, {each.path for each in known.worktrees.values()}):
+        if configfile.says(path, values(location)):
+            found += [_lost_words(path, each) for each in configfile.not_last(path, values(location))]
+    if known.worktrees and known.shared is None and not _has_extension(location):
+        found.append(_NOT_READ)
     return found
+
+
+def whose(path: str) -> str:
+    """The id of the worktree whose configuration file this is."""
+    git_dir = os.path.dirname(path)
+    if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
+        return timeline.MAIN
+    return identity.recorded(git_dir) or os.path.basename(git_dir)
+
+
+def wrong_record(location: Location) -> str | None:
+    """What is wrong with the record of what was set: it is gone, damaged, or somebody else wrote it. None where it is
+    as it was written, or there is none because nothing is set."""
+    try:
+        return _wrong_record(location, manifest.read(location.common_dir))
+    except GuardError as error:
+        return error.message
+
+
+def _wrong_record(location: Location, known: Manifest) -> str | None:
+    record = manifest.path_of(location.common_dir)
+    if not known.signed:
+        return f"'{record}' was not written by git-agentos"
+    if os.path.lexists(record):
+        return None
+    path = next(_unrecorded(location, ()), None)
+    shared = os.path.join(location.common_dir, "config")
+    if path is None and any(configfile.mentions(shared, each) for each in (_SHARED_COMMENT, PEOPLE_COMMENT)):
+        path = shared
+    return f"'{record}' is gone, and the guard is set in '{path}'" if path is not None else None
 
 
 def place_again(location: Location) -> None:
@@ -123,17 +175,16 @@ def place_again_in_turn(location: Location) -> None:
     for path in unrecorded:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
-            _strip(location, path)
-            guarded[key] = configfile.plan(path, values(location), COMMENT)
+            former = _set_without_record(location, path)
+            guarded[key] = configfile.plan(path, values(location), COMMENT, former=former)
     people = tuple(_updated(location, each) for each in known.people if _exists(each))
     known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
     manifest.write(location.common_dir, known)
+    for path in unrecorded:
+        _strip(location, path)
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
         if added is not None:
-            configfile.add(location, added)
-            if configfile.lost(added):  # something behind it in the file says otherwise
-                configfile.take_away(location, added)
-                configfile.add(location, added)
+            _set(location, added)
 
 
 def disable(location: Location) -> None:
@@ -144,6 +195,8 @@ def disable(location: Location) -> None:
         added = _added(known, location)
         if added is not None:
             configfile.take_away(location, added)
+        else:
+            _strip(location, _path(location))
         _tidy(location, _without(location, known, location.git_dir))
 
 
@@ -169,24 +222,24 @@ def tidy(location: Location) -> None:
 
 
 def tampered(location: Location) -> list[str]:
-    """What of an enabled guard is not as it was set up, one sentence each; empty where all is in place, or it is not
-    enabled. git is asked only where a configuration file has been edited."""
+    """What of the guard of this worktree, and of what all guarded worktrees share, is not as it was set up, one
+    sentence each; empty where all is in place, or nothing is set. git is started only where a configuration file was
+    edited in a way that may matter."""
     known = manifest.read(location.common_dir)
     entry = _added(known, location)
-    record = manifest.path_of(location.common_dir)
-    if entry is None and not known.people and known.signed:
-        gone = not os.path.lexists(record) and configfile.mentions(_path(location), COMMENT)
-        return [f"'{record}' is gone, and the guard is set in '{_path(location)}'"] if gone else []
+    record = _wrong_record(location, known)
+    if known.empty and record is None:
+        return []
     found = [f"'{path}' is not what git-agentos placed there" for path in place.changed(location.common_dir)]
-    if not known.signed:
-        found.append(f"'{record}' was not written by git-agentos")
+    if record is not None:
+        found.append(record)
     parts = [*known.people]
     if entry is not None:
         parts += [each for each in (entry, known.shared, known.main) if each is not None]
     for added in parts:
-        found += [_lost_words(added, each) for each in configfile.lost(added)]
+        found += [_lost_words(added.path, each) for each in configfile.lost(added)]
     if entry is not None and known.shared is None and not _has_extension(location):
-        found.append(f"'extensions.worktreeConfig' is not set: git does not read '{entry.path}'")
+        found.append(_NOT_READ)
     return found
 
 
@@ -221,8 +274,21 @@ def _readable(location: Location) -> Manifest:
         return Manifest(location.common_dir)
 
 
-def _lost_words(added: Added, value: Value) -> str:
-    return f"'{value.name}' in '{added.path}' is not what was set there"
+def _lost_words(path: str, value: Value) -> str:
+    where = f"the guard of '{whose(path)}': " if os.path.basename(path) == "config.worktree" else ""
+    return f"{where}'{value.name}' in '{path}' is not what was set there"
+
+
+def _set(location: Location, added: Added) -> None:
+    """Have the file say what was planned, also where something behind it in the file says otherwise."""
+    configfile.add(location, added)
+    if configfile.lost(added):
+        configfile.move_to_end(location, added)
+
+
+def _is_read(location: Location, known: Manifest) -> bool:
+    """Whether git reads the worktrees' own configuration."""
+    return _has_extension(location) if known.shared is None else not configfile.lost(known.shared)
 
 
 def _exists(added: Added) -> bool:
@@ -256,13 +322,17 @@ def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
 
 def _strip(location: Location, path: str) -> None:
     """Take out a block of ours that the manifest does not know, wherever it leads."""
-    if not configfile.mentions(path, COMMENT):
-        return
+    if configfile.mentions(path, COMMENT):
+        configfile.strip(location, path, _set_without_record(location, path), COMMENT)
+
+
+def _set_without_record(location: Location, path: str) -> list[Value]:
+    """The values of ours that the file sets, wherever they lead."""
     said = configfile.values_of(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
     ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
-    configfile.strip(location, path, [*ours, Value("core", "fsmonitorHookVersion", "2")], COMMENT)
+    return [*ours, Value("core", "fsmonitorHookVersion", "2")]
 
 
 def _added(known: Manifest, location: Location) -> Added | None:
@@ -308,8 +378,8 @@ def _share(location: Location, known: Manifest) -> Manifest:
     known = known._replace(shared=shared, main=main)
     manifest.write(location.common_dir, known)
     if main is not None:
-        configfile.add(location, main)
-    configfile.add(location, shared)
+        _set(location, main)
+    _set(location, shared)
     return known
 
 

@@ -19,10 +19,10 @@ from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import configfile, enable, manifest, place
 from git_agentos.guard.setup.configfile import Value
+from git_agentos.guard.setup.enable import PEOPLE_COMMENT
 
 _FILE = "people.config"
 _INCLUDED = f"agentos/guard/{_FILE}"
-_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
 _EVERYONE = Value('agentos "guard"', "everyone", "true")
 
 
@@ -36,6 +36,14 @@ def saves(location: Location) -> bool:
     return any(_EVERYONE in each.values for each in manifest.read(location.common_dir).people)
 
 
+def restore_record(location: Location) -> None:
+    """Install again what is set, and is not on record any more. Takes the worktrees' turn."""
+    config = os.path.join(location.common_dir, "config")
+    if not enable.sweep(location).people and configfile.mentions(config, PEOPLE_COMMENT):
+        said = configfile.read(_file(location)) or b""
+        install(location, save=b"everyone = true" in said)
+
+
 def install(location: Location, *, save: bool) -> None:
     """Have git run our hooks in every worktree of the repository; `save` has people's work saved before a command that
     loses some. What is installed already is brought up to date. Takes the worktrees' turn."""
@@ -43,12 +51,12 @@ def install(location: Location, *, save: bool) -> None:
         place.put(location)
         known = enable.sweep(location)
         values = enable.values(location)
-        ours = configfile.plan(_file(location), [*values, *([_EVERYONE] if save else [])], _COMMENT, fresh=True)
+        ours = configfile.plan(_file(location), [*values, *([_EVERYONE] if save else [])], PEOPLE_COMMENT, fresh=True)
         place.write(ours.path, ours.after, 0o644)
         config = os.path.join(location.common_dir, "config")
         there = {each.path: each for each in known.people}
-        added = [there.get(config) or configfile.plan(config, [Value("include", "path", _INCLUDED)], _COMMENT)]
-        added += [there.get(path) or configfile.plan(path, values, _COMMENT) for path in _later(location)]
+        added = [there.get(config) or configfile.plan(config, [Value("include", "path", _INCLUDED)], PEOPLE_COMMENT)]
+        added += [there.get(path) or configfile.plan(path, values, PEOPLE_COMMENT) for path in _later(location)]
         manifest.write(location.common_dir, known._replace(common=location.common_dir, people=(*added, ours)))
         for each in added:
             configfile.add(location, each)

@@ -11,7 +11,8 @@ signed, as `files.json` is.
 
 After the repository was moved, copied or restored from a backup, `common` and the inodes in the keys are those of
 before. `read` maps the paths to where the repository is now, so that a copy never changes a file of the original, and
-finds the worktrees by name where their configuration still has our block. The values stay as they were set.
+finds the worktrees by name where their configuration still has our block, or their entry was made at the same time. The
+values stay as they were set.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def read(common_dir: str) -> Manifest:
             tuple(configfile.from_document(each) for each in body["people"]),
             place.is_signed(path, _canonical(body), document["mac"]),
         )
-        return _here(found, common_dir)
+        found = _here(found, common_dir)
+        if not found.signed and not all(_is_configuration(each, common_dir) for each in _every(found)):
+            raise ValueError("a file that the guard sets nothing in")
+        return found
     except FileNotFoundError:
         return Manifest(common_dir)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -123,9 +127,29 @@ def _here(found: Manifest, common_dir: str) -> Manifest:
     worktrees = {}
     for key, added in found.worktrees.items():
         now = key_of(common_dir, os.path.dirname(added.path))
-        known_again = now is not None and now not in found.worktrees and _has_block(added)
-        worktrees[now if known_again and now is not None else key] = added
+        if now is not None and now not in found.worktrees and (_has_block(added) or _same_time(key, now)):
+            worktrees[now] = added
+        else:
+            worktrees[key] = added
     return found._replace(worktrees=worktrees)
+
+
+def _same_time(key: str, now: str) -> bool:
+    """Whether two keys are those of one worktree before and after a copy that keeps times, perhaps in whole seconds."""
+    before, after = (each.rpartition("-")[2] for each in (key, now))
+    return before == after or (after.endswith("000000000") and before[:-9] == after[:-9])
+
+
+def _every(found: Manifest) -> list[Added]:
+    return [each for each in (found.shared, found.main, *found.worktrees.values(), *found.people) if each is not None]
+
+
+def _is_configuration(added: Added, common_dir: str) -> bool:
+    """Whether the guard sets anything in a file of this name."""
+    folder, name = os.path.split(added.path)
+    if name == "config.worktree":
+        return folder == common_dir or os.path.dirname(folder) == os.path.join(common_dir, "worktrees")
+    return added.path in (os.path.join(common_dir, "config"), os.path.join(place.folder(common_dir), "people.config"))
 
 
 def _has_block(added: Added) -> bool:

@@ -34,6 +34,10 @@ from git_agentos.util import files
 
 FSMONITOR = "fsmonitor"
 BASH_ENV = os.path.join("hooks", "bash-env.sh")
+# The hook for refs always refuses one whose name begins so, with these words: by that it is known to act (`effect`).
+PROBE_REF = "refs/agentos/probe-"
+PROBE_REFUSED = "git-agentos: the hook for refs acts"
+SHARED = "guard.sh"  # what all of the hooks source
 _SHIM = "git-shim"
 _IN_PLACE = os.path.join("bin", "git-in-place")
 _FILES = "files.json"
@@ -71,6 +75,11 @@ def hooks_dir(common_dir: str) -> str:
     return os.path.join(folder(common_dir), "hooks")
 
 
+def record_path(common_dir: str) -> str:
+    """The record of what was placed."""
+    return os.path.join(folder(common_dir), _FILES)
+
+
 def fsmonitor(common_dir: str) -> str:
     """The script that core.fsmonitor names (unquoted)."""
     return os.path.join(hooks_dir(common_dir), FSMONITOR)
@@ -78,7 +87,7 @@ def fsmonitor(common_dir: str) -> str:
 
 def shared(common_dir: str) -> str:
     """The file that the scripts source."""
-    return os.path.join(hooks_dir(common_dir), "guard.sh")
+    return os.path.join(hooks_dir(common_dir), SHARED)
 
 
 def shim_dir(common_dir: str) -> str:
@@ -128,17 +137,6 @@ def put_in_place_of(location: Location, git: str) -> str:
     return path
 
 
-def record(location: Location) -> None:
-    """Take what lies in the guard's folders for what was placed: for a scratch repository that was given others."""
-    top = folder(location.common_dir)
-    found = {}
-    for name in ("hooks", "bin"):
-        for entry in os.scandir(os.path.join(top, name)):
-            data = _content(entry.path) or b""
-            found[os.path.join(name, entry.name)] = hashlib.sha256(data).hexdigest(), entry.stat().st_mode & 0o777
-    write(os.path.join(top, _FILES), _record(found), 0o644)
-
-
 def take_away(location: Location) -> None:
     """Remove what `put` placed, and the folders where nothing else is in them."""
     top = folder(location.common_dir)
@@ -177,6 +175,13 @@ def outdated(common_dir: str) -> bool:
     """Whether another version of this tool placed the scripts."""
     top = folder(common_dir)
     return any(_content(os.path.join(top, each.name)) != each.data for each in _scripts(common_dir))
+
+
+def unlike(common_dir: str) -> list[str]:
+    """Which placed files are not what this installation would place, by path: where the record of them is no help."""
+    top = folder(common_dir)
+    every = ((os.path.join(top, each.name), each) for each in _scripts(common_dir))
+    return [path for path, each in every if _content(path) != each.data or not _has_mode(path, each.mode)]
 
 
 def _hand_over(location: Location) -> None:

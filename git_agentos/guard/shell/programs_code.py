@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from git_agentos.guard.shell.programs import base
 from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 
 # Options (the last letter of a cluster counts) whose value, or the next word, is code.
@@ -80,6 +81,12 @@ _SED_RUNS = re.compile(
 )
 
 
+# By what perl runs something, or code that is put together.
+_PERL_RUNS = re.compile(
+    r"system|exec|qx|`|open|IPC|fork|syscall|eval|require|\buse\b|\bdo\b|&\s*[{$]|->|/[a-z]*ee[a-z]*\b"
+)
+
+
 class Found(NamedTuple):
     """What code does: a command line (`argv`), or shell `text`, which is fed what nobody knows where `fed`."""
 
@@ -141,6 +148,11 @@ def may_run_git(code: str) -> bool:
     return False
 
 
+def only_matches(name: str, code: str) -> bool:
+    """Whether perl code runs nothing: what is in its patterns does not matter then."""
+    return name.startswith("perl") and not any(_PERL_RUNS.search(text) for text in (code, _JOINED.sub("", code)))
+
+
 def sed_runs_git(argv: Sequence[str]) -> bool:
     """Whether `sed` runs git, by its command `e` or the flag `e` of `s`."""
     return any(_SED_RUNS.search(word) and _GIT.search(word) for word in argv[1:])
@@ -175,6 +187,23 @@ def _value(literal: str) -> str:
     text = literal[prefix.end() if prefix else 0 :]
     quotes = 3 if text[:3] in ("'''", '"""') and len(text) >= 6 else 1
     return ansi(text[quotes:-quotes]) if "\\" in text else text[quotes:-quotes]
+
+
+# What prints settings for the shell, to be evaluated: the first operand that makes it do so, "" for none.
+_PRINT_SETTINGS = {
+    "ssh-agent": "", "dircolors": "", "direnv": "export hook", "pyenv": "init virtualenv-init", "rbenv": "init",
+    "nodenv": "init", "brew": "shellenv", "conda": "shell.bash shell.zsh shell.posix", "fnm": "env", "opam": "env",
+    "mise": "activate env hook-env", "minikube": "docker-env", "starship": "init", "zoxide": "init", "luarocks": "path",
+}  # fmt: skip
+
+
+def prints_settings(argv: Sequence[str]) -> bool:
+    """Whether a program only prints variables and completions, for `eval "$(…)"`."""
+    operands = [word for word in argv[1:] if not word.startswith("-")]
+    if operands[:1] in (["completion"], ["completions"]):
+        return len(operands) < 3
+    settings = _PRINT_SETTINGS.get(base(argv[0]))
+    return settings is not None and (operands[0] in settings.split() if operands else settings == "")
 
 
 # -- awk ---------------------------------------------------------------------------------------------------------------

@@ -36,12 +36,13 @@ class ShellError(Exception):
 def program() -> str | None:
     """The path of shfmt, None where there is none.
 
-    A relative folder on PATH does not count: whoever writes into the folder one stands in does not choose the parser.
+    First where pip puts it: beside this Python, or where this package was installed for the user. A relative folder on
+    PATH does not count: whoever writes into the folder one stands in does not choose the parser.
     """
-    folders = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin")]
+    name, scripts = ("shfmt.exe", "../../Scripts") if os.name == "nt" else ("shfmt", "../../../bin")
+    packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     on_path = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    name = "shfmt.exe" if os.name == "nt" else "shfmt"
-    for folder in (*folders, os.path.expanduser("~/.local/bin"), *on_path):
+    for folder in (os.path.dirname(sys.executable), os.path.normpath(os.path.join(packages, scripts)), *on_path):
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path

@@ -5,9 +5,12 @@ Everything is as outside, but read-only are
     the other worktrees, their git directories, and the main worktree's HEAD and index
     config and hooks of the common git directory, and the worktree's own configuration and records
     what is ours there: the guard's scripts, grants, records of commands that were killed
-    the user's git configuration
+    what git reads configuration from: the user's and the system's files, and what they include
 
-and not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
+The shim is mounted over every git that a PATH leads to; behind it runs the one in git's own folder, which whoever names
+that path can run as well.
+
+Not to be read are the user's key (`guard.signing`) and the file that `agentos.approvalKey` names. So nothing run in
 there can grant anything, whatever it does. Objects and refs are shared by all worktrees and stay writable, as
 committing would not work otherwise; so do our locks, which are links to what lies beside refs, requests for approval,
 and the notes of which grants were used. `git gc` does not work in there: it would change all worktrees' reflogs.
@@ -28,9 +31,10 @@ from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard import signing
+from git_agentos.guard import confirmation, settings, signing
 from git_agentos.guard.approval import approval_files
 from git_agentos.guard.setup import place
+from git_agentos.util import files
 
 # Of ours in the common git directory, what is written at every checkpoint and by every request.
 _WRITTEN = ("locks", "approvals")
@@ -59,8 +63,12 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
         words += [option, path, path]
     words += _over_git(location, environment)
     config = os.path.realpath(signing.folder(environment))
-    if os.path.isdir(config):
-        words += ["--tmpfs", config, "--remount-ro", config]
+    os.makedirs(config, mode=0o700, exist_ok=True)
+    words += ["--tmpfs", config]
+    record = os.path.join(config, confirmation.FILE)
+    if os.path.isfile(record):
+        words += ["--ro-bind", record, record]
+    words += ["--remount-ro", config]
     if approval_key is not None and os.path.exists(approval_key):
         words += ["--ro-bind", "/dev/null", os.path.realpath(approval_key)]
     words += ["--chdir", cwd, "--"]
@@ -71,6 +79,9 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
 def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What is mounted how; what comes later lies over what came before."""
     common = location.common_dir
+    configuration = list(dict.fromkeys(_configuration(location, environment)))
+    for path in _movable([*configuration, os.path.realpath(signing.folder(environment))]):
+        yield "--dev-bind", path  # first of all: everything else lies over it
     others = [each for each in worktrees.living(location) if each.git_dir != location.git_dir]
     # Outer folders first: a worktree may lie in another one.
     places = [("--ro-bind", each.root) for each in others]
@@ -86,9 +97,9 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
         else:
             yield "--ro-bind", each.git_dir
     yield from _existing("--ro-bind", location.git_dir, _OWN_RECORDS if not location.is_main else ("config.worktree",))
-    for path in _user_configuration(environment):
-        if os.path.exists(path):
-            yield "--ro-bind", os.path.realpath(path)
+    for path in configuration:
+        if os.path.isdir(path) or os.path.isfile(path):
+            yield "--ro-bind", path
 
 
 def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
@@ -126,16 +137,44 @@ def _existing(option: str, folder: str, names: Sequence[str]) -> Iterator[tuple[
             yield option, path
 
 
-def _user_configuration(environment: Mapping[str, str]) -> Iterator[str]:
-    """The files of the user's git configuration, by git-config(1)."""
-    home = environment.get("HOME", "")
-    if environment.get("GIT_CONFIG_GLOBAL"):
-        yield environment["GIT_CONFIG_GLOBAL"]
-    if home:
-        yield os.path.join(home, ".gitconfig")
-    base = environment.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
-    if base:
-        yield os.path.join(base, "git")
+def _configuration(location: Location, environment: Mapping[str, str]) -> Iterator[str]:
+    """Everything from which git reads configuration outside of the worktree. What is not there is made, and empty: only
+    what is there can be mounted, and nobody is to make it in the sandbox."""
+    for path in [*_system_files(location, environment), *settings.user_files(environment)]:
+        folder = os.path.dirname(path)
+        with contextlib.suppress(OSError):
+            if os.path.basename(folder) == "git":  # of the user's configuration folder, and all that is in it
+                os.makedirs(folder, exist_ok=True)
+                yield os.path.realpath(folder)
+            elif not os.path.lexists(path) and os.path.isdir(folder):
+                files.create(path, b"")
+        yield os.path.realpath(path)
+    origins = {entry.origin for entry in settings.read(location.root, environment).entries}
+    for kind, _, name in sorted(each.partition(":") for each in origins):
+        path = os.path.realpath(os.path.join(location.root, name))
+        if kind == "file" and not path.startswith((location.root + os.sep, location.common_dir + os.sep)):
+            yield path
+
+
+def _system_files(location: Location, environment: Mapping[str, str]) -> list[str]:
+    """The system's configuration files, where git reads and tells them (2.41); they need not be there."""
+    env = process.environment(base=environment)
+    status, out, _ = process.finish(
+        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, fixed=False)
+    )
+    return [os.fsdecode(line) for line in out.split(b"\n") if line] if status == 0 else []
+
+
+def _movable(paths: Sequence[str]) -> list[str]:
+    """The folders above `paths` that could be moved away with what is mounted in them, if they were no mounts too."""
+    found = set()
+    for path in paths:
+        above = os.path.dirname(path)
+        while above != os.path.dirname(above):
+            if os.path.isdir(above) and not os.path.ismount(above) and os.access(os.path.dirname(above), os.W_OK):
+                found.add(above)
+            above = os.path.dirname(above)
+    return sorted(found)  # outer ones first
 
 
 def _try(words: Sequence[str], environment: Mapping[str, str]) -> None:

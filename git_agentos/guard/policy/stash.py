@@ -1,0 +1,210 @@
+"""The stash, which all worktrees share: whose an entry is, and what `git stash` does to entries.
+
+An entry belongs to the worktree that pushed it. The reference-transaction hook sees each push and writes a record into
+that worktree's own git directory:
+
+    <git dir>/agentos/stash/<commit>        JSON: {"commit", "worktree", "mac"}
+
+It is signed (`guard.signing`), so an agent cannot make another's entry its own, and it goes when the worktree goes. An
+entry without a record belongs to the main worktree, where the person pushes and no hook need be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from git_agentos.git import locks, process, worktrees
+from git_agentos.guard import ownership, signing
+from git_agentos.guard.decision import Operation
+from git_agentos.guard.ownership import Caller
+from git_agentos.guard.policy.options import UNRESOLVED, Options
+from git_agentos.guard.policy.reading import OnlyLooks, Reading
+from git_agentos.util import files
+
+_KIND = "stash"
+_OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
+# An entry by its place: a number alone counts from the newest, too.
+_PLACE = re.compile(r"(\d+)\Z|(?:refs/)?stash(?:@\{(\d+)\})?\Z")
+# Operations of the stash whose approval is for the entries that they name, whatever is at their place later.
+OF_ENTRIES = frozenset({"stash-apply", "stash-drop", "stash-clear", "stash-other"})
+
+
+# -- whose an entry is -------------------------------------------------------------------------------------------------
+
+
+def record(git_dir: str, commit: str, entries: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Record that the worktree with this git directory has pushed `commit`.
+
+    `entries` are the commits that the stash had before. One of these keeps its owner; records of what is in the stash
+    no more are removed. OSError where nothing can be written.
+    """
+    if commit in entries or not _OID.match(commit):
+        return
+    folder = locks.own_folder(os.path.join(locks.own_folder(os.path.join(git_dir, "agentos")), "stash"))
+    for name in os.listdir(folder):
+        if name != commit and name not in entries:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+    body = {"commit": commit, "worktree": os.path.basename(git_dir)}
+    document = signing.sign_document(_KIND, commit, body, signing.key(environment))
+    files.replace(os.path.join(folder, commit), json.dumps(document).encode("ascii"), mode=0o600)
+
+
+def listed(common_dir: str) -> list[str]:
+    """The commits that are in the stash."""
+    args = ["--git-dir", common_dir, "rev-list", "--walk-reflogs", "refs/stash"]
+    status, out, _ = process.finish(process.spawn(args, cwd=common_dir))
+    return out.decode("ascii", "replace").split() if status == 0 else []
+
+
+def is_own(caller: Caller | None, common_dir: str, commit: str) -> bool:
+    """Whether a worktree of the caller's own has pushed this commit of the stash."""
+    if caller is None:
+        return False
+    makers = list(_makers(common_dir, commit, caller.environment))
+    return any(ownership.owns(caller, git_dir) for git_dir in makers or [common_dir])
+
+
+def _makers(common_dir: str, commit: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """The git directories of the worktrees that have a record of it."""
+    for git_dir in (common_dir, *map(os.path.realpath, worktrees.entries(common_dir))):
+        path = os.path.join(git_dir, "agentos", "stash", commit)
+        if os.path.lexists(path) and _is_genuine(path, git_dir, commit, environment):
+            yield git_dir
+
+
+def _is_genuine(path: str, git_dir: str, commit: str, environment: Mapping[str, str]) -> bool:
+    try:
+        document = json.loads(files.read(path, limit=1 << 12))
+        told = (document["commit"], document["worktree"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    if told != (commit, os.path.basename(git_dir)):
+        return False
+    known = signing.key(environment, make=False)
+    if known is None:
+        return signing.is_out_of_reach(environment)  # the sandbox, in which no other worktree can be written to
+    return signing.verify_document(_KIND, commit, document, known)
+
+
+# -- what a command does -----------------------------------------------------------------------------------------------
+
+
+def _stash(reading: Reading) -> None:
+    args = list(reading.args)
+    which = args[0] if args and not args[0].startswith("-") else "push"
+    rest = args[1:] if args and not args[0].startswith("-") else args
+    if UNRESOLVED in which:
+        reading.do("unresolved")
+    elif which in ("list", "show"):
+        raise OnlyLooks
+    elif which in ("push", "save"):
+        _push(reading, makes_entry=_has_changes(reading, reading.options("stash push", rest, paths=True)))
+    elif which in ("create", "store"):
+        if rest in (["-h"], ["--help"]):
+            raise OnlyLooks
+        _push(reading, makes_entry=which == "store")
+    elif which in ("pop", "apply", "branch"):
+        options = reading.options("stash apply", rest)
+        _apply(reading, which, options.operands[-1:] if which != "branch" else options.operands[1:2])
+    elif which == "drop":
+        options = reading.options("stash drop", rest)
+        _drop(reading, options.operands[-1:])
+    elif which == "clear":
+        if rest[:1] in (["-h"], ["--help"]):
+            raise OnlyLooks
+        _clear(reading)
+    elif which == "export":
+        _export(reading, rest)
+    elif which == "import":
+        reading.do("stash-apply")
+    else:
+        reading.do("unknown-command", f"stash {which}")
+
+
+def entries_made(operation: Operation) -> int:
+    """How many entries an operation of a text adds to those on top that the text itself has pushed (-1: takes away)."""
+    if operation.name == "stash":
+        return int(operation.own)
+    return -int(operation.own and operation.name in ("stash-apply", "stash-drop"))
+
+
+def _has_changes(reading: Reading, options: Options) -> bool:
+    """Whether there is something to push now: without, git makes no entry, and the next `pop` takes another one."""
+    untracked = "normal" if options.has("include-untracked", "all") else "no"
+    status, out = reading.facts.git(
+        "status", "--porcelain", f"--untracked-files={untracked}", "--ignore-submodules=all", "--", *options.operands
+    )
+    return status == 0 and bool(out)
+
+
+def _push(reading: Reading, *, makes_entry: bool) -> None:
+    reading.do("stash", own=makes_entry)
+    reading.save()
+
+
+def _apply(reading: Reading, which: str, words: Sequence[str]) -> None:
+    entry = _entry(reading, words)
+    if entry is None:
+        reading.do("stash-apply", "pushed before", own=which != "apply")
+        reading.save()
+        return
+    commit = reading.facts.commit(entry)
+    if commit is not None and _others(reading, [commit], listed=which == "apply"):
+        reading.do("stash-other", f"{entry}, {commit[:12]}")
+    else:
+        reading.do("stash-apply", " ".join(words))
+    # Once it is applied, the entry goes. The commit of one that stays is what an approval is for.
+    reading.save(ignored=reading.facts.in_the_way(entry), commits=[commit] if commit is not None else [])
+
+
+def _drop(reading: Reading, words: Sequence[str]) -> None:
+    entry = _entry(reading, words)
+    commit = reading.facts.commit(entry) if entry is not None else None
+    subject = f"{entry}, {commit[:12]}" if commit is not None else entry or "pushed before"
+    _delete(reading, "stash-drop", subject, [commit] if commit is not None else [])
+
+
+def _clear(reading: Reading) -> None:
+    entries = reading.facts.stashes()
+    _delete(reading, "stash-clear", f"{len(entries)} entries", entries)
+
+
+def _delete(reading: Reading, name: str, subject: str, commits: Sequence[str]) -> None:
+    """Entries are deleted. In the main worktree an agent's and the person's cannot be told apart: `Own` is never true
+    there."""
+    others = _others(reading, commits)
+    reading.do("stash-other" if others else name, subject, own=not others, limited=not others)
+    reading.save(commits=commits, touches=())
+
+
+def _others(reading: Reading, commits: Sequence[str], *, listed: bool = False) -> list[str]:
+    """Those of these entries that are not the caller's own. With `listed`, what is no entry is nobody's."""
+    git_dirs = reading.facts.git_dirs
+    if len(git_dirs) < 2:
+        return []
+    found = [each for each in commits if not is_own(reading.caller, git_dirs[1], each)]
+    return [each for each in found if each in reading.facts.stashes()] if listed and found else found
+
+
+def _export(reading: Reading, words: Sequence[str]) -> None:
+    """`git stash export --to-ref REF` makes REF what it exports, whatever it was."""
+    reading.do("branch-move" if any(word.startswith("--to") for word in words) else "stash")
+
+
+def _entry(reading: Reading, words: Sequence[str]) -> str | None:
+    """An entry of the stash as a revision of now; None for one that commands before this one, in the same text,
+    push."""
+    word = words[0] if words else "0"
+    place = _PLACE.match(word)
+    if place is None:
+        return word
+    number = int(place[1] or place[2] or 0) - reading.own.stashed
+    return f"stash@{{{number}}}" if number >= 0 else None
+
+
+FAMILIES = {"stash": _stash}

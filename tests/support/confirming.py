@@ -1,0 +1,22 @@
+"""A person who sets up the guard: a setting that makes it weaker counts once it is confirmed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.support.repo import Repo
+
+
+def confirm(where: Path) -> None:
+    """Confirm what is set for the repository at `where`, as `git agentos guard confirm` does in a terminal."""
+    from git_agentos.guard import confirmation, settings
+
+    applied, _ = settings.review(str(where), os.environ)
+    confirmation.confirm(applied.settings, os.environ, by="terminal")
+
+
+def set_up(repo: Repo, key: str, value: str) -> None:
+    """Set a key in the repository's configuration, and confirm it."""
+    repo.git("config", key, value)
+    confirm(repo.path)
