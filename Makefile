@@ -5,11 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PREFIX ?=
 PYTEST_ARGS ?=
+CLIENTS ?=
+space := $() $()
 SHELL_FILES := install.sh .ci/run $(filter-out %.md,$(wildcard hooks/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
+.PHONY: help test test-clients check format format-check lint types layers shellcheck bench soak guard-coverage install uninstall clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PYTHON=python3.12] [PYTEST_ARGS="-k restore"] [PREFIX=DIR]'
@@ -19,6 +21,10 @@ help: ## list the targets
 test: $(VENV)/.test ## run the tests (builds what it needs)
 	@$(BIN)/python -m compileall -q git_agentos tests # what tests start in processes of its own is not compiled each time
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+test-clients: $(VENV)/.test ## real agent clients, from npm, against a model server on loopback [CLIENTS="claude-code opencode"]
+	$(BIN)/python -m tests.clients.install $(VENV)/clients $(CLIENTS)
+	$(BIN)/pytest -m clients tests/clients $(if $(CLIENTS),-k '$(subst $(space), or ,$(strip $(CLIENTS)))') $(PYTEST_ARGS)
 
 check: format-check lint types layers shellcheck test ## everything: format, lint, types, layers, shell, tests
 
@@ -47,7 +53,7 @@ bench: $(VENV)/.dev ## measure against git; writes bench/RESULTS.md
 
 soak: $(VENV)/.test ## 10,000 cases of each law, and every case of every table
 	AGENTOS_TEST_EXHAUSTIVE=1 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto --dist worksteal -m law $(PYTEST_ARGS)
-	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal -m 'not law' $(PYTEST_ARGS)
+	AGENTOS_TEST_EXHAUSTIVE=1 $(BIN)/pytest -n auto --dist worksteal -m 'not law and not clients' $(PYTEST_ARGS)
 
 guard-coverage: $(VENV)/.test ## try every destructive command against every layer; writes docs/guard-coverage.md
 	@rm -rf $(VENV)/guard-coverage && mkdir $(VENV)/guard-coverage

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import pty
 import shutil
 import statistics
 import subprocess
@@ -41,7 +42,18 @@ class Guarded:
         self._key = self.arena.path.parent / "approval.key"
         self._key.write_text("bench\n")
         self.arena.git("config", "agentos.approvalKey", str(self._key))
+        self._confirm()
         self._make_empty_hooks()
+
+    def _confirm(self) -> None:
+        """Let the key count, as a person does at a terminal; earlier versions do not ask for it."""
+        ours, theirs = pty.openpty()
+        argv = tool(self.bench, "guard", "confirm")
+        subprocess.run(
+            argv, cwd=self.arena.path, env=self.arena.environment, stdin=theirs, capture_output=True, check=False
+        )
+        os.close(ours)
+        os.close(theirs)
 
     @property
     def folder(self) -> Path:

@@ -99,11 +99,15 @@ EOF
 # running, in a session of its own and with nothing open that somebody could wait for.
 agentos() {
 	if [ -x @PYTHON@ ] && [ -n "${background-}" ]; then
+		# Who ends the worktree looks for processes in it.
+		AGENTOS_RECORD_IN=$PWD
+		export AGENTOS_RECORD_IN
 		if command -pv setsid >/dev/null 2>&1; then
-			command -p setsid @PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+			(cd "$guard" && command -p setsid @PYTHON@ @RUN@ "$@") </dev/null >/dev/null 2>&1 &
 		else
-			@PYTHON@ @RUN@ "$@" </dev/null >/dev/null 2>&1 &
+			(cd "$guard" && exec @PYTHON@ @RUN@ "$@") </dev/null >/dev/null 2>&1 &
 		fi
+		unset AGENTOS_RECORD_IN
 	elif [ -x @PYTHON@ ]; then
 		@PYTHON@ @RUN@ "$@"
 	elif command -v git-agentos >/dev/null 2>&1; then
@@ -199,6 +203,13 @@ chain() {
 passed() {
 	passed=
 	[ -n "$start" ] && [ -f "$guard/passed/$1.$start" ] && [ -r "$guard/passed/$1.$start" ] && read -r passed <"$guard/passed/$1.$start"
+}
+
+# Whether the `git gc` that `split` has read may forget at once what nobody has looked at: by an option, or by any
+# configuration of when things expire.
+gc_forgets() {
+	case $rest in *--pr*) return 0 ;; esac
+	[ -n "$(command -p git config --name-only --get-regexp '^gc\..*expire' 2>/dev/null)" ]
 }
 
 # Sets $words to the arguments of $git_pid, a line each (a newline in one is \001), $1 of `split` begins with its name.

@@ -13,7 +13,7 @@ import typer
 
 from git_agentos.cli import argv
 from git_agentos.cli.output import Output
-from git_agentos.errors import RepositoryError, UsageError
+from git_agentos.errors import AgentosError, RepositoryError, UsageError
 
 if TYPE_CHECKING:
     from git_agentos.git.scan import Scan
@@ -52,6 +52,7 @@ class Invocation:
         self._scan = None
         self._warn_of_interrupted(workspace)
         self._warn_of_tampering(workspace)
+        self._restore_settings(workspace)
         return workspace
 
     def _warn_of_tampering(self, workspace: "Workspace") -> None:
@@ -66,6 +67,21 @@ class Invocation:
         said = tampering.report(location, workspace.agent, os.environ)
         if said is not None and argv.look(self.words).command not in _TELLS_OF_GUARD:
             self.output.warn(said, tampering.HINT)
+
+    def _restore_settings(self, workspace: "Workspace") -> None:
+        """Write the settings again by which a harness asks the guard, where somebody has removed them."""
+        from git_agentos.guard import signing
+
+        if not os.path.isdir(os.path.join(signing.folder(os.environ), "integrations")):
+            return
+        from git_agentos.guard.harness import integrate
+
+        try:
+            for name, path in integrate.put_back(workspace.context.location.root, os.environ):
+                text = f"'{path}' was gone, and {name} did not ask the guard: our hooks were written again"
+                self.output.warn(text, f"git agentos guard integrate {name} --remove takes them out")
+        except (AgentosError, OSError):
+            return  # `doctor` tells it
 
     def _warn_of_interrupted(self, workspace: "Workspace") -> None:
         """Say that a restore was interrupted here, whatever the command is; some say so themselves, or refuse."""

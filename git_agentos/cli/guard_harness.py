@@ -9,6 +9,7 @@ import typer
 from git_agentos.cli import quote
 from git_agentos.cli.common import Invocation, command
 from git_agentos.cli.output import Text
+from git_agentos.cli.worktree_end import OptionalId
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def harness(run: Invocation, name: Name) -> None:
 def integrate(
     run: Invocation,
     name: Name,
+    id_: OptionalId = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print what has to be in the settings, and change nothing.")
     ] = False,
@@ -67,23 +69,36 @@ def integrate(
 ) -> None:
     """Have a harness ask the guard: put its hooks into the harness's settings.
 
-    NAME is claude-code, codex, gemini, cursor, copilot or opencode. What is in the settings stays; --remove takes out
-    what was put in, and brings the file back as it was where nobody has edited it since.
+    NAME is claude-code, codex, gemini, cursor, copilot or opencode; ID is the worktree, else it is the one that you are
+    in. What is in the settings stays; --remove takes out what was put in, and brings the file back as it was where
+    nobody has edited it since. git ignores what is written in the worktree.
     """
-    from git_agentos.git import gitfile
     from git_agentos.guard.harness import integrate as domain
 
     if print_ and remove:
         raise UsageError("--print and --remove do not go together")
+    if user and id_ is not None:
+        raise UsageError("--user and a worktree's ID do not go together")
+    root = _settings_root(run, id_, user=user, anywhere=print_)
     if print_:
-        place = gitfile.find(run.directory)
-        folder = os.path.expanduser("~") if user else place[0] if place is not None else os.path.abspath(run.directory)
-        shown = domain.printed(name, folder, user=user)
+        shown = domain.printed(name, root, os.environ, user=user)
         run.output.show("guard-integrate", shown, lambda _: Text(shown.settings or ""))
         return
-    root = os.path.expanduser("~") if user else run.workspace().root
     done = (domain.remove if remove else domain.add)(name, root, os.environ, user=user)
     run.output.show("guard-integrate", done, lambda _: worded(done))
+
+
+def _settings_root(run: Invocation, id_: str | None, *, user: bool, anywhere: bool) -> str:
+    """The folder that the settings are below: a worktree's, the home folder, or `anywhere` the current one."""
+    from git_agentos.git import gitfile
+    from git_agentos.worktree import guarded
+
+    if user:
+        return os.path.expanduser("~")
+    if id_ is not None or not anywhere:
+        return guarded.find(run.workspace().context, id_).root
+    found = gitfile.find(run.directory)
+    return found[0] if found is not None else os.path.abspath(run.directory)
 
 
 def worded(done: "Integrated") -> Text:
@@ -95,7 +110,9 @@ def worded(done: "Integrated") -> Text:
             if done.changed
             else f"{done.harness} asks the guard already: {where}"
         )
-        return Text(f"{said}\n", f"{where}\n", hints=(done.note,))
+        return Text(
+            f"{said}\n", f"{where}\n", notes=tuple(f"warning: {each}" for each in done.needs), hints=(done.note,)
+        )
     said = (
         f"{done.harness} does not ask the guard any more: {where}" if done.changed else f"nothing of ours is in {where}"
     )

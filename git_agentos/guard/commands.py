@@ -358,7 +358,7 @@ class _Judging:
 
 def _after(before: Before, judgement: Judgement) -> Before:
     """What has been done to the worktree once this command has run as well."""
-    tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create"}
+    tags = {f"refs/tags/{each.subject}" for each in judgement.found if each.name == "tag-create" and each.limited}
     commits = sum(each.name == "commit" for each in judgement.found)
     return Before(
         min(before.commits + commits, _MOST_COMMITS),

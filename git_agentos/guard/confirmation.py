@@ -16,15 +16,12 @@ What the system's configuration says counts at once where this user can neither 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
-from git_agentos.git import locks
 from git_agentos.guard import signing, strictness
 from git_agentos.util import files
 
@@ -236,6 +233,8 @@ def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
         data = files.read(os.path.join(folder, FILE), limit=_LIMIT)
     except OSError:
         return {}  # most users have none
+    import json  # not loaded where there is nothing to read
+
     try:
         document = json.loads(data)
         key = signing.key(environment, make=False)
@@ -250,6 +249,8 @@ def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
 
 def problem(environment: Mapping[str, str]) -> str | None:
     """What is wrong with the record, in a sentence; None where nothing is."""
+    import json
+
     path = os.path.join(signing.folder(environment), FILE)
     if not os.path.lexists(path) or signing.problem(environment) is not None:
         return None
@@ -270,6 +271,8 @@ def note(changes: Mapping[Setting, Known | None], environment: Mapping[str, str]
 
 def confirm(pending: Sequence[tuple[Setting, str | None]], environment: Mapping[str, str], *, by: str) -> None:
     """Let what is pending count from now on. GuardError where it cannot be signed."""
+    from datetime import UTC, datetime
+
     if signing.key(environment) is None:
         raise GuardError(
             "the key that settings are confirmed with cannot be read or made",
@@ -296,6 +299,10 @@ def _confirmed(setting: Setting, value: str | None, by: str, at: str) -> Known |
 
 
 def _change(changes: Mapping[Setting, Known | None], environment: Mapping[str, str], *, wait: bool) -> None:
+    import json
+
+    from git_agentos.git import locks
+
     folder = signing.folder(environment)
     with locks.turn_at(os.path.join(folder, f"{_NAME}.turn"), wait=wait):
         known = {**load(environment), **changes}

@@ -13,6 +13,7 @@ _MARK = b"guard harness"
 _FILES = (
     ".claude/settings.json", ".claude/settings.local.json", ".claude/managed-settings.json", ".claude.json",
     ".codex/hooks.json", ".codex/config.toml", ".gemini/settings.json", ".cursor/hooks.json", ".copilot/config.json",
+    ".copilot/settings.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json",
     ".opencode/opencode.json", ".opencode/opencode.jsonc", "opencode.json", "opencode.jsonc",
     ".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", ".config/opencode/config.json",
 )  # fmt: skip

@@ -10,9 +10,6 @@ agent that sets them anew does not bring a key of its own along.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import os
 import stat
 from collections.abc import Mapping
@@ -105,16 +102,23 @@ def is_signed(data: bytes, code: object, environment: Mapping[str, str]) -> bool
 
 def mac(data: bytes, known: bytes) -> str:
     """The MAC of `data` by a key that was read."""
+    import hashlib  # not loaded by a command for which nothing was ever signed
+    import hmac
+
     return hmac.new(known, data, hashlib.sha256).hexdigest()
 
 
 def verify(data: bytes, code: object, known: bytes) -> bool:
     """Whether `code` is the MAC of `data`."""
+    import hmac
+
     return isinstance(code, str) and hmac.compare_digest(mac(data, known).encode(), code.encode("utf-8", "replace"))
 
 
 def document_bytes(kind: str, name: str, body: Mapping[str, Any]) -> bytes:
     """What a document's MAC is made of: its kind and name too, so that none can stand in another one's place."""
+    import json
+
     return f"git-agentos {kind} {name}\0{json.dumps(body, sort_keys=True)}".encode("ascii")
 
 

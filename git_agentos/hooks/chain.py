@@ -37,7 +37,18 @@ def refresh(called: Called) -> int:
     # What cannot be noted is asked again.
     with contextlib.suppress(OSError):
         _keep(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
+    _report_tampering(called.pid, git_dir)
     return 0
+
+
+def _report_tampering(pid: int, git_dir: str) -> None:
+    """A configuration file was written since the last look: it may have led git past the guard's other layer."""
+    from git_agentos.guard import identity, tampering
+
+    with contextlib.suppress(AgentosError, OSError):
+        who = identity.who(os.environ, git_dir, pid)
+        said = tampering.report_at(os.getcwd(), who, os.environ)
+        talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
 
 def _text(found: chained.Chained, strict: str, record: bool) -> str:

@@ -39,13 +39,13 @@ _AFTER = {
 
 def post_commit(_called: Called) -> int:
     """After a commit, and whatever else is noted (`pending`)."""
-    location = subject.located()
+    root = os.environ.pop("AGENTOS_RECORD_IN", None)
+    location = subject.located(root)
     if location is None:
         return 0
-    with contextlib.suppress(OSError):
-        # The command is over: neither its terminal's signals are meant for us, nor do we work in its folder.
-        os.setsid()
-        os.chdir(location.common_dir)
+    if root is not None:
+        with contextlib.suppress(OSError):
+            os.setsid()  # the command is over: its terminal's signals are not meant for us
     pending.record(location)
     return 0
 

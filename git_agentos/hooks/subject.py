@@ -53,10 +53,13 @@ def of(pid: int) -> Subject:
     return Subject(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
-def located() -> Location | None:
-    """The worktree that a hook runs in."""
+def located(root: str | None = None) -> Location | None:
+    """The worktree that a hook runs in; `root` is where git has started it, if this process stands elsewhere."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"):
+        if root is not None and name in os.environ:
+            os.environ[name] = os.path.join(root, os.environ[name])
     try:
-        return locate(os.getcwd())
+        return locate(os.getcwd() if root is None else root)
     except RepositoryError:
         return None
 

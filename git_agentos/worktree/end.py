@@ -590,8 +590,18 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
+def _wait_for_recorders(root: str) -> None:
+    """Let what records the last commit (`hooks.pending`) end: it is ours, and nobody is to end it."""
+    found = gitfile.find(root)
+    path = os.path.join(found[1], "agentos", "recording.turn") if found is not None else ""
+    if os.path.isfile(path):
+        with locks.turn_at(path):
+            pass
+
+
 def refuse_processes(root: str, id_: str) -> None:
     """WorktreeError where a live process works in the folder."""
+    _wait_for_recorders(root)
     found = processes.inside(root)
     if not found:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -71,6 +72,16 @@ def test_a_commit_works_and_is_guarded(dev: Repo, pairs: Sequence[tuple[str, str
     assert done.code == 0, str(done)
     assert dev.text("log", "-1", "--format=%s") == "one"
     assert [each.trigger for each in checkpoints(dev)][-1:] == ["pre_commit"]
+
+
+def test_a_launcher_starts_the_client(dev: Repo) -> None:
+    """As npm's does for Copilot CLI, whose own program is no node."""
+    perl = shutil.which("perl")
+    if perl is None:
+        pytest.skip("perl is not installed")
+    done = client(dev, variables(COPILOT), *SHELLS[0], starts=(perl, "-e", "exit(system(@ARGV) >> 8)"))
+    assert done.code == 0, str(done)
+    assert checkpoints(dev)[-1].trigger == "pre_commit"
 
 
 def test_what_destroys_is_stopped(dev: Repo) -> None:

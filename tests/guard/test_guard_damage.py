@@ -14,7 +14,7 @@ import pytest
 
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approval_files, approvals
-from git_agentos.guard.harness import integrate
+from git_agentos.guard.harness import backup, integrate
 from git_agentos.guard.setup import place
 from tests.guard.asking import AGENT, approve, at_terminal, run_by
 from tests.guard.guarded import guarded, location
@@ -215,7 +215,7 @@ def test_damaged_record_of_an_integration(repo: Repo, damage: str) -> None:
     settings.parent.mkdir()
     settings.write_text('{"theme": "dark"}\n')
     integrate.add("gemini", str(repo.path), os.environ)
-    DAMAGES[damage](Path(integrate._record(str(settings), os.environ)))
+    DAMAGES[damage](Path(backup.record_path(str(settings), os.environ)))
     assert integrate.add("gemini", str(repo.path), os.environ).integrated
     assert integrate.remove("gemini", str(repo.path), os.environ).changed
     assert json.loads(settings.read_text()) == {"theme": "dark"}
@@ -242,7 +242,7 @@ def test_remove_brings_no_older_hooks_of_ours_back(repo: Repo, name: str, edited
         older = json.dumps(body)
     path.write_text(older)
     if not edited:
-        os.unlink(integrate._record(str(path), os.environ))
+        os.unlink(backup.record_path(str(path), os.environ))
     assert integrate.add(name, str(repo.path), os.environ).changed
     assert integrate.remove(name, str(repo.path), os.environ).changed
     if other and name != "opencode":

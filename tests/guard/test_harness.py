@@ -239,6 +239,38 @@ def test_edits_and_turns_become_checkpoints(name: str, worktree: Repo) -> None:
     assert [each["created_by"] for each in (stopped, edited, asked)] == ["dev"] * 3
 
 
+_RAN: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "claude-code": lambda text, cwd: _claude("PostToolUse", cwd, tool_name="Bash", tool_input={"command": text}),
+    "codex": lambda text, cwd: _claude("PostToolUse", cwd, tool_name="Bash", tool_input={"command": text}),
+    "gemini": lambda text, cwd: _claude(
+        "AfterTool", cwd, tool_name="run_shell_command", tool_input={"command": text}, tool_response={}
+    ),
+    "copilot": lambda text, cwd: _copilot(
+        cwd, toolName="bash", toolArgs={"command": text}, toolResult={"resultType": "success"}
+    ),
+    "opencode": lambda text, cwd: _opencode("tool.execute.after", cwd, tool="bash", args={"command": text}),
+}
+
+
+@pytest.mark.parametrize("name", list(_RAN))
+def test_what_a_shell_has_changed_becomes_a_checkpoint(name: str, worktree: Repo) -> None:
+    where = str(worktree.path)
+    ask(name, FORMS[name].prompt("fix it", where), worktree.path)
+    assert told(name, ask(name, _RAN[name]("ls", where), worktree.path)) is None
+    assert len(checkpoints(worktree)) == 1  # nothing has changed since the prompt
+    worktree.write("by-shell.txt", "made\n")
+    secret = "ghp_" + "a1B2" * 9
+    assert told(name, ask(name, _RAN[name](f"echo made >by-shell.txt # {secret}", where), worktree.path)) is None
+    made, _ = checkpoints(worktree)
+    assert made["untracked_files"] == ["by-shell.txt", "new.txt"]
+    assert made["description"].startswith("after a command: echo made >by-shell.txt")
+    assert secret not in json.dumps(made)
+    assert (made["session_id"], made["trigger"], made["created_by"]) == ("s-1", "periodic", "dev")
+    assert {key: made["meta"][key] for key in ("harness", "event", "prompt")} == {
+        "harness": name, "event": "shell", "prompt": "fix it",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_recording_can_be_switched_off(name: str, worktree: Repo) -> None:
     worktree.git("config", "agentos.auto.onTaskComplete", "false")
@@ -589,7 +621,9 @@ def test_settings_that_make_a_harness_ask_are_not_a_shells_to_write(worktree: Re
 
 
 def test_a_tool_that_runs_nothing_is_not_read_as_one_that_does(worktree: Repo) -> None:
-    for given in ({"directory": ["a", "b"]}, {"workdir": 3}, {"dir_path": {}, "query": "x"}):
+    for given in (
+        {"directory": ["a", "b"]}, {"workdir": 3}, {"dir_path": {}, "query": "x"}, {"directory": ["a"], "cmd": "ls"},
+    ):  # fmt: skip
         body = _claude("PreToolUse", str(worktree.path), tool_name="mcp__files__list", tool_input=given)
         assert told("claude-code", ask("claude-code", body, worktree.path)) is None, given
     body = _claude("PreToolUse", str(worktree.path), tool_name="Bash", tool_input={"command": "ls", "workdir": 3})

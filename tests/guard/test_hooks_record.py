@@ -260,7 +260,7 @@ def waiting(repo: Repo) -> list[str]:
     ],
 )
 def test_the_command_does_not_wait(repo: Repo, tmp_path: Path, command: str, hook: str, trigger: str) -> None:
-    repo.git("config", "agentos.policy.merge", "allow")
+    set_up(repo, "agentos.policy.merge", "allow")
     agent = guarded(repo, base="main~1" if "merge" in command else "main")
     agent.write("new.txt", "new\n")
     if "commit" in command:
@@ -315,7 +315,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
         ("git add -A", [], []),
         ("git commit -q -m one", ["pre-commit"], ["post-commit"]),
         ("git switch -q -c elsewhere", [], ["post-checkout"]),
-        ("git stash push -q -u", [], []),
+        ("git stash push -q -u", ["stash"], []),
         ("git stash pop -q", ["fsmonitor"], []),
     ):
         if "pop" not in command:
@@ -338,6 +338,23 @@ def test_what_went_wrong_later_is_said_by_the_next_hook(repo: Repo) -> None:
     open_workspace(agent.path).status()  # waits for it
     said = [commit(agent, number).err.count("warning: no checkpoint after a commit") for number in ("two", "three")]
     assert said == [1, 0]
+
+
+def test_a_worktree_can_end_right_after_a_commit(repo: Repo) -> None:
+    agent = guarded(repo)
+    for number in range(3):
+        assert commit(agent, str(number)).code == 0
+    run_ok(repo.path, "worktree", "remove", "dev", "--json")
+    assert not agent.path.exists()
+
+
+def test_a_repository_that_is_named_by_the_environment(repo: Repo, tmp_path: Path) -> None:
+    install.install(location(repo), save=False)
+    elsewhere = tmp_path / "files"
+    elsewhere.mkdir()
+    text = f"cd {elsewhere} && git --git-dir '{repo.git_dir}' --work-tree . commit -q --allow-empty -m one"
+    assert sh(repo, text).code == 0
+    assert triggers(repo)[-1:] == ["after_commit"]
 
 
 def test_a_run_leaves_no_process(repo: Repo, tmp_path: Path) -> None:

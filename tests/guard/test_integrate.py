@@ -304,7 +304,8 @@ def test_what_is_asked_before_and_told_after(name: str) -> None:
     after = [entry["matcher"] for event, entries in hooks.items() for entry in entries if event[:4] in ("Post", "Afte")
              and "matcher" in entry]  # fmt: skip
     edits = set(getattr(module, "EDITS", getattr(module, "_EDITS", ())))
-    assert all(set(matcher.split("|")) <= edits for matcher in after)
+    shells = set(getattr(module, "SHELLS", getattr(module, "_SHELLS", ())))
+    assert all(set(matcher.split("|")) <= edits | shells for matcher in after)
 
 
 def test_without_the_reader_of_shell_text_nothing_is_integrated(

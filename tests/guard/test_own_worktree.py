@@ -365,6 +365,7 @@ approve
     test -d elsewhere && cd elsewhere; git restore notes.txt
     git rebase -i HEAD~1 && git reset --soft HEAD~1
     git tag wip && git tag -d wip theirs
+    git tag -a -m noted noted && git tag -d noted
 """
 
 
@@ -421,6 +422,8 @@ def test_others_names_never_count_as_own(field: Repo, repo: Repo) -> None:
     field.git("tag", "again")
     repo.git("tag", "-f", "again", "main")
     assert checked(field, "git tag -d again") == "approve"
+    field.git("tag", "-a", "-m", "a message that no checkpoint holds", "noted")
+    assert checked(field, "git tag -d noted") == "approve"
     repo.git("tag", "-d", "own")
     repo.git("tag", "-a", "-m", "mine", "own", "agent/dev")
     assert checked(field, "git tag -d own") == "approve"

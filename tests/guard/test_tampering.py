@@ -18,7 +18,7 @@ from git_agentos.guard import tampering
 from git_agentos.guard.harness import act, integrate
 from git_agentos.guard.harness.act import Caller
 from git_agentos.guard.setup import doctor, effect, enable, manifest, place, probe
-from tests.guard.guarded import guarded, location
+from tests.guard.guarded import guarded, location, sh
 from tests.support.repo import Repo, git
 from tests.support.tool import run
 
@@ -214,6 +214,17 @@ def test_tampering_is_said_by_the_layers_that_still_act(repo: Repo) -> None:
     data = json.dumps({**event, "cwd": str(dev.path)}).encode()
     asked = act.answer("claude-code", data, Caller(str(dev.path), os.environ, os.getpid()))
     assert "the guard was tampered with" in asked.out + asked.said
+    assert len(entries(dev)) == 1
+
+
+@pytest.mark.parametrize("setting", [("core.fsmonitor", "true"), ("core.hooksPath", ".husky")], ids=" ".join)
+def test_one_layer_says_that_the_other_was_switched_off(repo: Repo, setting: tuple[str, str]) -> None:
+    dev = guarded(repo)
+    config(dev, "--worktree", *setting)
+    dev.write("notes.txt", "more\n")
+    done = sh(dev, "git commit -qam more")
+    assert done.code == 0
+    assert f"the guard of 'dev': '{setting[0]}'" in done.err
     assert len(entries(dev)) == 1
 
 

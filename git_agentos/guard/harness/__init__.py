@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from git_agentos.errors import UsageError
+from git_agentos.git import gitfile
 from git_agentos.util import files
 
 # Name on the command line -> module. In the order in which they are listed.
@@ -34,16 +35,53 @@ MARK = b"guard harness "
 
 def integrated(folders: tuple[str, str]) -> list[str]:
     """The harnesses that ask us: by their settings in a worktree, or in the home folder (`folders`)."""
-    return [name for name in NAMES if any(map(asks, _settings(module(name), folders)))]
+    return [name for name in NAMES if reads(name, folders)]
+
+
+def reads(name: str, folders: tuple[str, str]) -> bool:
+    """Whether our hooks are where a harness reads them: all files of the worktree, or that of the home folder."""
+    root, home = folders
+    return any(all(map(asks, paths)) for paths in (settings_paths(name, root), settings_paths(name, home, user=True)))
+
+
+def settings_paths(name: str, root: str, *, user: bool = False) -> list[str]:
+    """The files that have to have our hooks, below a worktree or the home folder; the first is the one that is read.
+
+    Codex reads those of the root checkout, in every worktree that has a `.codex` of its own.
+    """
+    found = module(name)
+    if user:
+        return [os.path.join(root, found.USER)]
+    tops = (root_checkout(root), root) if getattr(found, "IN_ROOT_CHECKOUT", False) else (root,)
+    return [os.path.join(top, found.PROJECT) for top in dict.fromkeys(tops)]
+
+
+def top_of(name: str, path: str) -> str:
+    """The folder that `path`, one of `settings_paths`, is below."""
+    found = module(name)
+    relative = next(each for each in (found.PROJECT, found.USER) if path.endswith(os.sep + each))
+    return path[: -len(relative) - 1]
+
+
+def root_checkout(root: str) -> str:
+    """The main checkout of the repository whose worktree is at `root`; `root` itself where there is none."""
+    found = gitfile.find(root)
+    if found is None:
+        return root
+    git_dir = found[1]
+    try:
+        text = files.read(os.path.join(git_dir, "commondir"), limit=1 << 16)
+    except OSError:
+        return root
+    common_dir = os.path.realpath(os.path.join(git_dir, os.fsdecode(text.rstrip(b"\n"))))
+    return os.path.dirname(common_dir) if os.path.basename(common_dir) == ".git" else root
 
 
 def settings_files(folders: tuple[str, str]) -> list[str]:
-    """The settings in a worktree or in the home folder (`folders`) that have our hooks in them."""
-    return [path for name in NAMES for path in _settings(module(name), folders) if asks(path)]
-
-
-def _settings(found: ModuleType, folders: tuple[str, str]) -> tuple[str, str]:
-    return os.path.join(folders[0], found.PROJECT), os.path.join(folders[1], found.USER)
+    """The settings that a harness reads in a worktree or in the home folder (`folders`) and that have our hooks."""
+    root, home = folders
+    every = [settings_paths(name, top, user=user) for name in NAMES for top, user in ((root, False), (home, True))]
+    return [paths[0] for paths in every if all(map(asks, paths))]
 
 
 def asks(path: str) -> bool:

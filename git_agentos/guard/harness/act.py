@@ -26,6 +26,7 @@ from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.commands import Step
 from git_agentos.guard.decision import ALLOW, FORBID, Judgement, Operation, Save
+from git_agentos.guard.harness import contact, overrides
 from git_agentos.guard.harness import event as events
 from git_agentos.guard.harness.event import Answer, Event, Malformed
 from git_agentos.guard.identity import Who
@@ -77,6 +78,11 @@ def refusal(name: str, reason: str) -> Answer:
 
 def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answer:
     said = ""
+    contact.note(name, identity.git_dir_of(_existing(found.cwd)), caller.environment)
+    overrides_git = getattr(module, "OVERRIDES_GIT", "") in caller.environment
+    if overrides_git:
+        hook_environment = caller.environment
+        caller = caller._replace(environment=overrides.inherited(hook_environment))
     if found.kind in (events.SHELL, events.EDIT):
         who = _who(name, found, caller)
         settings = configuration.read(_existing(found.cwd), caller.environment)
@@ -84,12 +90,17 @@ def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answe
         judged = (
             _commands(found, who, settings, caller) if found.kind == events.SHELL else _edits(found, settings, caller)
         )
-        run, said = _enforced(judged, who, settings, caller)
+        run, message = _enforced(judged, who, settings, caller)
         if edited is not None:
-            said = f"git-agentos: {edited} ({tampering.HINT})\n{said}"
+            message = f"git-agentos: {edited} ({tampering.HINT})\n{message}"
         if not run:
-            denied: Answer = module.deny(found, said)
+            denied: Answer = module.deny(found, message)
             return denied
+        said = message
+        if overrides_git and found.kind == events.SHELL and found.text:
+            said = "\n".join(each for each in (said, _recorded(name, found, caller)) if each)
+            rewritten: Answer = module.rewrite(found, overrides.prefixed(found.text, hook_environment))
+            return rewritten._replace(said=said)
     elif found.kind != events.OTHER:
         said = _recorded(name, found, caller)
     passed: Answer = module.pass_on(found, said)
@@ -203,7 +214,7 @@ def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, h
 
 def _recorded(name: str, found: Event, caller: Caller) -> str:
     """Make a checkpoint of what an event tells has happened; what to warn of."""
-    if found.kind == events.DONE and not found.paths:
+    if found.kind == events.DONE and not found.paths and not found.text:
         return ""
     try:
         location = locate(_existing(found.cwd), inherit=False)
@@ -226,12 +237,15 @@ def _checkpoint(name: str, found: Event, location: Location, who: Who, environme
     from git_agentos.guard import saving
 
     prompt = _prompt(location, found)
-    meta = {"harness": name, "event": found.kind if found.kind != events.DONE else "edit"}
+    ran = found.kind in (events.DONE, events.SHELL) and not found.paths
+    meta = {"harness": name, "event": "shell" if ran else "edit" if found.kind == events.DONE else found.kind}
     if prompt:
         meta["prompt"] = prompt
     if found.tool:
         meta["tool"] = found.tool
-    if found.kind == events.DONE:
+    if ran:
+        what = f"{'before' if found.kind == events.SHELL else 'after'} a command: {_first_line(found.text)}"
+    elif found.kind == events.DONE:
         shown = ", ".join(os.path.relpath(path, location.root) for path in found.paths[:3])
         what = f"after an edit of {wording.printable(os.fsencode(shown).decode('utf-8', 'backslashreplace'))}"
     else:
@@ -250,10 +264,14 @@ def _session(text: str | None) -> str | None:
     return wording.printable(text)[:200] if text else None
 
 
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return wording.printable(redact(line)[0])[:_MOST_PROMPT]
+
+
 def _prompt(location: Location, found: Event) -> str:
     """The first line of what the user said for this turn. It is kept, since later events do not tell it."""
-    line = next((line.strip() for line in found.text.splitlines() if line.strip()), "")
-    prompt = wording.printable(redact(line)[0])[:_MOST_PROMPT]
+    prompt = _first_line(found.text) if found.kind in (events.PROMPT, events.STOP) else ""
     key = hashlib.sha256((found.session or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
     path = os.path.join(location.state_dir, "harness", f"{key}.json")
     if prompt:

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from git_agentos.guard.harness.event import (
-    DONE,
     OTHER,
     PROMPT,
     STOP,
     Answer,
     Event,
+    done_event,
     dumped,
-    edited,
     object_of,
     place,
     required,
@@ -49,8 +48,7 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
         return tool_event(name, tool, given, where, session, shells=SHELLS, edits=EDITS, reads=READS)
     if name == "PostToolUse":
         tool = text_of(body, "tool_name") or ""
-        paths = edited(tool, object_of(body, "tool_input"), where, EDITS)
-        return Event(DONE, name, where, paths=paths, tool=tool, session=session)
+        return done_event(name, tool, object_of(body, "tool_input"), where, session, shells=SHELLS, edits=EDITS)
     if name == "UserPromptSubmit":
         return Event(PROMPT, name, where, text=text_of(body, "prompt") or "", session=session)
     if name == "Stop":
@@ -80,7 +78,7 @@ def settings(command: str, closed: str) -> dict[str, Any]:
     return {
         "hooks": {
             "PreToolUse": [{"matcher": "*", "hooks": [one(closed)]}],
-            "PostToolUse": [{"matcher": "Write|Edit|MultiEdit|NotebookEdit", "hooks": [one(command)]}],
+            "PostToolUse": [{"matcher": "Bash|Write|Edit|MultiEdit|NotebookEdit", "hooks": [one(command)]}],
             "UserPromptSubmit": [{"hooks": [one(command)]}],
             "Stop": [{"hooks": [one(command)]}],
         }

@@ -11,10 +11,9 @@ from typing import Any
 
 from git_agentos.guard.harness import claude_code
 from git_agentos.guard.harness.event import (
-    DONE,
     Answer,
     Event,
-    edited,
+    done_event,
     object_of,
     place,
     required,
@@ -22,8 +21,9 @@ from git_agentos.guard.harness.event import (
     tool_event,
 )
 
+IN_ROOT_CHECKOUT = True
 PROJECT, USER = ".codex/hooks.json", ".codex/hooks.json"
-NOTE = "codex asks to trust new hooks; older versions need 'hooks = true' under '[features]' in ~/.codex/config.toml"
+NOTE = "'/hooks' in codex lists it; codex reads it in every worktree that is integrated, and in the main checkout"
 
 _SHELLS = ("Bash", "shell", "exec_command", "local_shell", "unified_exec")
 _EDITS = ("apply_patch", "Write", "Edit")
@@ -41,14 +41,14 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
     tool = required(body, "tool_name")
     given = object_of(body, "tool_input")
     if name == "PostToolUse":
-        return Event(DONE, name, where, paths=edited(tool, given, where, _EDITS), tool=tool, session=session)
+        return done_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS)
     return tool_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS, reads=_READS)
 
 
 def settings(command: str, closed: str) -> dict[str, Any]:
     """What has to be in the settings; `closed` is the command that blocks where it cannot be started."""
     made = claude_code.settings(command, closed)
-    made["hooks"]["PostToolUse"][0]["matcher"] = "|".join(_EDITS)
+    made["hooks"]["PostToolUse"][0]["matcher"] = "|".join((*_SHELLS, *_EDITS))
     return made
 
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from git_agentos.guard.harness import claude_code
+from git_agentos.guard.harness import claude_code, overrides
 from git_agentos.guard.harness.event import (
-    DONE,
     OTHER,
     PROMPT,
     STOP,
     Answer,
     Event,
     Malformed,
+    done_event,
     dumped,
-    edited,
     object_of,
     place,
     required,
@@ -27,8 +26,14 @@ from git_agentos.guard.harness.event import (
     tool_event,
 )
 
+# Its shell tool switches the guard off inside git: each command is prefixed (`overrides`). This variable tells that
+# it is Copilot itself that asks.
+OVERRIDES_GIT = "COPILOT_CLI"
 PROJECT, USER = ".github/hooks/git-agentos.json", ".copilot/hooks/git-agentos.json"
-NOTE = "copilot takes it up when it is started again"
+NOTE = (
+    "copilot takes it up when it is started again; copilot's shell switches the guard off inside git, and our hook"
+    " switches it on again: `git agentos guard exec -- copilot` covers what copilot starts in another way"
+)
 
 _SHELLS = ("bash", "shell", "powershell", "local_shell")
 _EDITS = ("edit", "create", "write", "apply_patch", "delete", "str_replace", "insert")
@@ -45,9 +50,8 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
     if tool is not None:
         given = object_of(body, "toolArgs")
         if "toolResult" in body:
-            return Event(
-                DONE, "postToolUse", where, paths=edited(tool, given, where, _EDITS), tool=tool, session=session
-            )
+            done = done_event("postToolUse", tool, given, where, session, shells=_SHELLS, edits=_EDITS)
+            return done._replace(text=overrides.original(done.text))
         if tool == "str_replace_editor":
             # One tool for looking and for editing.
             tool = "view" if text_of(given, "command") == "view" else "edit"
@@ -71,6 +75,12 @@ def deny(event: Event | None, reason: str) -> Answer:
 
 def pass_on(event: Event, said: str) -> Answer:  # noqa: ARG001 (one form for all)
     return Answer(said=said)
+
+
+def rewrite(event: Event, command: str) -> Answer:
+    """Have the tool run `command` instead of what it was given; what else it was given stays."""
+    key, given = event.input if event.input is not None else ("command", {})
+    return Answer(dumped({"modifiedArgs": {**given, key: command}}))
 
 
 def settings(command: str, closed: str) -> dict[str, Any]:

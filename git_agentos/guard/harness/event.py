@@ -24,13 +24,13 @@ class Event(NamedTuple):
 
     `shell`  a command is about to run: `text`, or `argv` where the harness starts it itself
     `edit`   files are about to be changed: `paths`, absolute
-    `done`   a tool has run; with `paths`, it has changed them
+    `done`   a tool has run: one that has changed `paths`, or a shell with `text`; others have neither
     `prompt` the user has said something: `text`
     `stop`   the agent has finished its turn
     `other`  nothing that the guard looks at
 
     `name` is the harness's own name for the event, which some answers have to repeat; `given` is what the tool was
-    given, as JSON.
+    given, as JSON; `input` the key under which a shell was given its command, and all that it was given.
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Event(NamedTuple):
     tool: str = ""
     session: str | None = None
     given: str = ""
+    input: tuple[str, dict[str, Any]] | None = None
 
 
 class Answer(NamedTuple):
@@ -134,17 +135,44 @@ def tool_event(
         return Event(EDIT, name, cwd, paths=paths, tool=tool, session=session, given=whole)
     if tool not in shells and not any(isinstance(given.get(key), str | list) for key in _SHELL_KEYS):
         return Event(OTHER, name, cwd, tool=tool, session=session)  # nothing that is run: its other fields are its own
-    where = text_of(given, "directory", "dir_path", "workdir", "working_directory") or ""
+    where = _folder(given, strict=tool in shells)
     there = os.path.normpath(os.path.join(cwd, where)) if where and "\0" not in where else cwd
     for key in _SHELL_KEYS:
         value = given.get(key)
         if isinstance(value, str):
-            return Event(SHELL, name, there, text=value, tool=tool, session=session)
+            return Event(SHELL, name, there, text=value, tool=tool, session=session, input=(key, dict(given)))
         if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
             return Event(SHELL, name, there, argv=tuple(value), tool=tool, session=session)
     if tool in shells:
         raise Malformed(f"the tool '{tool}' has no 'command'")
     return Event(OTHER, name, cwd, tool=tool, session=session)
+
+
+def _folder(given: Mapping[str, Any], *, strict: bool) -> str:
+    """Where a tool runs its command. A tool that is no shell may mean anything by these fields."""
+    try:
+        return text_of(given, "directory", "dir_path", "workdir", "working_directory") or ""
+    except Malformed:
+        if strict:
+            raise
+        return ""
+
+
+def done_event(
+    name: str,
+    tool: str,
+    given: Mapping[str, Any],
+    cwd: str,
+    session: str | None,
+    *,
+    shells: Sequence[str],
+    edits: Sequence[str],
+) -> Event:
+    """The event of a tool that has run: what has happened cannot be malformed."""
+    if tool in shells:
+        text = next((value for key in _SHELL_KEYS if isinstance(value := given.get(key), str)), tool)
+        return Event(DONE, name, cwd, text=text, tool=tool, session=session)
+    return Event(DONE, name, cwd, paths=edited(tool, given, cwd, edits), tool=tool, session=session)
 
 
 def paths_of(tool: str, given: Mapping[str, Any], cwd: str) -> tuple[str, ...]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from git_agentos.guard.harness import overrides
 from git_agentos.guard.harness.event import (
-    DONE,
     OTHER,
     PROMPT,
     STOP,
     Answer,
     Event,
+    done_event,
     dumped,
-    edited,
     object_of,
     place,
     required,
@@ -21,8 +21,14 @@ from git_agentos.guard.harness.event import (
     tool_event,
 )
 
+# Its shell tool switches the guard off inside git: each command is prefixed (`overrides`). This variable tells that
+# it is Gemini itself that asks.
+OVERRIDES_GIT = "GEMINI_SESSION_ID"
 PROJECT, USER = ".gemini/settings.json", ".gemini/settings.json"
-NOTE = "'/hooks' in gemini lists it"
+NOTE = (
+    "'/hooks' in gemini lists it; gemini's shell switches the guard off inside git, and our hook switches it on again:"
+    " `git agentos guard exec -- gemini` covers what gemini starts in another way"
+)
 
 _SHELLS = ("run_shell_command",)
 _EDITS = ("write_file", "replace", "edit", "smart_edit")
@@ -40,8 +46,8 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
         return tool_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS, reads=_READS)
     if name == "AfterTool":
         tool = text_of(body, "tool_name") or ""
-        paths = edited(tool, object_of(body, "tool_input"), where, _EDITS)
-        return Event(DONE, name, where, paths=paths, tool=tool, session=session)
+        done = done_event(name, tool, object_of(body, "tool_input"), where, session, shells=_SHELLS, edits=_EDITS)
+        return done._replace(text=overrides.original(done.text))
     if name == "BeforeAgent":
         return Event(PROMPT, name, where, text=text_of(body, "prompt") or "", session=session)
     if name == "AfterAgent":
@@ -57,6 +63,12 @@ def pass_on(event: Event, said: str) -> Answer:  # noqa: ARG001 (one form for al
     return Answer(dumped({"systemMessage": said} if said else {}))
 
 
+def rewrite(event: Event, command: str) -> Answer:
+    """Have the tool run `command` instead of what it was given; what else it was given stays."""
+    key = event.input[0] if event.input is not None else "command"
+    return Answer(dumped({"hookSpecificOutput": {"hookEventName": event.name, "tool_input": {key: command}}}))
+
+
 def settings(command: str, closed: str) -> dict[str, Any]:
     """What has to be in the settings; `closed` is the command that blocks where it cannot be started."""
 
@@ -66,7 +78,7 @@ def settings(command: str, closed: str) -> dict[str, Any]:
     return {
         "hooks": {
             "BeforeTool": [{"matcher": ".*", "hooks": [one(closed)]}],
-            "AfterTool": [{"matcher": "write_file|replace|edit|smart_edit", "hooks": [one(command)]}],
+            "AfterTool": [{"matcher": "|".join((*_SHELLS, *_EDITS)), "hooks": [one(command)]}],
             "BeforeAgent": [{"hooks": [one(command)]}],
             "AfterAgent": [{"hooks": [one(command)]}],
         }

@@ -1,32 +1,30 @@
 """Putting our hooks into a harness's settings, and taking them out again.
 
 What is in the file stays where it is: our entries are added behind those of others, and only ours are taken away. What
-the file was before is kept in the user's configuration folder (`<folder>/integrations/`), so that one that nobody has
-edited since comes back byte for byte, and one that was not there goes.
+the file was before is recorded (`backup`), so that one that nobody has edited since comes back byte for byte, and one
+that was not there goes. In a worktree git ignores what we wrote (`exclude`).
 """
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from git_agentos.errors import GuardError
-from git_agentos.guard import harness, signing
-from git_agentos.guard.harness import opencode
+from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git import gitfile
+from git_agentos.git.location import Location, locate
+from git_agentos.guard import harness
+from git_agentos.guard.harness import backup, exclude, opencode, reading
+from git_agentos.guard.harness.backup import Backup
 from git_agentos.guard.setup import place
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
 _MARK = harness.MARK.decode()
-# What a file was before we wrote to it (None: not there), and the sum of what it was after.
-Kept = tuple[bytes | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Integrated:
 
     `path` is the settings' file; `integrated` tells whether our hooks are in it now, `changed` whether it was written;
     `note` is what the user has to do for the harness to notice; `settings` what has to be in the file, where that was
-    asked for (`--print`), else None.
+    asked for (`--print`), else None. `needs` is what keeps the harness from reading it as things are now.
     """
 
     harness: str
@@ -44,6 +42,7 @@ class Integrated:
     changed: bool
     note: str
     settings: str | None = None
+    needs: list[str] = field(default_factory=list)
 
 
 def wanted(name: str) -> str:
@@ -54,11 +53,11 @@ def wanted(name: str) -> str:
     return _dumped(module.settings(_command(name), _closed(name)), 2).decode()
 
 
-def printed(name: str, root: str, *, user: bool = False) -> Integrated:
+def printed(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """What has to be in the settings below `root`, and whether our hooks are in there."""
-    module = harness.module(name)
-    path = os.path.join(root, module.USER if user else module.PROJECT)
-    return Integrated(name, path, harness.asks(path), False, module.NOTE, wanted(name))
+    path = harness.settings_paths(name, root, user=user)[0]
+    needs = reading.needs(name, root, path, environment)
+    return Integrated(name, path, harness.asks(path), False, harness.module(name).NOTE, wanted(name), needs)
 
 
 def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
@@ -68,8 +67,68 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
     """
     if syntax.program() is None:  # every command would be denied
         raise syntax.missing()
+    paths = harness.settings_paths(name, root, user=user)
+    changed = [_install(name, each, root, environment) for each in paths]
+    if not user:
+        for each in paths:
+            if (location := _location(each)) is not None:
+                exclude.add(location, each, root, environment)
+    needs = reading.needs(name, root, paths[0], environment)
+    return Integrated(name, paths[0], True, any(changed), harness.module(name).NOTE, None, needs)
+
+
+def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
+    """Take our hooks out of the settings below `root`."""
+    paths = harness.settings_paths(name, root, user=user)
+    locations = [None if user else _location(each) for each in paths]
+    changed = [_uninstall(name, each, root, environment) for each in paths]
+    for each, location in zip(paths, locations, strict=True):
+        if location is not None:
+            exclude.remove(location, each, root, environment)
+    return Integrated(name, paths[0], False, any(changed), harness.module(name).NOTE)
+
+
+def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The harnesses that were integrated in the worktree at `root` and do not ask there any more, and the file that
+    lacks our hooks."""
+    if not os.path.isdir(backup.folder(environment)):
+        return
+    for name in harness.NAMES:
+        for path in harness.settings_paths(name, root):
+            known = backup.load(path, environment)
+            is_users = known is not None and known.harness == name and root in known.users
+            if is_users and not harness.asks(path) and backup.is_of_this_worktree(path, root, environment):
+                yield name, path
+                break
+
+
+def put_back(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Write the settings again that somebody has removed since (`git clean`, `git stash --all`); which these were.
+
+    A file that is there without our hooks is left: somebody may have edited it on purpose, and `doctor` tells it.
+    """
+    for name, path in list(missing(root, environment)):
+        if not os.path.lexists(path):
+            add(name, root, environment)
+            yield name, path
+
+
+def _location(path: str) -> Location | None:
+    """The worktree that a settings file is in; None outside of one."""
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    if gitfile.find(folder) is None:
+        return None
+    try:
+        return locate(folder, inherit=False)
+    except AgentosError:
+        return None
+
+
+def _install(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
+    """Put our hooks into one file for the worktree at `root`; whether it was written."""
     module = harness.module(name)
-    path = os.path.join(root, module.USER if user else module.PROJECT)
     before = _content(path)
     if module is opencode:
         after = wanted(name).encode()
@@ -81,49 +140,56 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
         known = _read(path, before)
         merged = _merged(_without(known), module.settings(_command(name), _closed(name)))
         after = before if merged == known and before is not None else _dumped(merged, _indent(before))
-    if after == before:
-        return Integrated(name, path, True, False, module.NOTE)
-    kept = _kept(path, environment)
-    if kept is None or kept[1] != _sum(before):
-        # What is kept is without any hooks of ours: those of an earlier installation would come back else.
-        _keep(path, _without_ours(name, path, before, kept), after, environment)
-    else:
-        _keep(path, kept[0], after, environment)  # ours is renewed: what was there before it is still that
-    _write(path, after)
-    return Integrated(name, path, True, True, module.NOTE)
+    known_backup = backup.load(path, environment)
+    users = tuple(dict.fromkeys((*(known_backup.users if known_backup is not None else ()), root)))
+    if after != before:
+        if known_backup is not None and known_backup.after == backup.digest(before):
+            original = known_backup.before  # ours is renewed: what was there before it is still that
+        else:
+            # What is recorded is without any hooks of ours: those of an earlier installation would come back else.
+            original = _without_ours(name, path, before, known_backup)
+        backup.save(path, Backup(original, backup.digest(after), name, users), environment)
+        _write(path, after)
+    elif known_backup is None or known_backup.users != users or known_backup.harness != name:
+        original = known_backup.before if known_backup is not None else _without_ours(name, path, before, None)
+        digest = known_backup.after if known_backup is not None else None
+        backup.save(path, Backup(original, digest, name, users), environment)
+    return after != before
 
 
-def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
-    """Take our hooks out of the settings below `root`."""
-    module = harness.module(name)
-    path = os.path.join(root, module.USER if user else module.PROJECT)
+def _uninstall(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
+    """Take our hooks out of one file, unless another worktree needs them; whether it was written."""
     before = _content(path)
-    kept = _kept(path, environment)
-    if before is None or (not _is_ours(before)):
-        _forget(path, environment)
-        return Integrated(name, path, False, False, module.NOTE)
-    if kept is not None and kept[1] == _sum(before) and not _is_ours(kept[0] or b""):
-        after = kept[0]
+    known = backup.load(path, environment)
+    others = tuple(each for each in known.users if each != root and os.path.isdir(each)) if known is not None else ()
+    if known is not None and others:
+        backup.save(path, known._replace(users=others), environment)
+        return False
+    if before is None or not _is_ours(before):
+        backup.drop(path, environment)
+        return False
+    if known is not None and known.after == backup.digest(before) and not _is_ours(known.before or b""):
+        after = known.before
     else:
-        after = _without_ours(name, path, before, kept)
+        after = _without_ours(name, path, before, known)
     if after is None:
         os.unlink(path)
-        _leave_empty_folder(path, root)
+        _remove_empty_folders(path, harness.top_of(name, path))
     else:
         _write(path, after)
-    _forget(path, environment)
-    return Integrated(name, path, False, True, module.NOTE)
+    backup.drop(path, environment)
+    return True
 
 
-def _without_ours(name: str, path: str, data: bytes | None, kept: Kept | None) -> bytes | None:
-    """What is in a file beside our hooks; None where it would not be there. `kept` is what is known of it."""
+def _without_ours(name: str, path: str, data: bytes | None, known: Backup | None) -> bytes | None:
+    """What is in a file beside our hooks; None where it would not be there. `known` is its record."""
     if data is None or not _is_ours(data):
         return data
     if harness.module(name) is opencode:
-        return None if kept is None or _is_ours(kept[0] or b"") else kept[0]
+        return None if known is None or _is_ours(known.before or b"") else known.before
     rest = _without(_read(path, data))
     empty = not {key: value for key, value in rest.items() if key != "version" and value != {}}
-    return None if empty and (kept is None or kept[0] is None) else _dumped(rest, _indent(data))
+    return None if empty and (known is None or known.before is None) else _dumped(rest, _indent(data))
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -242,49 +308,12 @@ def _write(path: str, data: bytes) -> None:
     files.replace(real, data)
 
 
-def _leave_empty_folder(path: str, root: str) -> None:
+def _remove_empty_folders(path: str, top: str) -> None:
     """Remove the folders that were made for a file, as far as nothing else is in them."""
     folder = os.path.dirname(path)
-    while folder.startswith(root + os.sep):
+    while folder.startswith(top + os.sep):
         try:
             os.rmdir(folder)
         except OSError:
             return
         folder = os.path.dirname(folder)
-
-
-def _sum(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _record(path: str, environment: Mapping[str, str]) -> str:
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
-    return os.path.join(signing.folder(environment), "integrations", f"{name}.json")
-
-
-def _kept(path: str, environment: Mapping[str, str]) -> Kept | None:
-    """What the file was before we wrote to it; None where we did not, or the record of it is damaged."""
-    try:
-        found = json.loads(files.read(_record(path, environment)))
-        before, after = found["before"], found["after"]
-        if not isinstance(after, str | None):
-            return None
-        return (base64.b64decode(before) if before is not None else None), after
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _keep(path: str, before: bytes | None, after: bytes, environment: Mapping[str, str]) -> None:
-    record = _record(path, environment)
-    os.makedirs(os.path.dirname(record), mode=0o700, exist_ok=True)
-    body = {
-        "path": path,
-        "before": base64.b64encode(before).decode() if before is not None else None,
-        "after": _sum(after),
-    }
-    place.write(record, _dumped(body, 1), 0o600)
-
-
-def _forget(path: str, environment: Mapping[str, str]) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(_record(path, environment))

@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from git_agentos.guard.harness.event import (
-    DONE,
     OTHER,
     PROMPT,
     STOP,
     Answer,
     Event,
+    done_event,
     dumped,
-    edited,
     object_of,
     place,
     required,
@@ -67,7 +66,7 @@ export const GitAgentos = async ({ directory }) => ({
     if (said.decision === "deny") throw new Error(said.reason)
   },
   "tool.execute.after": async (input) => {
-    if (!["edit", "write", "multiedit", "patch", "apply_patch"].includes(input.tool)) return
+    if (!["bash", "edit", "write", "multiedit", "patch", "apply_patch"].includes(input.tool)) return
     tell({
       event: "tool.execute.after", tool: input.tool, args: input.args, sessionID: input.sessionID, cwd: directory,
     })
@@ -98,9 +97,7 @@ def read(body: Mapping[str, Any], cwd: str) -> Event:
         return tool_event(name, tool, given, where, session, shells=_SHELLS, edits=_EDITS, reads=_READS)
     if name == "tool.execute.after":
         tool = text_of(body, "tool") or ""
-        return Event(
-            DONE, name, where, paths=edited(tool, object_of(body, "args"), where, _EDITS), tool=tool, session=session
-        )
+        return done_event(name, tool, object_of(body, "args"), where, session, shells=_SHELLS, edits=_EDITS)
     if name == "chat.message":
         return Event(PROMPT, name, where, text=text_of(body, "prompt") or "", session=session)
     if name == "session.idle":

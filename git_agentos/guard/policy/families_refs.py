@@ -86,7 +86,8 @@ def _tag(reading: Reading) -> None:
         reading.do("tag-move", names[0], own=own, limited=own)
         reading.save(commits=reading.facts.orphaned([f"refs/tags/{names[0]}"]), touches=())
     else:
-        reading.do("tag-create", names[0])
+        is_annotated = options.has("annotate", "sign", "local-user", "message", "file", "trailer", "edit")
+        reading.do("tag-create", names[0], limited=not is_annotated)
 
 
 # -- refs by hand --------------------------------------------------------------------------------------------------

@@ -199,9 +199,12 @@ class Own:
         return self._facts.remote_branch(name) is not None
 
     def tag(self, name: str) -> bool:
-        """Whether a tag (short) was made in this worktree and is as it was made."""
+        """Whether a tag (short) was made in this worktree, is as it was made, and is nothing but a name for a commit:
+        the message of an annotated one is in no checkpoint."""
         full = f"refs/tags/{name}"
-        return self.worktree and (full in self._own_names or full in self._before.tags)
+        if full in self._before.tags:
+            return self.worktree
+        return self.worktree and full in self._own_names and self._facts.ref(full) == self._facts.commit(full)
 
     @cached_property
     def _own_names(self) -> frozenset[str]:

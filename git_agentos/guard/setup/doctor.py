@@ -17,6 +17,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard import confirmation, identity, settings, signing, tampering
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import approval_files, weakening
+from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.guard.shell import syntax
@@ -71,6 +72,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     on = _enabled(location)
     layers = probe.try_layers(location, environment) if on else []
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
+    findings += harnesses(location, environment, fix=False)
     findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
     name = timeline.name_of(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
@@ -109,6 +111,7 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
         yield from _not_acting(probe.try_layers(location, environment))
     yield from _elsewhere(location, environment)
     yield from _shim(location, environment)
+    yield from harnesses(location, environment, fix=fix)
     yield from _shell_reader()
     yield from _unguarded(location)
     yield from _settings(location, environment)
@@ -292,6 +295,17 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Iterator[Findin
         if not found.acts:
             message = f"the guard's git is not the first on PATH below guard exec: {found.reason}"
             yield Finding("guard-shim", "warning", message, "something puts another folder in front of it", False)
+
+
+def harnesses(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
+    """What keeps an integrated harness from asking the guard; with `fix`, our hooks are put back into its settings."""
+    for each in harness_findings.examine(location, environment, fix=fix):
+        if each.kind == harness_findings.MISSING:
+            yield Finding("harness-missing", "warning", each.message, each.hint, each.fixed)
+        elif each.kind == harness_findings.UNREAD:
+            yield Finding("harness-unread", "warning", each.message, each.hint, each.fixed)
+        else:
+            yield Finding("harness-without-exec", "info", each.message, each.hint, each.fixed)
 
 
 def _shell_reader() -> Iterator[Finding]:

@@ -72,12 +72,9 @@ def _is_supervisor(pid: int) -> bool:
 
 def _is_client(chain: list[int]) -> bool:
     """Whether the last process of `chain` is the agent's client: the outermost one that is not there to start another
-    one, or that one started once more."""
+    one, or one that this has started without a shell (a launcher of npm starts the client's own program)."""
     at = next((at for at, each in enumerate(chain) if not _is_starter(each)), None)
-    if at is None:
-        return False
-    program = _program(chain[at])
-    return bool(program) and all(_program(each) == program for each in chain[at:])
+    return at is not None and all(_program(each) and not _is_starter(each) for each in chain[at:])
 
 
 def _is_starter(pid: int) -> bool:

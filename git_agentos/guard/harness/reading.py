@@ -1,0 +1,162 @@
+"""What keeps a harness from reading our hooks where they are, as far as its own files and environment tell.
+
+Claude Code  `disableAllHooks` in any of its settings
+Codex        trusts a folder (`projects`), and each hook by its hash (`hooks.state`), in `config.toml`
+Gemini CLI   trusts a folder (`trustedFolders.json`, GEMINI_CLI_TRUST_WORKSPACE); `hooksConfig`
+Copilot CLI  trusts a folder (`trustedFolders`); `disableAllHooks`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from git_agentos.guard import harness
+from git_agentos.util import files
+
+_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+_EVENT = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def needs(name: str, root: str, path: str, environment: Mapping[str, str]) -> list[str]:
+    """What is still to be done before harness `name` reads `path` in the worktree at `root`, one sentence each.
+
+    `path` is below the home folder where the user's own settings are meant.
+    """
+    look = _LOOKS.get(name)
+    return [] if look is None else list(look(root, path, environment))
+
+
+def _claude_code(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+    user = environment.get("CLAUDE_CONFIG_DIR") or _home(environment, ".claude")
+    names = [os.path.join(root, ".claude", each) for each in ("settings.json", "settings.local.json")]
+    yield from _all_switched_off([*names, os.path.join(user, "settings.json"), path])
+
+
+def _codex(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+    configuration = os.path.join(environment.get("CODEX_HOME") or _home(environment, ".codex"), "config.toml")
+    known = _toml(configuration)
+    if not _object(known, "features").get("hooks", True):
+        yield f"'hooks = false' in '{configuration}' switches all hooks off: remove it"
+    project = os.path.dirname(os.path.dirname(path))
+    trusted = {_object(_object(known, "projects"), each).get("trust_level") for each in (project, root)}
+    is_users = os.path.realpath(path) == os.path.realpath(os.path.join(os.path.dirname(configuration), "hooks.json"))
+    if "trusted" not in trusted and not is_users:
+        yield f"codex reads hooks only in a folder that it trusts: start it in '{project}' and trust the folder"
+    states = _object(_object(known, "hooks"), "state")
+    for key, digest in _codex_hooks(path):
+        state = _object(states, key)
+        if state.get("trusted_hash") != digest or state.get("enabled") is False:
+            yield (
+                "codex runs hooks only once they are trusted: '/hooks' in codex shows them and trusts them;"
+                " 'codex exec' needs that too, or --dangerously-bypass-hook-trust"
+            )
+            return
+
+
+def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+    folder = os.path.join(environment.get("GEMINI_CLI_HOME") or environment.get("HOME", ""), ".gemini")
+    for each in dict.fromkeys(
+        (os.path.join(folder, "settings.json"), os.path.join(root, ".gemini/settings.json"), path)
+    ):
+        known = _object(_json(each), "hooksConfig")
+        disabled = known.get("disabled")
+        if known.get("enabled") is False or (isinstance(disabled, list) and "git-agentos" in disabled):
+            yield f"'hooksConfig' in '{each}' switches our hooks off: remove that"
+    trust = environment.get("GEMINI_CLI_TRUST_WORKSPACE")
+    security = _object(_json(os.path.join(folder, "settings.json")), "security")
+    if trust == "true" or _object(security, "folderTrust").get("enabled") is False:
+        return
+    rules = _json(environment.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(folder, "trustedFolders.json"))
+    folders = {os.path.dirname(key) if value == "TRUST_PARENT" else key: value for key, value in rules.items()}
+    above = [each for each in folders if _is_below(root, [each])]
+    if trust == "false" or not above or folders[max(above, key=len)] == "DO_NOT_TRUST":
+        yield (
+            "gemini reads hooks only in a folder that it trusts: start it there and say so, or set"
+            " GEMINI_CLI_TRUST_WORKSPACE=true; with --skip-trust it leaves the folder's settings out"
+        )
+
+
+def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
+    folder = environment.get("COPILOT_HOME") or _home(environment, ".copilot")
+    names = [os.path.join(folder, each) for each in ("config.json", "settings.json")]
+    yield from _all_switched_off([*names, os.path.join(root, ".github", "copilot", "settings.json")])
+    if _is_below(path, [os.path.dirname(names[0])]):
+        return
+    trusted = [each for name in names for each in _json(name).get("trustedFolders") or () if isinstance(each, str)]
+    if not _is_below(root, trusted):
+        yield (
+            "copilot reads hooks only in a folder that it trusts: start it there and say so;"
+            " 'copilot -p' needs --trust-folder"
+        )
+
+
+_LOOKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = {
+    "claude-code": _claude_code,
+    "codex": _codex,
+    "gemini": _gemini,
+    "copilot": _copilot,
+}
+
+
+def _codex_hooks(path: str) -> Iterator[tuple[str, str]]:
+    """Our hooks in a `hooks.json` as Codex tells them apart: their keys, and the hashes that it trusts them by."""
+    for name, groups in _object(_json(path), "hooks").items():
+        event = _EVENT.sub("_", name).lower()
+        for index, group in enumerate(groups if isinstance(groups, list) else ()):
+            for inner, hook in enumerate(_objects(group, "hooks")):
+                command = hook.get("command")
+                if not isinstance(command, str) or harness.MARK.decode() not in command:
+                    continue
+                own = {"async": False, "command": command, "timeout": hook.get("timeout", 600), "type": "command"}
+                identity: dict[str, Any] = {"event_name": event, "hooks": [own]}
+                if isinstance(group.get("matcher"), str):
+                    identity["matcher"] = group["matcher"]
+                text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+                yield f"{path}:{event}:{index}:{inner}", f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _all_switched_off(paths: Iterable[str]) -> Iterator[str]:
+    for path in dict.fromkeys(paths):
+        if _json(path).get("disableAllHooks") is True:
+            yield f"'disableAllHooks' in '{path}' switches all hooks off: remove it"
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(real == top or real.startswith(os.path.join(top, "")) for top in map(os.path.realpath, folders))
+
+
+def _home(environment: Mapping[str, str], name: str) -> str:
+    return os.path.join(environment.get("HOME") or os.path.expanduser("~"), name)
+
+
+def _object(value: Any, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(value: Any, key: str) -> list[dict[str, Any]]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return [each if isinstance(each, dict) else {} for each in found] if isinstance(found, list) else []
+
+
+def _json(path: str) -> dict[str, Any]:
+    """A JSON file, which may have lines of comments; empty where it cannot be read."""
+    try:
+        found = json.loads(_COMMENT.sub("", files.read(os.path.realpath(path)).decode("utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _toml(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(files.read(os.path.realpath(path)).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}

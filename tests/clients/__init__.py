@@ -1,0 +1,1 @@
+"""The real agent clients, headless, against a model server on loopback (`make test-clients`)."""
