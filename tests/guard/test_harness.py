@@ -131,8 +131,9 @@ FORMS = {
 
 @pytest.fixture
 def worktree(repo: Repo) -> Repo:
-    """An agent's worktree with work that is not committed."""
+    """An agent's worktree with work that is not committed, and a commit in main that it does not have."""
     made = agent(repo, "dev")
+    repo.git("commit", "-q", "--allow-empty", "-m", "ahead")
     made.write("notes.txt", "changed\n")
     made.write("new.txt", "new\n")
     return made
