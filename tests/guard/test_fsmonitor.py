@@ -377,7 +377,7 @@ def test_a_fsmonitor_of_the_users_own(
     agent.write("readme.txt", "changed\n")
     assert agent.git("diff-files", "--name-only", env=env) == b"notes.txt\n"
     # And ours is asked all the same.
-    done = sh(agent, "git checkout -- notes.txt", env=env)
+    done = sh(agent, "git reset --hard", env=env)
     assert done.code != 0
     assert "stopped" in done.err
     assert agent.read("notes.txt") == b"changed\n"

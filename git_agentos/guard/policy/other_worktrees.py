@@ -25,5 +25,6 @@ def is_changed(reading: Reading) -> bool:
     return (
         changes
         and caller is not None
+        and caller.who.agent is not None
         and any(ownership.is_others(caller, each) for each in reading.facts.changed_worktrees)
     )
