@@ -234,5 +234,5 @@ def test_ordinary_work_in_a_login_shell(dev: Repo) -> None:
     )
     done = inside(dev.path, f"bash -lc '{text.replace(chr(39), chr(39) + chr(92) + chr(39) + chr(39))}'")
     assert done.code == 0, str(done)
-    assert done.out.splitlines()[-1] == b"/usr/bin/git"
+    assert done.out.splitlines()[-1].endswith(b"/agentos/guard/bin/git")  # put first again after the profile
     assert dev.text("log", "-1", "--format=%s") == "two"

@@ -6,7 +6,8 @@ that worktree's own git directory:
     <git dir>/agentos/stash/<commit>        JSON: {"commit", "worktree", "mac"}
 
 It is signed (`guard.signing`), so an agent cannot make another's entry its own, and it goes when the worktree goes. An
-entry without a record belongs to the main worktree, where the person pushes and no hook need be.
+entry without a record belongs to the worktree that was made with the branch that it was pushed from, or else to the
+main worktree, where the person pushes and no hook need be.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from git_agentos.guard.policy.reading import OnlyLooks, Reading
 from git_agentos.util import files
 
 _KIND = "stash"
+_PUSHED_ON = re.compile(r"(?:WIP on|On) ([^:]+): ")  # a branch's name has no colon (git-check-ref-format(1))
 _OID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 # An entry by its place: a number alone counts from the newest, too.
 _PLACE = re.compile(r"(\d+)\Z|(?:refs/)?stash(?:@\{(\d+)\})?\Z")
@@ -65,8 +67,8 @@ def is_own(caller: Caller | None, common_dir: str, commit: str) -> bool:
     """Whether a worktree of the caller's own has pushed this commit of the stash."""
     if caller is None:
         return False
-    makers = list(_makers(common_dir, commit, caller.environment))
-    return any(ownership.owns(caller, git_dir) for git_dir in makers or [common_dir])
+    makers = list(_makers(common_dir, commit, caller.environment)) or [_pushed_from(common_dir, commit) or common_dir]
+    return any(ownership.owns(caller, git_dir) for git_dir in makers)
 
 
 def _makers(common_dir: str, commit: str, environment: Mapping[str, str]) -> Iterator[str]:
@@ -75,6 +77,24 @@ def _makers(common_dir: str, commit: str, environment: Mapping[str, str]) -> Ite
         path = os.path.join(git_dir, "agentos", "stash", commit)
         if os.path.lexists(path) and _is_genuine(path, git_dir, commit, environment):
             yield git_dir
+
+
+def _pushed_from(common_dir: str, commit: str) -> str | None:
+    """The git directory of the worktree whose branch the entry was pushed from, by the message that git gives it
+    (`WIP on BRANCH: …`, `On BRANCH: …`): a worktree whose hooks are not the guard's has no records.
+
+    None where no worktree was made with that branch. Only one worktree at a time can be on it.
+    """
+    status, out, _ = process.finish(
+        process.spawn(["--git-dir", common_dir, "log", "-1", "--format=%s", commit, "--"], cwd=common_dir)
+    )
+    match = _PUSHED_ON.match(os.fsdecode(out)) if status == 0 else None
+    for git_dir in worktrees.entries(common_dir) if match is not None else ():
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+            record = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
+            if isinstance(record, dict) and match is not None and record.get("branch") == match[1]:
+                return os.path.realpath(git_dir)
+    return None
 
 
 def _is_genuine(path: str, git_dir: str, commit: str, environment: Mapping[str, str]) -> bool:

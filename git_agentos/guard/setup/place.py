@@ -40,6 +40,7 @@ PROBE_REFUSED = "git-agentos: the hook for refs acts"
 SHARED = "guard.sh"  # what all of the hooks source
 _SHIM = "git-shim"
 _IN_PLACE = os.path.join("bin", "git-in-place")
+_SHIM_PLACE = os.path.join("bin", "git")
 _FILES = "files.json"
 _NO_SCRIPTS = (".md", ".pyc", "~")
 # Git hooks that are none of ours: since core.hooksPath leads to us, the user's own are run from here, by this script.
@@ -166,9 +167,23 @@ def changed(common_dir: str) -> list[str]:
     for name, (digest, mode) in sorted(placed.items()):
         path = os.path.join(top, name)
         data = _content(path)
+        if data is not None and name == _SHIM_PLACE:
+            data = _without_git_behind(path, data)
         if data is None or hashlib.sha256(data).hexdigest() != digest or not _has_mode(path, mode):
             found.append(path)
     return found
+
+
+def _without_git_behind(path: str, shim: bytes) -> bytes:
+    """The shim as it was placed, of one that stands in a sandbox where git is (`put_in_place_of`)."""
+    behind = process.behind_shim(path)
+    if behind is None:
+        return shim
+    env = {key: value for key, value in process.environment().items() if key != "GIT_EXEC_PATH"}
+    own = process.run(["--exec-path"], cwd=os.sep, env=env, fixed=False)
+    if behind != os.path.join(os.fsdecode(own.rstrip(b"\n")), "git"):
+        return shim
+    return shim.replace(b"guard_behind=" + _quoted(behind), b"guard_behind=''", 1)
 
 
 def outdated(common_dir: str) -> bool:
