@@ -112,7 +112,7 @@ def variants(command: Command) -> Iterator[tuple[str, list[str]]]:
         given = [option] if option else []
         own, other = (
             "person only"
-            if command.target == PERSON
+            if command.target == PERSON and not option
             else ", ".join(dict.fromkeys(map(word, command_table.operations(command, given, own=is_own))))
             for is_own in (True, False)
         )
