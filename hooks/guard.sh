@@ -174,7 +174,7 @@ note() {
 
 # What went wrong when nobody waited any more is said now.
 say_unsaid() {
-	[ -e "$guard/unsaid" ] || return 0
+	[ -f "$guard/unsaid" ] || return 0
 	while IFS= read -r line; do
 		echo "git-agentos: warning: $line (see: git agentos doctor; said once)" >&2
 	done <"$guard/unsaid"

@@ -102,7 +102,12 @@ def test_the_other_pairs_stay(dev: Repo) -> None:
     assert done.out.splitlines()[-1].endswith(b"agentos/guard/hooks")
 
 
-def test_without_the_users_configuration_their_policy_holds(dev: Repo, repo: Repo) -> None:
+def test_without_the_users_configuration_their_policy_holds(
+    dev: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = tmp_path / "users"
+    users.write_bytes(Path(os.environ["GIT_CONFIG_GLOBAL"]).read_bytes())
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(users))
     dev.git("config", "--global", "agentos.policy.add", "forbid")
     more = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     names = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

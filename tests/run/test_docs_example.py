@@ -32,12 +32,10 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_example(tmp_path: Path, env: dict[str, str]) -> None:
-    (example,) = blocks(RUNS, "runnable", "sh")
-    told = run_shell(example, tmp_path, env)
+    told = "".join(run_shell(each, tmp_path, env) for each in blocks(RUNS, "runnable", "sh"))
     assert "Run fix-1 passed" in told
     assert "2 at 3 each: 5, not 6" in told
     assert "The evidence of run fix-1 is complete" in told
-    assert "Accepted run fix-1: 'main' is now at" in told
     assert "Run wreck-1 failed" in told
 
 
