@@ -55,6 +55,8 @@ ARCHIVE = "archive"
 _TRIGGERS = {REMOVE: "before_remove", ARCHIVE: "archive"}
 _ATTEMPTS = 4
 _PATIENCE = 2.0  # seconds that another git has to let go of a lock
+_RECORDERS_PATIENCE = 5.0  # seconds: one that has just been started needs far less
+_PAUSE = 0.02  # seconds between two looks
 _BESIDE = "-restored"
 _NOTHING = "nothing was changed"
 _MOST = 10
@@ -179,6 +181,7 @@ class _End:
     def run(self) -> Removal:
         try:
             self.managed = find(self.context, self.id)
+            _wait_for_recorders(self.managed.git_dir)
             self._check()
             self.inner = inner_context(self.context, self.managed)
             with self._alone():
@@ -201,6 +204,7 @@ class _End:
     def check(self) -> None:
         """What speaks against it, as far as that is known before anything is saved."""
         self.managed = find(self.context, self.id)
+        _wait_for_recorders(self.managed.git_dir)
         self._check()
 
     @contextlib.contextmanager
@@ -590,18 +594,22 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _wait_for_recorders(root: str) -> None:
-    """Let what records the last commit (`hooks.pending`) end: it is ours, and nobody is to end it."""
-    found = gitfile.find(root)
-    path = os.path.join(found[1], "agentos", "recording.turn") if found is not None else ""
-    if os.path.isfile(path):
-        with locks.turn_at(path):
+def _wait_for_recorders(git_dir: str) -> None:
+    """Let what records the last command in a worktree (`hooks.pending`) end: it is ours, and nobody is to end it.
+
+    No lock may be held, since a recorder takes some. One that was killed leaves its note; it is not waited for long.
+    """
+    notes, turn = (os.path.join(git_dir, "agentos", name) for name in ("recording", "recording.turn"))
+    deadline = time.monotonic() + _RECORDERS_PATIENCE
+    while os.path.isdir(notes) and os.listdir(notes) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    if os.path.isfile(turn):
+        with locks.turn_at(turn):
             pass
 
 
 def refuse_processes(root: str, id_: str) -> None:
     """WorktreeError where a live process works in the folder."""
-    _wait_for_recorders(root)
     found = processes.inside(root)
     if not found:
         return
