@@ -270,7 +270,7 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence, "make", True),
     "when the intent is written": (place, "free", True),
-    "when git has made the entry": (creation, "find", True),
+    "when git has made the entry": (creation, "Location", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
     "after the checkpoint": (pristine, "record", False),
