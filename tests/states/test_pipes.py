@@ -1,4 +1,4 @@
-"""A named pipe in the place of a file that git reads: no command of ours waits for it."""
+"""No git-agentos command hangs where a named pipe has replaced a file that git reads."""
 
 from __future__ import annotations
 
