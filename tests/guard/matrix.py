@@ -1,7 +1,6 @@
 """The commands that are tried for real against each layer of the guard, and what each layer makes of them.
 
-A command is shell text, run in an agent's worktree; `{main}`, `{other}`, `{git}`, `{common}` stand for the main
-worktree, another agent's, the real git and the common git directory. The outcome is
+The commands are in `destructive`. The outcome is
 
     stopped      nothing has changed
     saved        something has changed, and all of it is still in place or in a checkpoint; a restore brings files and
@@ -22,7 +21,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.guard import stake
+from tests.guard import destructive, stake
 from tests.guard.stake import Arena, Stake
 from tests.support.repo import git
 from tests.support.state import complete_state
@@ -45,141 +44,7 @@ class Case:
     text: str
 
 
-def _cases(family: str, *texts: str) -> list[Case]:
-    return [Case(family, text) for text in texts]
-
-
-CASES = (
-    *_cases(
-        "files and index",
-        "git reset --hard",
-        "git reset --hard HEAD~1",
-        "git reset --merge",
-        "git reset --keep HEAD~1",
-        "git checkout -f",
-        "git checkout -- .",
-        "git checkout .",
-        "git checkout HEAD~1 -- app.py notes.txt",
-        "git checkout -f topic",
-        "git checkout -B scratch main",
-        "git checkout topic",
-        "git switch --discard-changes topic",
-        "git switch -C topic",
-        "git switch topic",
-        "git restore .",
-        "git restore --staged --worktree .",
-        "git restore --source=HEAD~1 --staged --worktree .",
-        "git restore --staged .",
-        "git clean -fd",
-        "git clean -fdx",
-        "git clean -fdX",
-        "git rm -rfq .",
-        "git mv -f untracked.txt keep.txt || git mv -f two.txt app.py",
-        "git read-tree -u --reset HEAD",
-        "git checkout-index -f -a",
-        "git sparse-checkout set docs",
-        "git stash push -u",
-        "git stash push -a",
-        "git add -A",
-        "git apply -R --index <(git diff HEAD) || git diff HEAD | git apply -R --index",
-    ),
-    *_cases(
-        "history and refs",
-        "git commit -qam done",
-        "git commit -q --amend -m other",
-        "git reset --soft HEAD~1",
-        "git reset HEAD~1",
-        "git branch -D topic",
-        "git branch -d topic",
-        "git branch -f topic main",
-        "git branch -M topic old",
-        "git branch -m renamed",
-        "git tag -d v1",
-        "git tag -f v1 HEAD",
-        "git update-ref -d refs/heads/topic",
-        "git update-ref refs/heads/topic main",
-        "git update-ref -d refs/agentos/timelines/dev",
-        "printf 'delete refs/heads/topic\\n' | git update-ref --stdin",
-        "git symbolic-ref HEAD refs/heads/topic",
-        "git rebase --autostash --onto main HEAD~1",
-        "git merge --autostash topic",
-        "git cherry-pick topic",
-        "git pull --rebase --autostash origin shared",
-        "git filter-branch -f --msg-filter 'sed s/not/NOT/' main..HEAD",
-        "git replace HEAD HEAD~1",
-        "git fetch -q origin '+refs/heads/old:refs/heads/topic'",
-        "git fetch -q . +main:topic",
-    ),
-    *_cases(
-        "what only git holds",
-        "git stash drop",
-        "git stash drop stash@{1}",
-        "git stash clear",
-        "git stash pop",
-        "git reflog expire --expire=now --all",
-        "git reflog delete HEAD@{3}",
-        "git gc --prune=now",
-        "git prune --expire=now",
-        "git repack -adq",
-        "git worktree remove --force {other}",
-        "git worktree prune --expire=now",
-        "git worktree move {other} {other}2",
-    ),
-    *_cases(
-        "the remote",
-        "git push -q origin HEAD:shared",
-        "git push -qf origin HEAD:shared",
-        "git push -q --force-with-lease origin HEAD:shared",
-        "git push -q origin +HEAD:shared",
-        "git push -q origin :old",
-        "git push -q --delete origin old",
-        "git push -q --mirror origin",
-        "git push -q --prune origin 'refs/heads/*:refs/heads/*'",
-        "git push -q --no-verify --force origin HEAD:shared",
-        "git -c remote.origin.mirror=true push -q origin",
-    ),
-    *_cases(
-        "spellings and programs",
-        "git reset --har",
-        "git clean -qfdx",
-        "cd docs && git -C .. reset --hard",
-        "{git} reset --hard",
-        "bash -c 'git reset --hard'",
-        "eval 'git reset --hard'",
-        "sh <<'END'\ngit reset --hard\nEND",
-        "echo --hard | xargs git reset",
-        "find . -maxdepth 0 -exec git reset --hard ';'",
-        'env -i PATH="$PATH" HOME="$HOME" git reset --hard',
-        "env -u AGENTOS_AGENT_ID git reset --hard",
-        "AGENTOS_AGENT_ID= git reset --hard",
-        'python3 -c \'import subprocess; subprocess.run(["git", "reset", "--hard"])\'',
-        "git -c alias.wipe='reset --hard' wipe",
-        "git -c alias.wipe='!git reset --hard' wipe",
-        "git config alias.wipe 'reset --hard' && git wipe",
-        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.wipe GIT_CONFIG_VALUE_0='reset --hard' git wipe",
-        "git submodule foreach 'true'; git bisect start HEAD HEAD~1; git bisect run sh -c 'git reset --hard'",
-        "git rebase --autostash -x 'git branch -D topic' HEAD~1",
-    ),
-    *_cases(
-        "around the guard",
-        "git -c core.fsmonitor=false reset --hard",
-        "git -c core.hooksPath=/dev/null branch -D topic",
-        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0= git reset --hard",
-        "GIT_CONFIG_PARAMETERS=\"'core.hookspath'='/dev/null'\" git branch -D topic",
-        "git config --worktree --unset core.fsmonitor && git reset --hard",
-        "git config --worktree core.hooksPath /dev/null && git branch -D topic",
-        "git -C {main} reset --hard",
-        "git -C {other} clean -fdx",
-        "cd {main} && git checkout -f",
-        "git --git-dir={common} --work-tree={main} reset --hard",
-        "GIT_DIR={common} GIT_WORK_TREE={main} git checkout -f",
-        "git agentos guard disable && git reset --hard",
-        "cd {other} && git reset --hard",
-        'rm -rf "$(git rev-parse --git-dir)"',
-        "rm -rf {common}",
-        "rm -rf drafts untracked.txt",
-    ),
-)
+CASES = tuple(Case(family, text) for family, text in destructive.commands())
 
 
 def real_git() -> str:
@@ -225,6 +90,7 @@ class Field:
         text = case.text
         for name, value in (
             ("main", arena.main.path), ("other", arena.other.path), ("common", arena.git_dir), ("git", real_git()),
+            ("root", arena.root),
         ):  # fmt: skip
             text = text.replace("{" + name + "}", str(value))
         self._run(arena, text, layer)
