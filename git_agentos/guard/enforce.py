@@ -42,7 +42,6 @@ HARNESS = "harness"
 LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
 _GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given
 _PAUSE = 0.5  # seconds between two looks at a request that is waited for
-_OTHER_WORKTREE = "another worktree of this repository"
 
 
 class SavePlan(NamedTuple):
@@ -401,12 +400,13 @@ class _Case:
         if context is None:
             self.incomplete = "the worktree that it works in is not known"
             return
+        from git_agentos.checkpoint.state import SkipReason
         from git_agentos.guard import saving
 
         cleans = any(name.startswith("clean") for name in self.decision.operations)
 
         def is_needed(item: Skipped) -> bool:
-            return (cleans or item.reason != _OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
+            return (cleans or item.kind is not SkipReason.OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
 
         meta = {"command": wording.command(self.call.argv, most=2000), "layer": self.layer}
         with self._listening():

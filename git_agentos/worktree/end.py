@@ -28,7 +28,7 @@ from git_agentos import config, log, processes
 from git_agentos.checkpoint import capture, format, restore, take, timeline
 from git_agentos.checkpoint.capture import Request
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import (
     AgentosError,
@@ -416,7 +416,7 @@ class _End:
 
     def _way_out(self, stopping: Sequence[Skipped], ignored: set[str]) -> str:
         ways = ["move it away"]
-        if any(item.reason == capture.TOO_LARGE for item in stopping):
+        if any(item.kind is SkipReason.TOO_LARGE for item in stopping):
             ways.append("raise the limit (git config agentos.maxFileSize SIZE, 0 for none)")
         if self.intent.operation == REMOVE and all(item.path in ignored for item in stopping):
             ways.append("lose it with --discard-ignored")
