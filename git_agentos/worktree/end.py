@@ -40,7 +40,7 @@ from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, lock
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.util import files
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
@@ -548,7 +548,7 @@ def _evidence(writer: Writer, root: str, run_id: str = "") -> Iterator[tuple[byt
 def unguard(location: Location) -> None:
     """Take away what all guarded worktrees share if this was the last one; nothing depends on it."""
     with contextlib.suppress(AgentosError, OSError):
-        enable.tidy(location)
+        activation.remove_if_unused(location)
 
 
 def forget_branch(repository: Repository, branch: str) -> None:

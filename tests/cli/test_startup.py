@@ -81,7 +81,7 @@ def test_only_tdd_at_work_loads_langgraph(repo: Repo, words: tuple[str, ...]) ->
 def test_what_tools_import_of_tdd_loads_no_langgraph() -> None:
     """Nor does anything of the package but what says so."""
     public = "import git_agentos, git_agentos.tdd as tdd\nfor name in tdd.__all__: getattr(tdd, name)"
-    modules = "import git_agentos.tdd.service, git_agentos.tdd.saver, git_agentos.tdd.nodes"
+    modules = "import git_agentos.tdd.workflows, git_agentos.tdd.state_database, git_agentos.tdd.nodes"
     for code in (public, modules):
         assert {name.partition(".")[0] for name in loaded_by(code)}.isdisjoint(OF_TDD), code
 

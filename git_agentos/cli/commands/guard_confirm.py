@@ -12,7 +12,7 @@ from git_agentos.cli.output import Style, Text
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.guard.approval.weakening import Confirmation
+    from git_agentos.guard.approval.weaker_settings import Confirmation
     from git_agentos.guard.confirmation import Unconfirmed
 
 
@@ -35,18 +35,18 @@ def confirm(
     for agents once a person has confirmed it; until then the stricter value holds. All that is pending here is
     confirmed, or only KEY. Not for agents: it takes a terminal, or agentos.approvalKey.
     """
-    from git_agentos.guard.approval import weakening
+    from git_agentos.guard.approval import weaker_settings
 
     if list_ and keys:
         raise UsageError("--list and KEY do not go together")
     location = run.workspace().context.location
     if list_:
-        found = weakening.look(location.root, os.environ)
+        found = weaker_settings.look(location.root, os.environ)
         run.output.show("confirm", found, lambda style: _listed(found, style))
         return
     by = permission.require(run, location, "confirming")
-    before = weakening.look(location.root, os.environ).pending
-    done = weakening.confirm(location.root, os.environ, keys or (), by=by)
+    before = weaker_settings.look(location.root, os.environ).pending
+    done = weaker_settings.confirm(location.root, os.environ, keys or (), by=by)
     new = [each for each in before if each not in done.pending]
     run.output.show("confirm", done, lambda style: _confirmed(done, new, style))
 
@@ -68,6 +68,6 @@ def _confirmed(done: "Confirmation", new: "list[Unconfirmed]", style: Style) -> 
 
 
 def _shown(each: "Unconfirmed") -> str:
-    from git_agentos.guard.approval import weakening
+    from git_agentos.guard.approval import weaker_settings
 
-    return f"{quote.line(weakening.worded(each))} ({quote.path(each.source)})"
+    return f"{quote.line(weaker_settings.worded(each))} ({quote.path(each.source)})"

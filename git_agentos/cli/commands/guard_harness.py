@@ -13,7 +13,7 @@ from git_agentos.cli.output import Text
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.guard.harness.integrate import Integrated
+    from git_agentos.guard.harness.integration import Integrated
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -32,18 +32,18 @@ def harness(run: Invocation, name: Name) -> None:
     where the file is not the agent's; edits that were made and turns become checkpoints. What is not understood is
     denied. 'guard integrate' puts this into the harness's settings.
     """
-    from git_agentos.guard.harness import act, module
+    from git_agentos.guard.harness import handler, module
 
     module(name)
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    caller = act.Caller(os.path.abspath(run.directory), os.environ, os.getpid(), run.agent)
+    caller = handler.Caller(os.path.abspath(run.directory), os.environ, os.getpid(), run.agent)
     try:
-        answer = act.answer(name, data, caller)
+        answer = handler.answer(name, data, caller)
     except Exception as error:  # noqa: BLE001 (most harnesses let a tool run whose hook fails)
         from git_agentos.cli import crash
 
         where = crash.record(error, None)
-        answer = act.refusal(
+        answer = handler.refusal(
             name, f"git-agentos: denied, since it could not be decided: a bug; the traceback is in '{where}'"
         )
     # What is printed is the harness's format, whatever was asked for.
@@ -73,7 +73,7 @@ def integrate(
     in. What is in the settings stays; --remove takes out what was put in, and brings the file back as it was where
     nobody has edited it since. git ignores what is written in the worktree.
     """
-    from git_agentos.guard.harness import integrate as domain
+    from git_agentos.guard.harness import integration as domain
 
     if print_ and remove:
         raise UsageError("--print and --remove do not go together")

@@ -41,12 +41,12 @@ def install(
     moved or changed, and your own hooks are run by them. Nothing that fails in them ever stops your command. An agent
     needs approval for this.
     """
-    from git_agentos.guard.setup import doctor
-    from git_agentos.guard.setup import install as installing
+    from git_agentos.guard.setup import checks
+    from git_agentos.guard.setup import repository_hooks as installing
 
     location = run.workspace().context.location
     installing.install(location, save=save)
-    found = doctor.hooks_status(location, os.environ)
+    found = checks.hooks_status(location, os.environ)
     run.output.show("hooks-status", found, lambda style: text_guard.hooks(found, style))
 
 
@@ -56,12 +56,12 @@ def uninstall(run: Invocation) -> None:
 
     The repository's configuration is then what it was, byte for byte. An agent needs approval for this.
     """
-    from git_agentos.guard.setup import doctor
-    from git_agentos.guard.setup import install as installing
+    from git_agentos.guard.setup import checks
+    from git_agentos.guard.setup import repository_hooks as installing
 
     location = run.workspace().context.location
     installing.uninstall(location)
-    found = doctor.hooks_status(location, os.environ)
+    found = checks.hooks_status(location, os.environ)
     run.output.show("hooks-status", found, lambda style: text_guard.hooks(found, style))
 
 
@@ -71,7 +71,7 @@ def status(run: Invocation) -> None:
 
     That is found out by trying them; nothing changes by it.
     """
-    from git_agentos.guard.setup import doctor
+    from git_agentos.guard.setup import checks
 
-    found = doctor.hooks_status(run.workspace().context.location, os.environ)
+    found = checks.hooks_status(run.workspace().context.location, os.environ)
     run.output.show("hooks-status", found, lambda style: text_guard.hooks(found, style))

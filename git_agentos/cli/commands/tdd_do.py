@@ -83,11 +83,11 @@ def run_(
         if not value:
             raise UsageError(f"give {name}")
     from git_agentos.run.kernel import spec
-    from git_agentos.tdd import service
+    from git_agentos.tdd import workflows
 
     context = records(run)
     here = os.path.relpath(os.path.realpath(run.directory), os.path.realpath(context.location.root))
-    order = service.Order(
+    order = workflows.Order(
         issue_id=issue or "",
         lld=_from_root(here, lld or ""),
         context=tuple(_from_root(here, each) for each in files or ()),
@@ -98,7 +98,7 @@ def run_(
         tests=tuple(tests or ()),
     )
     with _walk(run) as watcher:
-        ended = service.start(context, order, os.environ, watcher, consent=_consent(run, watcher, agreed=agreed))
+        ended = workflows.start(context, order, os.environ, watcher, consent=_consent(run, watcher, agreed=agreed))
     _end(run, ended)
 
 
@@ -113,11 +113,11 @@ def resume(
     No node that was finished is done again. One that waits for a decision asks for it; --retry is such a decision, and
     not an agent's.
     """
-    from git_agentos.tdd import service
+    from git_agentos.tdd import workflows
 
     context = records(run)
     with _walk(run) as watcher:
-        ended = service.resume(context, workflow, os.environ, watcher, retry=retry)
+        ended = workflows.resume(context, workflow, os.environ, watcher, retry=retry)
     _end(run, ended)
 
 
@@ -143,10 +143,10 @@ def abort(run: Invocation, workflow: WorkflowId) -> None:
 
 
 def _decide(run: Invocation, context: "Context", workflow: str, word: str) -> None:
-    from git_agentos.tdd import service
+    from git_agentos.tdd import workflows
 
     with _walk(run, asks=False) as watcher:
-        ended = service.decide(context, workflow, word, os.environ, watcher)
+        ended = workflows.decide(context, workflow, word, os.environ, watcher)
     _end(run, ended, wanted=word)
 
 
@@ -210,12 +210,12 @@ def records(run: Invocation) -> "Context":
     """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
     from git_agentos.cli.commands import run_do
     from git_agentos.run.record import recovery
-    from git_agentos.tdd import copies
+    from git_agentos.tdd import state_copies
 
     context = run_do.records(run)
-    done = copies.bring_back(context, every=True)
+    done = state_copies.bring_back(context, every=True)
     if done:
         what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
         recovery.tell(f"the state of {what} was gone: it was made again from git")
-    copies.copy_missing(context.location)
+    state_copies.copy_missing(context.location)
     return context

@@ -69,11 +69,11 @@ def green(run: Invocation, tests: _TESTS = None, test_timeout: _TIMEOUT = None, 
 def _judge(run: Invocation, which: str, tests: list[str], timeout: str | None, sandbox: bool) -> None:
     from git_agentos.run.kernel.spec import duration
     from git_agentos.run.kernel.stopping import Stop
-    from git_agentos.tdd.arbiter import standalone
+    from git_agentos.tdd.gate import command
 
     seconds = duration(timeout) if timeout is not None else _SECONDS
     context = run.workspace().context
-    judged = standalone.red if which == "red" else standalone.green
+    judged = command.red if which == "red" else command.green
     with Stop(context.location, "gate") as stop:
         found = judged(
             context,

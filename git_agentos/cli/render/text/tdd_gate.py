@@ -10,7 +10,7 @@ from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.checkpoint import count
 
 if TYPE_CHECKING:
-    from git_agentos.tdd.arbiter.standalone import Gate
+    from git_agentos.tdd.gate.command import Gate
 
 
 def judged(gate: Gate, style: Style) -> Text:

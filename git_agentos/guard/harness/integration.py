@@ -18,9 +18,9 @@ from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import harness
-from git_agentos.guard.harness import backup, exclude, opencode, reading
+from git_agentos.guard.harness import backup, exclude, opencode, requirements
 from git_agentos.guard.harness.backup import Backup
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
@@ -56,7 +56,7 @@ def wanted(name: str) -> str:
 def printed(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
     """What has to be in the settings below `root`, and whether our hooks are in there."""
     path = harness.settings_paths(name, root, user=user)[0]
-    needs = reading.needs(name, root, path, environment)
+    needs = requirements.needs(name, root, path, environment)
     return Integrated(name, path, harness.asks(path), False, harness.module(name).NOTE, wanted(name), needs)
 
 
@@ -73,7 +73,7 @@ def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = Fa
         for each in paths:
             if (location := _location(each)) is not None:
                 exclude.add(location, each, root, environment)
-    needs = reading.needs(name, root, paths[0], environment)
+    needs = requirements.needs(name, root, paths[0], environment)
     return Integrated(name, paths[0], True, any(changed), harness.module(name).NOTE, None, needs)
 
 
@@ -197,7 +197,7 @@ def _without_ours(name: str, path: str, data: bytes | None, known: Backup | None
 
 def _command(name: str) -> str:
     """How a harness starts us, for sh."""
-    return f"{place.command()} {_MARK}{shlex.quote(name)}"
+    return f"{scripts.command()} {_MARK}{shlex.quote(name)}"
 
 
 def _closed(name: str) -> str:

@@ -76,7 +76,7 @@ def hooks_dir(common_dir: str) -> str:
     return os.path.join(folder(common_dir), "hooks")
 
 
-def record_path(common_dir: str) -> str:
+def digests_path(common_dir: str) -> str:
     """The record of what was placed."""
     return os.path.join(folder(common_dir), _FILES)
 
@@ -86,7 +86,7 @@ def fsmonitor(common_dir: str) -> str:
     return os.path.join(hooks_dir(common_dir), FSMONITOR)
 
 
-def shared(common_dir: str) -> str:
+def common_script(common_dir: str) -> str:
     """The file that the scripts source."""
     return os.path.join(hooks_dir(common_dir), SHARED)
 
@@ -110,7 +110,7 @@ class _Script(NamedTuple):
     mode: int
 
 
-def put(location: Location) -> None:
+def install(location: Location) -> None:
     """Place the scripts, or bring them up to date; nothing is written where they are. Files in the guard's folders that
     are none of ours are left."""
     top = _make_folders(location)
@@ -130,7 +130,7 @@ def put(location: Location) -> None:
             write(path, data, 0o644)
 
 
-def put_in_place_of(location: Location, git: str) -> str:
+def install_over_git(location: Location, git: str) -> str:
     """Write the shim that stands in a sandbox where git itself is, and runs the one at `git`; its path."""
     shim = _content(os.path.join(shim_dir(location.common_dir), "git")) or b""
     path = os.path.join(folder(location.common_dir), _IN_PLACE)
@@ -138,7 +138,7 @@ def put_in_place_of(location: Location, git: str) -> str:
     return path
 
 
-def take_away(location: Location) -> None:
+def uninstall(location: Location) -> None:
     """Remove what `put` placed, and the folders where nothing else is in them."""
     top = folder(location.common_dir)
     _hand_over(location)
@@ -154,7 +154,7 @@ def take_away(location: Location) -> None:
             os.rmdir(path)
 
 
-def changed(common_dir: str) -> list[str]:
+def changed_files(common_dir: str) -> list[str]:
     """Which placed files are not what was placed (edited, gone, not executable), by path; the record of them is one
     too, where it is not signed by this user's key. Empty where nothing was placed."""
     top = folder(common_dir)
@@ -192,7 +192,7 @@ def outdated(common_dir: str) -> bool:
     return any(_content(os.path.join(top, each.name)) != each.data for each in _scripts(common_dir))
 
 
-def unlike(common_dir: str) -> list[str]:
+def differing_files(common_dir: str) -> list[str]:
     """Which placed files are not what this installation would place, by path: where the record of them is no help."""
     top = folder(common_dir)
     every = ((os.path.join(top, each.name), each) for each in _scripts(common_dir))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import objects, trees
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate.setup import Ground
 
 
 @dataclass(frozen=True)

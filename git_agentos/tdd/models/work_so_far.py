@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from git_agentos.errors import ContextError
-from git_agentos.tdd.context import rules, secrets
+from git_agentos.tdd.context import secrets, source_files
 from git_agentos.tdd.models.model import Request
 
 MOST = 256 << 10  # bytes of all files together
@@ -44,7 +44,7 @@ def look(request: Request) -> tuple[Mapping[str, str], Mapping[str, str]]:
         try:
             if not path.isprintable():
                 raise ContextError("its name cannot be written")
-            found = rules.read(request.here.location.root, path)
+            found = source_files.read(request.here.location.root, path)
             secrets.check(path, found.text)
         except ContextError as error:
             others[_shown(path)] = error.message

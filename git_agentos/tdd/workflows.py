@@ -25,17 +25,17 @@ from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
 from git_agentos.store import location as places
-from git_agentos.tdd import looking, saver
-from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import ground
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd import query, state_database
 from git_agentos.tdd.context import material, policy
+from git_agentos.tdd.gate import setup
 from git_agentos.tdd.graph import Graph, Position
-from git_agentos.tdd.looking import Found, list_, output, patch, review, show, without_secrets
+from git_agentos.tdd.ids import branch_of, check_issue, new_id
 from git_agentos.tdd.models import model
-from git_agentos.tdd.names import branch_of, check_issue, new_id
+from git_agentos.tdd.node_run import Site, Stopped, now
 from git_agentos.tdd.nodes import ground_work
-from git_agentos.tdd.signed import Tampered
-from git_agentos.tdd.site import Site, Stopped, now
+from git_agentos.tdd.query import Found, list_, output, patch, review, show, without_secrets
+from git_agentos.tdd.signed_rows import Tampered
 from git_agentos.tdd.state import (
     ABORT,
     ABORTED,
@@ -152,7 +152,7 @@ def start(
     read = material.load(context.location.root, order.lld, order.context)
     id_ = new_id(issue)
     mark = f"{id_}-{os.urandom(8).hex()}"
-    ground.of(context, environment, timeout=order.test_timeout, sandbox=order.sandbox, mark=mark)
+    setup.of(context, environment, timeout=order.test_timeout, sandbox=order.sandbox, mark=mark)
     _refuse_second(context, issue, environment)
     consent(policy.told(read, chosen.recipient))
     state = ImplementationState(
@@ -177,7 +177,7 @@ def start(
         created_at=now(),
         history=[],
     )
-    where = saver.place(context.location, environment)
+    where = state_database.place(context.location, environment)
     with _at_work(context, id_, where, environment, watcher) as work:
         try:
             return work.begin(state)
@@ -195,7 +195,7 @@ def resume(
 ) -> Workflow:
     """Go on with an interrupted workflow where it was, or ask again for one that waits; `retry` gives one that waits
     another round. TddError for an unknown or an ended one."""
-    found = looking.find(context, id_, environment)
+    found = query.find(context, id_, environment)
     with _at_work(context, found.id, found.place, environment, watcher) as work:
         at = work.position()
         _refuse(found, at)
@@ -212,7 +212,7 @@ def decide(context: Context, id_: str, word: str, environment: Mapping[str, str]
     on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
     Whether the one who says it may is asked before (`guard.approval.authority`)."""
     authorize.require(context, "tdd", word, operands=(id_,))
-    found = looking.find(context, id_, environment)
+    found = query.find(context, id_, environment)
     with _at_work(context, found.id, found.place, environment, watcher) as work:
         if word == ABORT and (tampered := work.tampering()) is not None:
             return work.abandon(tampered)
@@ -251,8 +251,8 @@ class _Work:
         """Where it stands; TddError where there is no such thread, Tampered where that cannot be believed."""
         at = self._graph.position(self._found.id)
         if at is None:
-            raise looking.unknown(self._found.id) if self._found.place else Tampered(self._found.id, looking.MISSING)
-        if looking.is_here(self._found, at.state):
+            raise query.unknown(self._found.id) if self._found.place else Tampered(self._found.id, query.MISSING)
+        if query.is_here(self._found, at.state):
             self._check(at)
         return at
 
@@ -280,7 +280,7 @@ class _Work:
         """End one whose state cannot be believed: what is there is saved, and nothing is merged."""
         self.note(reason)
         self._site.pinned.clear()
-        known = looking.untold(self._found, reason)
+        known = query.untold(self._found, reason)
         self._watcher.began(known)
         state = ImplementationState(
             id=known.id,
@@ -310,7 +310,7 @@ class _Work:
             if at.state.get("history") and at.node is not None:
                 raise Tampered(self._found.id, error.message) from error
             return
-        reason = looking.contradiction(kept, at)
+        reason = query.contradiction(kept, at)
         if reason is not None:
             raise Tampered(self._found.id, reason)
 
@@ -357,17 +357,17 @@ class _Work:
                 self._run(lambda said=word: self._graph.answer(self._found.id, said))  # type: ignore[misc]
         number = self._stop.signal
         name = signal.Signals(number).name if number is not None else None
-        return replace(looking.told(self._found, self.position(), alive=False), interrupted_by=name)
+        return replace(query.told(self._found, self.position(), alive=False), interrupted_by=name)
 
     def _run(self, go: Callable[[], None]) -> None:
         with contextlib.suppress(Stopped):
             go()
 
     def _told(self, at: Position) -> Workflow:
-        return looking.told(self._found, at, alive=True)
+        return query.told(self._found, at, alive=True)
 
     def _review(self, at: Position) -> Review:
-        return looking.reviewed(self._found, at, self._told(at))
+        return query.reviewed(self._found, at, self._told(at))
 
 
 class _Listener:
@@ -387,7 +387,7 @@ class _Listener:
         self._watcher.node_ended(self._told(state, record["next"]), record)
 
     def _told(self, state: ImplementationState, node: str) -> Workflow:
-        return looking.told(self._found, Position(state, node, False, None), alive=True)
+        return query.told(self._found, Position(state, node, False, None), alive=True)
 
 
 @contextlib.contextmanager
@@ -403,8 +403,8 @@ def _at_work(
     with contextlib.ExitStack() as stack:
         stack.push(turn.__exit__)
         stop = stack.enter_context(Stop(context.location, id_))
-        where = where or saver.place(context.location, environment)
-        opened = stack.enter_context(saver.opened(where, context.location))
+        where = where or state_database.place(context.location, environment)
+        opened = stack.enter_context(state_database.opened(where, context.location))
         site = Site(context, id_, where, environment, stop, _Listener(found, watcher), is_ours)
         work = _Work(found, Graph(site, opened), site, watcher)
         try:
@@ -445,7 +445,7 @@ def _refuse(found: Found, at: Position) -> None:
     if at.node is None:
         how = MERGED if at.state.get("merge_commit") else ABORTED
         raise TddError(f"workflow '{found.id}' has ended: it was {how}", hint)
-    if not looking.is_here(found, at.state):
+    if not query.is_here(found, at.state):
         raise TddError(
             f"workflow '{found.id}' is at work in another clone, on '{at.state['machine']}': its worktree is not here",
             hint,

@@ -26,8 +26,8 @@ from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.store import database
 from git_agentos.store import location as places
-from git_agentos.tdd import copies
-from git_agentos.tdd.signed import Signed, Unreadable, Vouched
+from git_agentos.tdd import state_copies
+from git_agentos.tdd.signed_rows import Signed, Unreadable, Vouched
 
 if TYPE_CHECKING:
     import psycopg
@@ -118,12 +118,12 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[BaseCheckpointSaver[
         def delete_thread(self, thread_id: str) -> None:
             super().delete_thread(thread_id)
             if copied is not None:
-                copies.drop(copied, str(thread_id))
+                state_copies.drop(copied, str(thread_id))
 
         def _copy(self, config: Any) -> None:
             if copied is not None:
                 with self.lock:
-                    copies.save(copied, self.conn, str(config["configurable"]["thread_id"]), path)
+                    state_copies.save(copied, self.conn, str(config["configurable"]["thread_id"]), path)
 
         def first_metadata(self) -> Iterator[tuple[str, str, bytes | str | None]]:
             """The id, the first checkpoint's id and its metadata of every thread."""

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from git_agentos.git import refs
-from git_agentos.tdd.arbiter import freeze, helpers, running
-from git_agentos.tdd.arbiter.against import Base, Worktree
-from git_agentos.tdd.arbiter.ground import Ground
-from git_agentos.tdd.arbiter.report import ERROR, FAILED, SKIPPED, XFAILED, Case
-from git_agentos.tdd.arbiter.report import PASSED as WENT_WELL
-from git_agentos.tdd.arbiter.running import Tested
-from git_agentos.tdd.arbiter.unseen import Work, unseen
+from git_agentos.tdd.gate import frozen_files, helpers, pytest_run
+from git_agentos.tdd.gate.cases import ERROR, FAILED, SKIPPED, XFAILED, Case
+from git_agentos.tdd.gate.cases import PASSED as WENT_WELL
+from git_agentos.tdd.gate.comparison import Base, Worktree
+from git_agentos.tdd.gate.pytest_run import Tested
+from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate.uncommitted import Work, unseen
 from git_agentos.tdd.state import BAD_USAGE, INTERRUPTED, NOTHING_COLLECTED, PASSED, TIMED_OUT
 from git_agentos.tdd.state import FAILED as EXIT_FAILED
 
@@ -74,8 +74,9 @@ def red(
 
     What is new is told against the commit `base`. Existing tests that were changed or removed since then, and tests
     that are none (`hollow`), are vetoes that stand before the run. With None, everything failing has to be among
-    `tests`, and what is not in HEAD is new. `tests` as in `running.run`: they may be more than the new ones. `python`
-    is how the interpreter was (`python_of`) before anybody worked, `work` what would be committed (None: not known).
+    `tests`, and what is not in HEAD is new. `tests` as in `pytest_run.run`: they may be more than the new ones.
+    `python` is how the interpreter was (`python_of`) before anybody worked, `work` what
+    would be committed (None: not known).
     """
     root = ground.here.location.root
     before = look(ground)
@@ -83,7 +84,13 @@ def red(
     commit = base if base is not None else refs.read_head(ground.here.location).commit
     compared = Base(ground.here, commit, worktree, before) if commit is not None else None
     vetoes = (
-        list(freeze.compare({freeze.PYTHON: python}, {freeze.PYTHON: before.get(freeze.PYTHON, "")})) if python else []
+        list(
+            frozen_files.compare(
+                {frozen_files.PYTHON: python}, {frozen_files.PYTHON: before.get(frozen_files.PYTHON, "")}
+            )
+        )
+        if python
+        else []
     )
     if compared is not None:
         vetoes += compared.vetoes() if base is not None else compared.interference()
@@ -92,11 +99,11 @@ def red(
     is_new: Callable[[Case], bool] = compared.is_new if compared is not None else lambda _: True
     may_fail = is_new if base is not None else partial(_is_named, tests)
     began = time.time()
-    tested = running.run(ground, tests, output=output, show=show, stop=stop)
+    tested = pytest_run.run(ground, tests, output=output, show=show, stop=stop)
     if tested.interrupted:
         return _interrupted(RED, tested)
-    after = freeze.unstable(before, look(ground))
-    vetoes = [f"{each}, while the tests ran" for each in freeze.compare(before, after)]
+    after = frozen_files.unstable(before, look(ground))
+    vetoes = [f"{each}, while the tests ran" for each in frozen_files.compare(before, after)]
     failing: list[str] = []
     if tested.exit_code == EXIT_FAILED:
         new_ones = [each for each in tested.cases or () if each.outcome == FAILED and may_fail(each)]
@@ -116,7 +123,7 @@ def red(
         frozen=frozen,
         plugins=tested.plugins,
         skipped=skipped,
-        rest=freeze.rest(root, frozen),
+        rest=frozen_files.rest(root, frozen),
     )
 
 
@@ -140,12 +147,12 @@ def green(
     the exit code can be believed. `skipped` are those that did not run at red, `rest` as the red gate left it; None:
     not known. `work` as of `red`.
     """
-    before = look(ground, freeze.wholly(frozen))
-    unchanged = rest is not None and freeze.rest(ground.here.location.root, frozen) == rest
+    before = look(ground, frozen_files.wholly(frozen))
+    unchanged = rest is not None and frozen_files.rest(ground.here.location.root, frozen) == rest
     if vetoes := _since_red(frozen, before):
         return _refused(GREEN, vetoes, red, frozen)
     began = time.time()
-    tested = running.run(ground, tests, output=output, show=show, stop=stop)
+    tested = pytest_run.run(ground, tests, output=output, show=show, stop=stop)
     if tested.interrupted:
         return _interrupted(GREEN, tested, red, frozen)
     vetoes = _while_running(ground, frozen, before)
@@ -156,7 +163,7 @@ def green(
         if unchanged:
             vetoes.append("nothing was changed since the tests were red: what they ask for is not the code's")
         if not vetoes:
-            canary = running.run(ground, _files(tested, red), canary=True, stop=stop)
+            canary = pytest_run.run(ground, _files(tested, red), canary=True, stop=stop)
             if canary.interrupted:
                 return _interrupted(GREEN, canary, red, frozen)
             vetoes += [*_unbelievable(canary), *_while_running(ground, frozen, before)]
@@ -167,16 +174,18 @@ def python_of(ground: Ground) -> str:
     """How the interpreter is: which one, its startup files, pytest and its plugins."""
     places = ground.interpreter.places if ground.interpreter is not None else ()
     prefix = ground.interpreter.prefix if ground.interpreter is not None else None
-    named = f"{freeze.environment(places, prefix, ground.python)}\0{ground.python}\0{os.path.realpath(ground.python)}"
+    named = (
+        f"{frozen_files.environment(places, prefix, ground.python)}\0{ground.python}\0{os.path.realpath(ground.python)}"
+    )
     return hashlib.sha256(os.fsencode(named)).hexdigest()
 
 
 def look(ground: Ground, more: Sequence[str] = ()) -> Mapping[str, str]:
     """What decides how the tests come out, the files `more` too; another interpreter than before is one that was
     changed."""
-    found = dict(freeze.freeze(ground.here.location.root, (), more))
+    found = dict(frozen_files.freeze(ground.here.location.root, (), more))
     if ground.interpreter is not None and ground.interpreter.places:
-        found[freeze.PYTHON] = python_of(ground)
+        found[frozen_files.PYTHON] = python_of(ground)
     return found
 
 
@@ -184,12 +193,12 @@ def look(ground: Ground, more: Sequence[str] = ()) -> Mapping[str, str]:
 
 
 def _since_red(frozen: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [f"{each} since the tests were red" for each in freeze.compare(frozen, now)]
+    return [f"{each} since the tests were red" for each in frozen_files.compare(frozen, now)]
 
 
 def _while_running(ground: Ground, frozen: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    after = freeze.unstable(before, look(ground, freeze.wholly(frozen)))
-    return [f"{each}, while the tests ran" for each in freeze.compare(frozen, after)]
+    after = frozen_files.unstable(before, look(ground, frozen_files.wholly(frozen)))
+    return [f"{each}, while the tests ran" for each in frozen_files.compare(frozen, after)]
 
 
 def _is_named(names: Sequence[str], case: Case) -> bool:
@@ -228,7 +237,7 @@ def _early(tested: Tested, is_new: Callable[[Case], bool]) -> list[str]:
 
 def _not_frozen(root: str, frozen: Mapping[str, str], failing: Sequence[Case]) -> list[str]:
     """The files of red tests that could be rewritten until they pass."""
-    paths = sorted({each.path for each in failing if not freeze.holds(frozen, root, each.path)})
+    paths = sorted({each.path for each in failing if not frozen_files.holds(frozen, root, each.path)})
     return [f"{path} has a test that fails, and is not frozen: {_WHERE}" for path in paths]
 
 
@@ -236,7 +245,7 @@ def _helpers(root: str, frozen: Mapping[str, str], worktree: Worktree, failing: 
     """What the red tests use, and what every test does by conftests and plugins."""
     conftests = [each for each in frozen if os.path.basename(each) == "conftest.py"]
     starts = [*dict.fromkeys(each.path for each in failing), *conftests]
-    return helpers.find(root, starts, partial(freeze.holds, frozen, root), worktree.names)
+    return helpers.find(root, starts, partial(frozen_files.holds, frozen, root), worktree.names)
 
 
 def _not_green(tested: Tested, red: Sequence[str], skipped: Sequence[str] | None) -> list[str]:

@@ -19,10 +19,10 @@ from git_agentos.errors import TddError, UsageError
 from git_agentos.git import locks, process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.tdd.arbiter import gates
-from git_agentos.tdd.arbiter import ground as grounds
-from git_agentos.tdd.arbiter.gates import Verdict
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate import gates
+from git_agentos.tdd.gate import setup as grounds
+from git_agentos.tdd.gate.gates import Verdict
+from git_agentos.tdd.gate.setup import Ground
 from git_agentos.util import files
 from git_agentos.worktree import record
 

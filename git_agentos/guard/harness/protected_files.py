@@ -23,14 +23,14 @@ _FOLDERS = (
 )  # fmt: skip
 
 
-def is_one(path: str) -> bool:
+def is_protected(path: str) -> bool:
     """Whether a file (absolute) is one that a harness is told by what it asks."""
     return any(_is_named_so(each) for each in {os.path.normpath(path), os.path.realpath(path)}) or _is_marked(path)
 
 
-def holds_one(folder: str) -> bool:
+def contains_protected(folder: str) -> bool:
     """Whether there is such a file below a folder, or it is one itself: whoever removes the folder removes it."""
-    if is_one(folder):
+    if is_protected(folder):
         return True
     names = [each.split("/") for each in (*_FILES, *_FOLDERS)]
     last = os.path.basename(os.path.normpath(folder)).lower()

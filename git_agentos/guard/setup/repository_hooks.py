@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import configfile, enable, manifest, place
-from git_agentos.guard.setup.configfile import Value
-from git_agentos.guard.setup.enable import PEOPLE_COMMENT
+from git_agentos.guard.setup import activation, config_edit, manifest, scripts
+from git_agentos.guard.setup.activation import PEOPLE_COMMENT
+from git_agentos.guard.setup.config_edit import Value
 
 _FILE = "people.config"
 _INCLUDED = f"agentos/guard/{_FILE}"
@@ -39,8 +39,8 @@ def saves(location: Location) -> bool:
 def restore_record(location: Location) -> None:
     """Install again what is set, and is not on record any more. Takes the worktrees' turn."""
     config = os.path.join(location.common_dir, "config")
-    if not enable.sweep(location).people and configfile.mentions(config, PEOPLE_COMMENT):
-        said = configfile.read(_file(location)) or b""
+    if not activation.read_swept(location).people and config_edit.mentions(config, PEOPLE_COMMENT):
+        said = config_edit.read(_file(location)) or b""
         install(location, save=b"everyone = true" in said)
 
 
@@ -48,41 +48,41 @@ def install(location: Location, *, save: bool) -> None:
     """Have git run our hooks in every worktree of the repository; `save` has people's work saved before a command that
     loses some. What is installed already is brought up to date. Takes the worktrees' turn."""
     with worktrees.turn(location):
-        place.put(location)
-        known = enable.sweep(location)
-        values = enable.values(location)
-        ours = configfile.plan(_file(location), [*values, *([_EVERYONE] if save else [])], PEOPLE_COMMENT, fresh=True)
-        place.write(ours.path, ours.after, 0o644)
+        scripts.install(location)
+        known = activation.read_swept(location)
+        values = activation.values(location)
+        ours = config_edit.plan(_file(location), [*values, *([_EVERYONE] if save else [])], PEOPLE_COMMENT, fresh=True)
+        scripts.write(ours.path, ours.after, 0o644)
         config = os.path.join(location.common_dir, "config")
         there = {each.path: each for each in known.people}
-        added = [there.get(config) or configfile.plan(config, [Value("include", "path", _INCLUDED)], PEOPLE_COMMENT)]
-        added += [there.get(path) or configfile.plan(path, values, PEOPLE_COMMENT) for path in _later(location)]
+        added = [there.get(config) or config_edit.plan(config, [Value("include", "path", _INCLUDED)], PEOPLE_COMMENT)]
+        added += [there.get(path) or config_edit.plan(path, values, PEOPLE_COMMENT) for path in _later(location)]
         manifest.write(location.common_dir, known._replace(common=location.common_dir, people=(*added, ours)))
         for each in added:
-            configfile.add(location, each)
+            config_edit.add(location, each)
 
 
 def uninstall(location: Location) -> None:
     """Take away exactly what `install` added. Takes the worktrees' turn."""
     with worktrees.turn(location):
-        known = enable.sweep(location)
+        known = activation.read_swept(location)
         for each in known.people:
             if each.path != _file(location) and os.path.isdir(os.path.dirname(each.path)):
-                configfile.take_away(location, each)
-        place.remove(_file(location))
+                config_edit.take_away(location, each)
+        scripts.remove(_file(location))
         manifest.write(location.common_dir, known._replace(people=()))
-        enable.tidy(location)
+        activation.remove_if_unused(location)
 
 
 def _later(location: Location) -> Iterator[str]:
     """The configuration files of single worktrees that have a say in what we set."""
-    ours = {each.name.lower(): each.value for each in enable.values(location)}
+    ours = {each.name.lower(): each.value for each in activation.values(location)}
     for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
-        said = configfile.values_of(path, includes=True)
+        said = config_edit.values_of(path, includes=True)
         if any(said.get(key, [value])[-1] != value for key, value in ours.items()):
             yield path
 
 
 def _file(location: Location) -> str:
-    return os.path.join(place.folder(location.common_dir), _FILE)
+    return os.path.join(scripts.folder(location.common_dir), _FILE)

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import objects, trees
-from git_agentos.tdd.arbiter import freeze, hollow, inifile, look
-from git_agentos.tdd.arbiter.report import PASSED, Case
+from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
+from git_agentos.tdd.gate.cases import PASSED, Case
 
 _MOST = 8 << 20
 
@@ -24,7 +24,7 @@ class Worktree:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.names = inifile.names(root)
+        self.names = pytest_config.names(root)
 
     def read(self, path: str) -> bytes | None:
         """A plain file; None where there is none, or it is too large for a test."""
@@ -38,15 +38,15 @@ class Worktree:
 
     def none(self, path: str, names: Sequence[str]) -> Sequence[str]:
         """Those of the tests `names` in a file that are none, a sentence each."""
-        tree = look.parse(self.read(path) or b"")
-        said = hollow.of(tree, names) if tree is not None else {}
+        tree = syntax.parse(self.read(path) or b"")
+        said = trivial_tests.of(tree, names) if tree is not None else {}
         return [f"{path}: the test {name} {why}" for name, why in said.items()]
 
     def hollow(self, node_ids: Sequence[tuple[str, str]]) -> Sequence[str]:
         """`none`, of tests given by node id and file."""
         files: dict[str, dict[str, None]] = {}
         for node_id, path in node_ids:
-            files.setdefault(path, {})[look.of_node(node_id, path)] = None
+            files.setdefault(path, {})[syntax.of_node(node_id, path)] = None
         return [each for path, names in files.items() for each in self.none(path, list(names))]
 
 
@@ -54,7 +54,7 @@ class Base:
     """The tests of a commit, beside those of a worktree."""
 
     def __init__(self, here: Context, commit: str, worktree: Worktree, now: Mapping[str, str]) -> None:
-        """`now` is what `freeze.freeze` says of the worktree."""
+        """`now` is what `frozen_files.freeze` says of the worktree."""
         self._repository = here.repository
         self._worktree = worktree
         self._now = now
@@ -73,11 +73,11 @@ class Base:
         before = self._before(case.path)
         if before is None:
             return True
-        tree, name = look.parse(before), look.of_node(case.node_id, case.path)
-        if tree is None or look.has(tree, name):
+        tree, name = syntax.parse(before), syntax.of_node(case.node_id, case.path)
+        if tree is None or syntax.has(tree, name):
             return False
-        now = look.parse(self._worktree.read(case.path) or b"")  # what neither has is no function: a doctest
-        return case.outcome != PASSED or (now is not None and look.has(now, name))
+        now = syntax.parse(self._worktree.read(case.path) or b"")  # what neither has is no function: a doctest
+        return case.outcome != PASSED or (now is not None and syntax.has(now, name))
 
     def vetoes(self) -> Sequence[str]:
         """What was done to tests that were there, and new ones that are none: a sentence each."""
@@ -96,7 +96,7 @@ class Base:
             after = self._worktree.read(path) if os.path.basename(path) == "conftest.py" else None
             if after is not None:
                 said += [
-                    each for each in look.interferes(path, self._before(path), after) if "pytest_plugins" not in each
+                    each for each in syntax.interferes(path, self._before(path), after) if "pytest_plugins" not in each
                 ]
         return said
 
@@ -104,7 +104,7 @@ class Base:
         return [
             f"{path} is new, and comes before everything else that Python runs"
             for path in self._now
-            if path not in self._files and freeze.comes_first(path)
+            if path not in self._files and frozen_files.comes_first(path)
         ]
 
     def _may_be_new(self, path: str) -> bool:
@@ -112,15 +112,15 @@ class Base:
 
     @cached_property
     def _tests_of_base(self) -> set[str]:
-        patterns = freeze.patterns(self._worktree.names)
-        return {path for path in self._files if path.endswith(".py") and freeze.is_test(path, patterns)}
+        patterns = frozen_files.patterns(self._worktree.names)
+        return {path for path in self._files if path.endswith(".py") and frozen_files.is_test(path, patterns)}
 
     @cached_property
     def _has_tests(self) -> bool:
         """Whether there was any test in the commit."""
         for path in self._tests_of_base:
-            tree = look.parse(self._before(path) or b"")
-            if tree is not None and look.functions(tree, self._worktree.names.functions):
+            tree = syntax.parse(self._before(path) or b"")
+            if tree is not None and syntax.functions(tree, self._worktree.names.functions):
                 return True
         return False
 
@@ -136,21 +136,21 @@ class Base:
             return ()
         before, after = self._before(path), self._worktree.read(path)
         patterns = self._worktree.names.functions
-        said = list(look.altered(path, before, after, patterns)) if before is not None else []
+        said = list(syntax.altered(path, before, after, patterns)) if before is not None else []
         if after is None:
             return said
         if os.path.basename(path) == "conftest.py":
-            said += look.interferes(path, before, after)
-        tree = look.parse(after)
-        if tree is not None and freeze.is_collected(path, freeze.patterns(self._worktree.names)):
-            old = look.parse(before) if before is not None else None
-            names = [name for name in look.functions(tree, patterns) if old is None or not look.has(old, name)]
+            said += syntax.interferes(path, before, after)
+        tree = syntax.parse(after)
+        if tree is not None and frozen_files.is_collected(path, frozen_files.patterns(self._worktree.names)):
+            old = syntax.parse(before) if before is not None else None
+            names = [name for name in syntax.functions(tree, patterns) if old is None or not syntax.has(old, name)]
             said += self._worktree.none(path, names)
         return said
 
     def _configured_otherwise(self) -> Sequence[str]:
-        paths = {each for each in self._files if freeze.is_configuration(each)}
-        paths |= {each for each in freeze.paths(self._now) if freeze.is_configuration(each)}
+        paths = {each for each in self._files if frozen_files.is_configuration(each)}
+        paths |= {each for each in frozen_files.paths(self._now) if frozen_files.is_configuration(each)}
         paths = {each for each in paths if not each.startswith(self._modules)}
         return [path for path in sorted(paths) if self._part(path, self._before(path)) != self._part_now(path)]
 
@@ -160,4 +160,4 @@ class Base:
     @staticmethod
     def _part(path: str, data: bytes | None) -> bytes | None:
         name = os.path.basename(path)
-        return data if data is None or name in inifile.WHOLE else inifile.part(name, data)
+        return data if data is None or name in pytest_config.WHOLE else pytest_config.part(name, data)

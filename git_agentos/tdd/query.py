@@ -25,11 +25,11 @@ from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import patches, recovery, runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
-from git_agentos.tdd import copies, saver
-from git_agentos.tdd import site as sites
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd import state_copies, state_database
 from git_agentos.tdd.graph import Graph, Position, threads
-from git_agentos.tdd.names import branch_of
-from git_agentos.tdd.signed import Tampered
+from git_agentos.tdd.ids import branch_of
+from git_agentos.tdd.signed_rows import Tampered
 from git_agentos.tdd.state import (
     ABORT,
     ABORTED,
@@ -329,7 +329,7 @@ def _position(found: Found) -> Stand:
     if not found.place:
         return Tampered(found.id, MISSING)
     try:
-        with saver.opened(found.place) as opened:
+        with state_database.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
     except AgentosError as error:
         if places.is_url(found.place) or _says_nothing(error):
@@ -346,7 +346,7 @@ def _says_nothing(error: AgentosError) -> bool:
     return isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
 
 
-def _stand(context: Context, opened: saver.Opened, id_: str) -> Stand | None:
+def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand | None:
     """Where a thread stands; None where there is none. Other clones' users have other keys: theirs can be looked at."""
     try:
         return Graph(None, opened).position(id_)
@@ -355,7 +355,7 @@ def _stand(context: Context, opened: saver.Opened, id_: str) -> Stand | None:
             return error
         own = places.repository_id(context.location, make=False)
         try:
-            at = Graph(None, saver.trusting(opened)).position(id_)
+            at = Graph(None, state_database.trusting(opened)).position(id_)
         except Tampered as damaged:
             return damaged
         return error if at is None or at.state.get("repository") == own else at
@@ -365,12 +365,12 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = places.repository_id(context.location, make=False)
     seen: set[str] = set()
-    copies.bring_back(context)
+    state_copies.bring_back(context)
     recorded = _recorded(context)
     failed: AgentosError | None = None
     for place in _places(context, environment, recorded):
         try:
-            with saver.opened(place) as opened:
+            with state_database.opened(place) as opened:
                 stands = [(id_, _stand(context, opened, id_)) for id_ in threads(opened, None if everywhere else own)]
         except AgentosError as error:
             if places.is_url(place) or _says_nothing(error):
@@ -381,7 +381,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             if at is not None and id_ not in seen:
                 seen.add(id_)
                 yield Found(context, id_, place), at
-    known = dict.fromkeys((*recorded, *copies.ids(context.location)))
+    known = dict.fromkeys((*recorded, *state_copies.ids(context.location)))
     missing = [id_ for id_ in known if id_ not in seen and _has_worktree(context, id_)]
     if failed is not None and not seen and not missing:
         raise failed
@@ -413,8 +413,8 @@ def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[
     main worktree, where the state is put whose own worktree is gone. None is made for looking."""
     found: dict[str, None] = {}
     with contextlib.suppress(WorkflowConfigurationError):
-        found[saver.place(context.location, environment, make=False)] = None
+        found[state_database.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
-    if copies.ids(context.location):
+    if state_copies.ids(context.location):
         found[os.path.join(tops.top_of(context.location), places.FOLDER, places.NAME)] = None
-    return [place for place in found if saver.exists(place)]
+    return [place for place in found if state_database.exists(place)]

@@ -16,9 +16,9 @@ from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location
 from git_agentos.guard import confirmation, identity, settings, signing, tampering
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.approval import approval_files, weakening
+from git_agentos.guard.approval import documents, weaker_settings
 from git_agentos.guard.harness import findings as harness_findings
-from git_agentos.guard.setup import effect, enable, install, manifest, place, probe
+from git_agentos.guard.setup import activation, effect, manifest, probe, repository_hooks, scripts
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
@@ -98,7 +98,7 @@ def hooks_status(location: Location, environment: Mapping[str, str]) -> HooksSta
 
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Finding]:
     """All findings, in the worktree at `location` and of what all share; with `fix`, what can be mended is."""
-    guarded = enable.is_set(location) or os.path.isdir(place.folder(location.common_dir))
+    guarded = activation.is_set(location) or os.path.isdir(scripts.folder(location.common_dir))
     replaced = yield from _key(location, environment, fix=fix)
     yield from _approvals(location, fix=fix)
     if guarded and fix:
@@ -123,22 +123,22 @@ def examine(location: Location, environment: Mapping[str, str], *, fix: bool) ->
 def _mended(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Scripts of another version, or edited, are placed again, and what leads elsewhere, or was edited, is set
     again."""
-    is_set = enable.is_set(location)
-    changed, old = place.changed(location.common_dir), place.outdated(location.common_dir)
+    is_set = activation.is_set(location)
+    changed, old = scripts.changed_files(location.common_dir), scripts.outdated(location.common_dir)
     if is_set and (changed or old):
-        place.put(location)
+        scripts.install(location)
         for path in changed:
             yield Finding("guard-tampered", "error", f"'{path}' was not what git-agentos placed there", None, True)
         if not changed:
             yield Finding("guard-outdated", "warning", "the guard's scripts were those of another version", None, True)
     found = problems(location, environment)
     if found:
-        install.restore_record(location)
-        enable.place_again(location)
+        repository_hooks.restore_record(location)
+        activation.reinstall(location)
     for each in found:
         yield replace(each, message=f"{each.message}; it was set again", hint=None, fixed=True)
-    if os.path.lexists(os.path.join(place.folder(location.common_dir), "warned")):
-        os.unlink(os.path.join(place.folder(location.common_dir), "warned"))
+    if os.path.lexists(os.path.join(scripts.folder(location.common_dir), "warned")):
+        os.unlink(os.path.join(scripts.folder(location.common_dir), "warned"))
 
 
 def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Generator[Finding, None, bool]:
@@ -152,8 +152,8 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
     if not fix:
         yield Finding("guard-key", "error", f"{said}: nothing that it signed counts", _FIX, False)
         return False
-    place.remove(os.path.join(signing.folder(environment), "key"))
-    if os.path.isdir(place.folder(location.common_dir)):
+    scripts.remove(os.path.join(signing.folder(environment), "key"))
+    if os.path.isdir(scripts.folder(location.common_dir)):
         signing.key(environment)
     yield Finding("guard-key", "error", f"{said}; it was replaced: grant again what still waits", None, True)
     return True
@@ -161,11 +161,11 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
     """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
-    for path in approval_files.damaged(location.common_dir):
+    for path in documents.damaged(location.common_dir):
         message = f"'{path}' is not what git-agentos wrote there: it does not count"
         if fix:
             try:
-                place.remove(path)
+                scripts.remove(path)
             except OSError as error:
                 yield Finding("guard-approvals", "warning", message, f"remove it ({error.strerror})", False)
                 continue
@@ -178,9 +178,9 @@ def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
 def problems(location: Location, environment: Mapping[str, str]) -> list[Finding]:
     """What `enable.place_again` mends, of all worktrees: what leads elsewhere, was edited, or cannot be started."""
     found = []
-    paths = enable.misplaced(location)
+    paths = activation.misdirected_files(location)
     if paths:
-        names = ", ".join(f"'{each}'" for each in dict.fromkeys(enable.whose(path) for path in paths))
+        names = ", ".join(f"'{each}'" for each in dict.fromkeys(activation.worktree_id_of(path) for path in paths))
         message = f"the guard of {names} leads to where the repository was before, and does not act"
         found.append(Finding(MOVED, "error", message, _FIX, False))
     messages = tampering.found_anywhere(location)
@@ -195,7 +195,7 @@ def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Find
     """What is not as it was set up, and what else there is that has a say in hooks."""
     try:
         known = manifest.read(location.common_dir)
-        here = enable.tampered(location)
+        here = activation.tampered(location)
         set_up = not known.empty or bool(here)
         found = problems(location, environment)
         yield from found
@@ -204,7 +204,7 @@ def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Find
             for message in here:
                 if message not in said:
                     yield Finding("guard-tampered", "error", message, _ENABLE, False)
-        if set_up and not found and place.outdated(location.common_dir):
+        if set_up and not found and scripts.outdated(location.common_dir):
             message = "the guard's scripts are those of another version"
             yield Finding("guard-outdated", "warning", message, _FIX, False)
     except AgentosError as error:
@@ -217,7 +217,7 @@ def _set_up(location: Location, environment: Mapping[str, str]) -> Iterator[Find
 
 def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Who else names a folder for hooks, and hooks that are there and are not run."""
-    ours = place.hooks_dir(location.common_dir)
+    ours = scripts.hooks_dir(location.common_dir)
     users = _chained(location, environment)
     effective = _effective(location, environment)
     if (_enabled(location) or _installed(location)) and not _same(effective, ours):
@@ -336,7 +336,9 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = f"{weakening.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
+        message = (
+            f"{weaker_settings.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
+        )
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
@@ -345,14 +347,14 @@ def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
 
 def _enabled(location: Location) -> bool:
     try:
-        return enable.is_enabled(location)
+        return activation.is_enabled(location)
     except AgentosError:
         return True  # its record is damaged
 
 
 def _installed(location: Location) -> bool:
     try:
-        return install.is_installed(location)
+        return repository_hooks.is_installed(location)
     except AgentosError:
         return False
 
@@ -375,7 +377,7 @@ def _hooks_in(folder: str) -> list[tuple[str, bool]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [(name, os.access(os.path.join(folder, name), os.X_OK)) for name in names if name in place.EVERY_HOOK]
+    return [(name, os.access(os.path.join(folder, name), os.X_OK)) for name in names if name in scripts.EVERY_HOOK]
 
 
 def _manager(folder: str) -> str | None:
@@ -387,7 +389,7 @@ def _manager(folder: str) -> str | None:
             text = files.read(os.path.realpath(os.path.join(folder, name)))
         except OSError:
             continue
-        for manager, mark in place.MANAGERS:
+        for manager, mark in scripts.MANAGERS:
             if mark in text:
                 return manager
     return None

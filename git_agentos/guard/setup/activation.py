@@ -26,8 +26,8 @@ from git_agentos.errors import GuardError
 from git_agentos.git import chained, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import identity
-from git_agentos.guard.setup import configfile, manifest, place
-from git_agentos.guard.setup.configfile import Added, Value
+from git_agentos.guard.setup import config_edit, manifest, scripts
+from git_agentos.guard.setup.config_edit import Added, Value
 from git_agentos.guard.setup.manifest import Manifest
 
 _TRUE = ("true", "yes", "on", "1")
@@ -44,44 +44,44 @@ def is_enabled(location: Location) -> bool:
     """Whether the guard was switched on for this worktree: it is on record, or set in the worktree's configuration (two
     small files are read; GuardError where the record is damaged)."""
     found = manifest.read(location.common_dir)
-    return _added(found, location) is not None or configfile.mentions(_path(location), COMMENT)
+    return _added(found, location) is not None or config_edit.mentions(_path(location), COMMENT)
 
 
-def is_in_force(location: Location) -> bool:
+def is_effective(location: Location) -> bool:
     """Whether the configuration files of an enabled worktree say what `enable` has set, and git reads them. git is
     started only where one was edited in a way that may matter."""
     known = _readable(location)
     added = _added(known, location)
     if added is not None:
-        set_here = added.values == _values_now(location, added) and not configfile.lost(added)
+        set_here = added.values == _values_now(location, added) and not config_edit.lost(added)
     else:
-        set_here = not configfile.not_last(_path(location), values(location))
+        set_here = not config_edit.not_last(_path(location), values(location))
     return set_here and _is_read(location, known)
 
 
-def is_shared(location: Location) -> bool:
+def has_record(location: Location) -> bool:
     """Whether the guard is there for any worktree of the repository."""
     return os.path.lexists(manifest.path_of(location.common_dir))
 
 
 def is_set(location: Location) -> bool:
     """Whether anything of the guard is on record, whole or damaged, or set without a record."""
-    return not _readable(location).empty or is_shared(location) or wrong_record(location) is not None
+    return not _readable(location).empty or has_record(location) or record_problem(location) is not None
 
 
 def enable(location: Location) -> None:
     """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
     with worktrees.turn(location):
-        enable_in_turn(location)
+        enable_locked(location)
 
 
-def enable_in_turn(location: Location) -> None:
+def enable_locked(location: Location) -> None:
     """`enable`, for who holds the turn. Where the repository was moved, the guard of all worktrees is placed again."""
     known = _readable(location)
     if not known.empty and known.common != location.common_dir:
-        place_again_in_turn(location)
+        reinstall_locked(location)
         known = _readable(location)
-    place.put(location)
+    scripts.install(location)
     known = _share(location, known)
     key = manifest.key_of(location.common_dir, location.git_dir)
     assert key is not None
@@ -91,39 +91,39 @@ def enable_in_turn(location: Location) -> None:
         added = _updated(location, added)
     else:
         _strip(location, path)
-        added = configfile.plan(path, values(location), COMMENT)
+        added = config_edit.plan(path, values(location), COMMENT)
     known = known._replace(worktrees={**known.worktrees, key: added})
     manifest.write(location.common_dir, known._replace(common=location.common_dir))
     _set(location, added)
 
 
-def misplaced(location: Location) -> list[str]:
+def misdirected_files(location: Location) -> list[str]:
     """The configuration files in which the guard leads elsewhere: to where the repository was before, or to the one
     that it is a copy of."""
     known = _readable(location)
     parts = [*known.worktrees.values(), *known.people]
     found = [each.path for each in parts if _values_now(location, each) != each.values and _exists(each)]
     recorded = {each.path for each in known.worktrees.values()}
-    return found + [path for path in _unrecorded(location, recorded) if not configfile.says(path, values(location))]
+    return found + [path for path in _unrecorded(location, recorded) if not config_edit.says(path, values(location))]
 
 
-def edited(location: Location) -> list[str]:
+def lost_settings(location: Location) -> list[str]:
     """What the configuration files do not say any more of what was set, one sentence each. git is asked only where a
     file has been edited."""
     known = _readable(location)
     found = []
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
         if added is not None and _exists(added) and _values_now(location, added) == added.values:
-            found += [_lost_words(added.path, each) for each in configfile.lost(added)]
+            found += [_lost_words(added.path, each) for each in config_edit.lost(added)]
     for path in _unrecorded(location, {each.path for each in known.worktrees.values()}):
-        if configfile.says(path, values(location)):
-            found += [_lost_words(path, each) for each in configfile.not_last(path, values(location))]
+        if config_edit.says(path, values(location)):
+            found += [_lost_words(path, each) for each in config_edit.not_last(path, values(location))]
     if known.worktrees and known.shared is None and not _has_extension(location):
         found.append(_NOT_READ)
     return found
 
 
-def whose(path: str) -> str:
+def worktree_id_of(path: str) -> str:
     """The id of the worktree whose configuration file this is."""
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
@@ -131,16 +131,16 @@ def whose(path: str) -> str:
     return identity.recorded(git_dir) or os.path.basename(git_dir)
 
 
-def wrong_record(location: Location) -> str | None:
+def record_problem(location: Location) -> str | None:
     """What is wrong with the record of what was set: it is gone, damaged, or somebody else wrote it. None where it is
     as it was written, or there is none because nothing is set."""
     try:
-        return _wrong_record(location, manifest.read(location.common_dir))
+        return _record_problem(location, manifest.read(location.common_dir))
     except GuardError as error:
         return error.message
 
 
-def _wrong_record(location: Location, known: Manifest) -> str | None:
+def _record_problem(location: Location, known: Manifest) -> str | None:
     record = manifest.path_of(location.common_dir)
     if not known.signed:
         return f"'{record}' was not written by git-agentos"
@@ -148,18 +148,18 @@ def _wrong_record(location: Location, known: Manifest) -> str | None:
         return None
     path = next(_unrecorded(location, ()), None)
     shared = os.path.join(location.common_dir, "config")
-    if path is None and any(configfile.mentions(shared, each) for each in (_SHARED_COMMENT, PEOPLE_COMMENT)):
+    if path is None and any(config_edit.mentions(shared, each) for each in (_SHARED_COMMENT, PEOPLE_COMMENT)):
         path = shared
     return f"'{record}' is gone, and the guard is set in '{path}'" if path is not None else None
 
 
-def place_again(location: Location) -> None:
+def reinstall(location: Location) -> None:
     """`place_again_in_turn`. Takes the worktrees' turn."""
     with worktrees.turn(location):
-        place_again_in_turn(location)
+        reinstall_locked(location)
 
 
-def place_again_in_turn(location: Location) -> None:
+def reinstall_locked(location: Location) -> None:
     """Place the scripts and set what leads to them again, in every worktree that is guarded and for everybody where
     that was installed, as the repository lies now. The worktrees' turn must be held.
 
@@ -169,14 +169,14 @@ def place_again_in_turn(location: Location) -> None:
     unrecorded = list(_unrecorded(location, {each.path for each in known.worktrees.values()}))
     if known.empty and not unrecorded:
         return
-    place.put(location)
+    scripts.install(location)
     known = _share(location, known)
     guarded = {key: _updated(location, added) for key, added in known.worktrees.items()}
     for path in unrecorded:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
             former = _set_without_record(location, path)
-            guarded[key] = configfile.plan(path, values(location), COMMENT, former=former)
+            guarded[key] = config_edit.plan(path, values(location), COMMENT, former=former)
     people = tuple(_updated(location, each) for each in known.people if _exists(each))
     known = known._replace(common=location.common_dir, worktrees=guarded, people=people)
     manifest.write(location.common_dir, known)
@@ -194,31 +194,31 @@ def disable(location: Location) -> None:
         known = _readable(location)
         added = _added(known, location)
         if added is not None:
-            configfile.take_away(location, added)
+            config_edit.take_away(location, added)
         else:
             _strip(location, _path(location))
-        _tidy(location, _without(location, known, location.git_dir))
+        _remove_if_unused(location, _without(location, known, location.git_dir))
 
 
-def withdraw(location: Location, git_dir: str) -> None:
+def unregister(location: Location, git_dir: str) -> None:
     """Forget the worktree at `git_dir`, which is about to be removed with all that is set in it; the worktrees' turn
     must be held."""
-    if os.path.lexists(place.folder(location.common_dir)):
+    if os.path.lexists(scripts.folder(location.common_dir)):
         _without(location, _readable(location), git_dir)
 
 
-def forget(location: Location) -> None:
+def remove_copied(location: Location) -> None:
     """Take away what git has copied into this new worktree from a guarded one in which it was made."""
     _strip(location, _path(location))
 
 
-def tidy(location: Location) -> None:
+def remove_if_unused(location: Location) -> None:
     """Take the shared part away where no guarded worktree is left; the worktrees' turn must be held.
 
     For who has ended a worktree: its own configuration went with it.
     """
-    if os.path.lexists(place.folder(location.common_dir)):
-        _tidy(location, _readable(location))
+    if os.path.lexists(scripts.folder(location.common_dir)):
+        _remove_if_unused(location, _readable(location))
 
 
 def tampered(location: Location) -> list[str]:
@@ -227,17 +227,17 @@ def tampered(location: Location) -> list[str]:
     edited in a way that may matter."""
     known = manifest.read(location.common_dir)
     entry = _added(known, location)
-    record = _wrong_record(location, known)
+    record = _record_problem(location, known)
     if known.empty and record is None:
         return []
-    found = [f"'{path}' is not what git-agentos placed there" for path in place.changed(location.common_dir)]
+    found = [f"'{path}' is not what git-agentos placed there" for path in scripts.changed_files(location.common_dir)]
     if record is not None:
         found.append(record)
     parts = [*known.people]
     if entry is not None:
         parts += [each for each in (entry, known.shared, known.main) if each is not None]
     for added in parts:
-        found += [_lost_words(added.path, each) for each in configfile.lost(added)]
+        found += [_lost_words(added.path, each) for each in config_edit.lost(added)]
     if entry is not None and known.shared is None and not _has_extension(location):
         found.append(_NOT_READ)
     return found
@@ -245,15 +245,15 @@ def tampered(location: Location) -> list[str]:
 
 def values(location: Location) -> tuple[Value, ...]:
     """What is set for a guarded worktree."""
-    script = place.fsmonitor(location.common_dir)
+    script = scripts.fsmonitor(location.common_dir)
     return (
-        Value("core", "hooksPath", place.hooks_dir(location.common_dir)),
-        Value("core", "fsmonitor", quoted(script)),
+        Value("core", "hooksPath", scripts.hooks_dir(location.common_dir)),
+        Value("core", "fsmonitor", fsmonitor_value(script)),
         Value("core", "fsmonitorHookVersion", "2"),
     )
 
 
-def quoted(path: str) -> str:
+def fsmonitor_value(path: str) -> str:
     """A path as the value of core.fsmonitor."""
     return "'" + path.replace("'", "'\\''") + "'" if _FOR_SHELL.search(path) else path
 
@@ -275,20 +275,20 @@ def _readable(location: Location) -> Manifest:
 
 
 def _lost_words(path: str, value: Value) -> str:
-    where = f"the guard of '{whose(path)}': " if os.path.basename(path) == "config.worktree" else ""
+    where = f"the guard of '{worktree_id_of(path)}': " if os.path.basename(path) == "config.worktree" else ""
     return f"{where}'{value.name}' in '{path}' is not what was set there"
 
 
 def _set(location: Location, added: Added) -> None:
     """Have the file say what was planned, also where something behind it in the file says otherwise."""
-    configfile.add(location, added)
-    if configfile.lost(added):
-        configfile.move_to_end(location, added)
+    config_edit.add(location, added)
+    if config_edit.lost(added):
+        config_edit.move_to_end(location, added)
 
 
 def _is_read(location: Location, known: Manifest) -> bool:
     """Whether git reads the worktrees' own configuration."""
-    return _has_extension(location) if known.shared is None else not configfile.lost(known.shared)
+    return _has_extension(location) if known.shared is None else not config_edit.lost(known.shared)
 
 
 def _exists(added: Added) -> bool:
@@ -307,8 +307,8 @@ def _updated(location: Location, added: Added) -> Added:
     wanted = _values_now(location, added)
     if wanted == added.values:
         return added
-    configfile.take_away(location, added)
-    return configfile.plan(added.path, wanted, configfile.comment_of(added.block))
+    config_edit.take_away(location, added)
+    return config_edit.plan(added.path, wanted, config_edit.comment_of(added.block))
 
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
@@ -316,19 +316,19 @@ def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
     for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         with contextlib.suppress(OSError, GuardError):
-            if path not in recorded and configfile.mentions(path, COMMENT):
+            if path not in recorded and config_edit.mentions(path, COMMENT):
                 yield path
 
 
 def _strip(location: Location, path: str) -> None:
     """Take out a block of ours that the manifest does not know, wherever it leads."""
-    if configfile.mentions(path, COMMENT):
-        configfile.strip(location, path, _set_without_record(location, path), COMMENT)
+    if config_edit.mentions(path, COMMENT):
+        config_edit.strip(location, path, _set_without_record(location, path), COMMENT)
 
 
 def _set_without_record(location: Location, path: str) -> list[Value]:
     """The values of ours that the file sets, wherever they lead."""
-    said = configfile.values_of(path)
+    said = config_edit.values_of(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
     ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
@@ -356,7 +356,7 @@ def _swept(location: Location, known: Manifest) -> Manifest:
 
 
 def _has_extension(location: Location) -> bool:
-    said = configfile.values_of(os.path.join(location.common_dir, "config"))
+    said = config_edit.values_of(os.path.join(location.common_dir, "config"))
     return said.get(_EXTENSION, ["false"])[-1].lower() in _TRUE
 
 
@@ -368,13 +368,13 @@ def _share(location: Location, known: Manifest) -> Manifest:
     elif _has_extension(location):
         return known
     else:
-        said = configfile.values_of(path)
+        said = config_edit.values_of(path)
         moved = [Value("core", "bare", "true")] if said.get("core.bare", [""])[-1].lower() in _TRUE else []
         moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
         extension = Value("extensions", "worktreeConfig", "true")
-        shared = configfile.plan(path, [extension], _SHARED_COMMENT, moved=moved)
+        shared = config_edit.plan(path, [extension], _SHARED_COMMENT, moved=moved)
         of_main = os.path.join(location.common_dir, "config.worktree")
-        main = configfile.plan(of_main, moved, _SHARED_COMMENT) if moved else None
+        main = config_edit.plan(of_main, moved, _SHARED_COMMENT) if moved else None
     known = known._replace(shared=shared, main=main)
     manifest.write(location.common_dir, known)
     if main is not None:
@@ -383,23 +383,23 @@ def _share(location: Location, known: Manifest) -> Manifest:
     return known
 
 
-def _tidy(location: Location, known: Manifest) -> None:
+def _remove_if_unused(location: Location, known: Manifest) -> None:
     known = _swept(location, known)
     if not known.worktrees:
         for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
-            forget(location._replace(git_dir=git_dir))
+            remove_copied(location._replace(git_dir=git_dir))
     if not known.worktrees and known.shared is not None:
         if not any(_relies(path) for path in _own_files(location, known)):
-            configfile.take_away(location, known.shared)
+            config_edit.take_away(location, known.shared)
             if known.main is not None:
-                configfile.take_away(location, known.main)
+                config_edit.take_away(location, known.main)
         known = known._replace(shared=None, main=None)
     manifest.write(location.common_dir, known)
     if known.empty:
-        place.take_away(location)
+        scripts.uninstall(location)
 
 
-def sweep(location: Location) -> Manifest:
+def read_swept(location: Location) -> Manifest:
     """What is set, without what is gone: for who adds to it. The worktrees' turn must be held."""
     return _swept(location, _readable(location))
 
@@ -408,10 +408,10 @@ def _own_files(location: Location, known: Manifest) -> Iterator[str]:
     """The worktrees' own configuration files, but for the one that was made to move something there."""
     for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
-        if known.main is None or known.main.path != path or known.main.after != configfile.read(path):
+        if known.main is None or known.main.path != path or known.main.after != config_edit.read(path):
             yield path
 
 
 def _relies(path: str) -> bool:
     """Whether a worktree's own configuration says anything."""
-    return bool((configfile.read(path) or b"").strip())
+    return bool((config_edit.read(path) or b"").strip())

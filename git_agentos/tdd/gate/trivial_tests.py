@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from git_agentos.tdd.arbiter import look
+from git_agentos.tdd.gate import syntax
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 _DOES = (
@@ -31,7 +31,7 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 def of(tree: ast.Module, names: Iterable[str]) -> Mapping[str, str]:
     """Those of the tests called `names` in a file that are none, and why. What cannot be seen (inherited, made by code)
     is not told."""
-    found = {name: look.find(tree, name) for name in names}
+    found = {name: syntax.find(tree, name) for name in names}
     reasons = {name: _why(each[0]) for name, each in found.items() if each is not None}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 

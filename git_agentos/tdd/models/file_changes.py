@@ -20,7 +20,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
 from git_agentos.tdd.models import edits
-from git_agentos.tdd.models.answers import LARGE, Change, Unusable
+from git_agentos.tdd.models.answer import LARGE, Change, Unusable
 
 _OURS = (".git", ".agentos")
 _LONGEST = 4096

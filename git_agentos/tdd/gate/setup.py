@@ -10,11 +10,11 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run.kernel.children import MARK
-from git_agentos.tdd.arbiter import environment as environments
-from git_agentos.tdd.arbiter import interpreter as interpreters
-from git_agentos.tdd.arbiter import own_plugins
-from git_agentos.tdd.arbiter import sandbox as sandboxes
-from git_agentos.tdd.arbiter.interpreter import Interpreter
+from git_agentos.tdd.gate import environment as environments
+from git_agentos.tdd.gate import own_plugins
+from git_agentos.tdd.gate import python as interpreters
+from git_agentos.tdd.gate import sandbox as sandboxes
+from git_agentos.tdd.gate.python import Interpreter
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos import processes
-from git_agentos.tdd.arbiter import interpreter, report, sandbox
-from git_agentos.tdd.arbiter.ground import Site
-from git_agentos.tdd.arbiter.report import Case
+from git_agentos.tdd.gate import cases, python, sandbox
+from git_agentos.tdd.gate.cases import Case
+from git_agentos.tdd.gate.setup import Site
 
 _PREFIX = "agentos-tests-"
 _PLUGIN = "agentos_evidence"
@@ -102,7 +102,7 @@ class Desk:
     @classmethod
     def lay(cls, folder: str, site: Site, *, canary: bool) -> Desk:
         root = site.location.root
-        places = interpreter.places(root, site.others, site.interpreter.places)
+        places = python.places(root, site.others, site.interpreter.places)
         name = f"agentos-canary-{secrets.token_hex(4)}" if canary else None
         customizes = bool(site.others) and site.interpreter.finders
         desk = cls(folder, secrets.token_hex(32).encode(), name, places)
@@ -191,7 +191,7 @@ class Desk:
         except OSError:
             return None
         seal = hmac.new(self.token, data, hashlib.sha256).hexdigest()
-        return report.read(data) if any(each.get("seal") == seal for each in evidence) else None
+        return cases.read(data) if any(each.get("seal") == seal for each in evidence) else None
 
 
 def _own(name: str) -> bytes:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.tdd.arbiter import inifile, look
+from git_agentos.tdd.gate import pytest_config, syntax
 from git_agentos.util import files
 
 _TOOLS = frozenset({"pytest", "_pytest", "pluggy", "unittest", "hypothesis", "nose", "mock"})
@@ -43,7 +43,9 @@ class _Module:
     importers: set[str] = field(default_factory=set)
 
 
-def find(root: str, starts: Iterable[str], is_frozen: Callable[[str], bool], names: inifile.Names) -> Sequence[str]:
+def find(
+    root: str, starts: Iterable[str], is_frozen: Callable[[str], bool], names: pytest_config.Names
+) -> Sequence[str]:
     """The files that the test files and conftests `starts` use, and that `is_frozen` does not have, relative to `root`.
     `names` is what the project's configuration says of plugins and folders."""
     used = _Used(root, is_frozen, names.paths)
@@ -156,7 +158,7 @@ class _Used:
 
     def _parsed(self, path: str) -> ast.Module | None:
         try:
-            return look.parse(files.read(os.path.realpath(os.path.join(self._root, path)), limit=_LARGEST))
+            return syntax.parse(files.read(os.path.realpath(os.path.join(self._root, path)), limit=_LARGEST))
         except OSError:
             return None
 
@@ -183,7 +185,7 @@ def _uses_tools(tree: ast.Module) -> bool:
 
 def _asserts(tree: ast.Module) -> bool:
     """Whether a function of the module asserts for its callers."""
-    for node in look.statements(tree.body):
+    for node in syntax.statements(tree.body):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         inner = list(ast.walk(node))

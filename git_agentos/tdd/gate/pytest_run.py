@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, cast
 from git_agentos.errors import RepositoryError, UnsupportedRepository
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child
-from git_agentos.tdd.arbiter import bounded, desk
-from git_agentos.tdd.arbiter import ground as grounds
-from git_agentos.tdd.arbiter.desk import Desk
-from git_agentos.tdd.arbiter.ground import Ground, Site
-from git_agentos.tdd.arbiter.report import Case
+from git_agentos.tdd.gate import bounded, run_folder
+from git_agentos.tdd.gate import setup as grounds
+from git_agentos.tdd.gate.cases import Case
+from git_agentos.tdd.gate.run_folder import Desk
+from git_agentos.tdd.gate.setup import Ground, Site
 from git_agentos.tdd.state import TIMED_OUT
 
 
@@ -90,7 +90,7 @@ def _run(
     show: Callable[[bytes], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Tested:
-    with desk.folder() as folder:
+    with run_folder.folder() as folder:
         laid = Desk.lay(folder, site, canary=canary)
         command = laid.command(site, tests)
         with _said(output) as said:

@@ -26,7 +26,7 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from git_agentos.tdd.arbiter import inifile
+from git_agentos.tdd.gate import pytest_config
 
 PYTHON = "<python>"
 _PART = "#pytest"
@@ -52,14 +52,14 @@ def freeze(root: str, places: Sequence[str] = (), more: Iterable[str] = ()) -> M
     `pyproject.toml#pytest` for a part of a file). `places` are where the interpreter imports from by itself, `more`
     are files that are frozen whatever they are called (`helpers`), as far as they are there."""
     found: dict[str, str] = {}
-    files = patterns(inifile.names(root))
+    files = patterns(pytest_config.names(root))
     for path, is_link in _walk(root):
         if is_test(path, files) or _runs_first(path):
             _whole(root, path, is_link, found)
         elif shadows(path):
             found[path] = "there"
-        elif os.path.basename(path) in inifile.PARTS and (data := _read(root, path)) is not None:
-            part = inifile.part(os.path.basename(path), data)
+        elif os.path.basename(path) in pytest_config.PARTS and (data := _read(root, path)) is not None:
+            part = pytest_config.part(os.path.basename(path), data)
             if part is not None and (not path.endswith(".txt") or _is_metadata(path)):
                 found[path + _PART] = hashlib.sha256(part).hexdigest()
     for path in more:
@@ -135,7 +135,7 @@ def is_test(path: str, patterns: Collection[str] = ()) -> bool:
     *folders, name = path.split("/")
     if any(fnmatch.fnmatchcase(name, each) for each in _LEFTOVERS) or not _CACHES.isdisjoint(folders):
         return False
-    if name in (*inifile.WHOLE, "conftest.py") or _FOLDER in folders or folders[:1] == ["test"]:
+    if name in (*pytest_config.WHOLE, "conftest.py") or _FOLDER in folders or folders[:1] == ["test"]:
         return True
     return is_collected(path, patterns)
 
@@ -146,14 +146,14 @@ def is_collected(path: str, patterns: Collection[str] = ()) -> bool:
     return any(fnmatch.fnmatchcase(path if "/" in each else name, each) for each in (*_FILES, *patterns))
 
 
-def patterns(names: inifile.Names) -> Sequence[str]:
+def patterns(names: pytest_config.Names) -> Sequence[str]:
     """The project's own patterns for test files, without those that all code matches."""
     return [each for each in names.files if not fnmatch.fnmatchcase(_ANY_FILE, each)]
 
 
 def is_configuration(path: str) -> bool:
     """Whether a file, or a part of it, is pytest's configuration."""
-    return os.path.basename(path) in (*inifile.WHOLE, *inifile.PARTS[:3])
+    return os.path.basename(path) in (*pytest_config.WHOLE, *pytest_config.PARTS[:3])
 
 
 def shadows(path: str, names: Collection[str] = _PYTEST) -> bool:
@@ -189,7 +189,7 @@ def _is_data(key: str) -> bool:
 def _file(key: str) -> str:
     """The file that a key of what is frozen is about."""
     path = key.removesuffix(_PART)
-    return path if os.path.basename(path) in inifile.PARTS else key
+    return path if os.path.basename(path) in pytest_config.PARTS else key
 
 
 def _told(key: str) -> str:
@@ -279,7 +279,7 @@ def environment(places: Sequence[str], prefix: str | None = None, python: str | 
     for path in sorted(found):
         said = _hash(path)
         if path.endswith("entry_points.txt"):
-            part = inifile.part("entry_points.txt", _read("/", path) or b"")
+            part = pytest_config.part("entry_points.txt", _read("/", path) or b"")
             if part is None:
                 continue
             said = hashlib.sha256(part).hexdigest()

@@ -20,15 +20,14 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import commands, harness, harness_files, identity, tampering, wording
+from git_agentos.guard import commands, harness, identity, tampering, wording
 from git_agentos.guard import enforce as enforcing
 from git_agentos.guard import settings as configuration
 from git_agentos.guard.call import Call
 from git_agentos.guard.commands import Step
 from git_agentos.guard.decision import ALLOW, FORBID, Judgement, Operation, Save
-from git_agentos.guard.harness import contact, overrides
-from git_agentos.guard.harness import event as events
-from git_agentos.guard.harness.event import Answer, Event, Malformed
+from git_agentos.guard.harness import contact, events, overrides, protected_files
+from git_agentos.guard.harness.events import Answer, Event, Malformed
 from git_agentos.guard.identity import Who
 from git_agentos.guard.policy import operations
 from git_agentos.guard.settings import GuardSettings
@@ -146,7 +145,7 @@ def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
             asked.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             asked.append(Operation("file-outside", path))
-        elif harness_files.is_one(path):
+        elif protected_files.is_protected(path):
             asked.append(Operation("guard-change", path))
     if not asked:
         return []

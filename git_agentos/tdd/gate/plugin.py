@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from git_agentos.tdd.arbiter import evidence_imports as imports
+    from git_agentos.tdd.gate import plugin_imports as imports
 else:
     import agentos_imports as imports  # the same, by the name that it has beside this
 

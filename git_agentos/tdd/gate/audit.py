@@ -20,8 +20,8 @@ from typing import Any
 from git_agentos import config, processes
 from git_agentos.git import trees
 from git_agentos.redact import redact
-from git_agentos.tdd.arbiter import freeze, inifile, tamper
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate import frozen_files, pytest_config, tamper
+from git_agentos.tdd.gate.setup import Ground
 
 TAMPER, LINT = "tamper", "lint"
 _PATIENCE = 600.0  # seconds for a command of the project's
@@ -85,15 +85,17 @@ class _Look:
         self._python = [path for path in self._now if path.endswith((".py", ".pyi"))]
 
     def tampering(self) -> Iterable[Finding]:
-        patterns = freeze.patterns(inifile.names(self._root))
+        patterns = frozen_files.patterns(pytest_config.names(self._root))
         for path, data in self._now.items():
-            if freeze.is_test(path, patterns):
+            if frozen_files.is_test(path, patterns):
                 continue
             before = self._before(path)
-            if before is None and (freeze.comes_first(path) or freeze.shadows(path, _NEEDED)):
+            if before is None and (frozen_files.comes_first(path) or frozen_files.shadows(path, _NEEDED)):
                 yield Finding(TAMPER, path, 0, "takes a place before what Python or pytest would run")
             name = os.path.basename(path)
-            if name in inifile.PARTS and inifile.part(name, data) != inifile.part(name, before or b""):
+            if name in pytest_config.PARTS and pytest_config.part(name, data) != pytest_config.part(
+                name, before or b""
+            ):
                 yield Finding(TAMPER, path, 0, "what pytest reads of it was changed")
             if path.endswith(".py"):
                 yield from self._tampered(path, data, before)
