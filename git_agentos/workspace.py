@@ -331,7 +331,7 @@ class Workspace:
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
         from git_agentos.checkpoint import doctor
-        from git_agentos.guard.setup import doctor as guard
+        from git_agentos.guard.setup import checks as guard
         from git_agentos.worktree import doctor as worktrees
 
         self._discard()

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import nested_objects
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.state import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import process, refs, scan
 from git_agentos.git.location import Location, locate
@@ -128,7 +128,7 @@ def _capture_one(
         result.skipped.append(Skipped(name, "nested repository that git cannot open"))
         return
     if location.common_dir == repository.location.common_dir:
-        result.skipped.append(Skipped(name, "another worktree of this repository"))
+        result.skipped.append(Skipped(name, SkipReason.OTHER_WORKTREE))
         return
     head = refs.read_head(location)
     taken = take(location) if take is not None else None

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import take, timeline
-from git_agentos.checkpoint.capture import TOO_LARGE, Request, capture
+from git_agentos.checkpoint.capture import Request, capture
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.git import consolidate, process, scan, state_dir
 from git_agentos.git.location import Location
@@ -64,7 +64,7 @@ def save(
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
 
     def large(state: State) -> frozenset[bytes]:
-        found = (os.fsencode(item.path) for item in state.skipped if item.reason == TOO_LARGE)
+        found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)
         return frozenset(path for path in found if wanted.may_touch(path))
 
     def is_complete(state: State) -> bool:

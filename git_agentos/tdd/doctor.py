@@ -8,15 +8,15 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError
 from git_agentos.run import doctor
-from git_agentos.tdd import copies, looking
+from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import STOPPED
 
 
 def examine(context: Context, environment: Mapping[str, str], *, fix: bool) -> list[Finding]:
     """The workflows that are not in the database any more (with `fix`, they are put there again), and those that were
     interrupted: which of resuming and aborting is to be done, is for people to decide."""
-    lost = copies.lost(context)
-    done = copies.bring_back(context, every=True) if fix and lost else []
+    lost = state_copies.lost(context)
+    done = state_copies.bring_back(context, every=True) if fix and lost else []
     found = [doctor.state_missing(id_, fixed=id_ in done) for id_ in lost]
     # Listing workflows brings their state back, which only `fix` may do here.
     if doctor.open_(context) and (fix or not lost):
@@ -26,7 +26,7 @@ def examine(context: Context, environment: Mapping[str, str], *, fix: bool) -> l
 
 def _interrupted(context: Context, environment: Mapping[str, str]) -> list[Finding]:
     try:
-        found = looking.list_(context, environment)
+        found = query.list_(context, environment)
     except AgentosError as error:
         return [doctor.unreadable_workflows(error)]
     stopped = [each for each in found if each.here and each.state == STOPPED]

@@ -28,7 +28,7 @@ from git_agentos import config, log, processes
 from git_agentos.checkpoint import capture, format, restore, take, timeline
 from git_agentos.checkpoint.capture import Request
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import (
     AgentosError,
@@ -40,7 +40,7 @@ from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.util import files, locks
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
@@ -416,7 +416,7 @@ class _End:
 
     def _way_out(self, stopping: Sequence[Skipped], ignored: set[str]) -> str:
         ways = ["move it away"]
-        if any(item.reason == capture.TOO_LARGE for item in stopping):
+        if any(item.kind is SkipReason.TOO_LARGE for item in stopping):
             ways.append("raise the limit (git config agentos.maxFileSize SIZE, 0 for none)")
         if self.intent.operation == REMOVE and all(item.path in ignored for item in stopping):
             ways.append("lose it with --discard-ignored")
@@ -548,7 +548,7 @@ def _evidence(writer: Writer, root: str, run_id: str = "") -> Iterator[tuple[byt
 def unguard(location: Location) -> None:
     """Take away what all guarded worktrees share if this was the last one; nothing depends on it."""
     with contextlib.suppress(AgentosError, OSError):
-        enable.tidy(location)
+        activation.remove_if_unused(location)
 
 
 def forget_branch(repository: Repository, branch: str) -> None:

@@ -18,7 +18,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.util import files
 from git_agentos.worktree import index_repair, place, record
 from git_agentos.worktree.record import Record
@@ -89,8 +89,8 @@ def bring_back(context: Context, one: Pruned) -> str:
     fault = index_repair.examine(context, location, one.id, wanted=True)
     index = f", its index {fault.fix().removeprefix('it is ').removesuffix(' again')}" if fault is not None else ""
     guard = ""
-    if enable.is_shared(location):
-        enable.enable_in_turn(location)
+    if activation.has_record(location):
+        activation.enable_locked(location)
         guard = ", and it is guarded"
     return f"it has one again, {words}{index}{guard}"
 

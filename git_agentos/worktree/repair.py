@@ -27,8 +27,8 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import dead_locks, lockfile, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
-from git_agentos.guard.setup import doctor as guard
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
+from git_agentos.guard.setup import checks as guard
 from git_agentos.util import files
 from git_agentos.worktree import abort, complete, end, entries, intent, place, pruned, record, trash
 from git_agentos.worktree.entries import Fault
@@ -352,12 +352,12 @@ class _Work:
     def _guard(self) -> Iterator[Mended]:
         """Place the guard again. What has to be said of worktrees that moved is left in `self.unguarded`: it belongs to
         what is said of the move."""
-        moved = [enable.whose(path) for path in enable.misplaced(self.location)]
+        moved = [activation.worktree_id_of(path) for path in activation.misdirected_files(self.location)]
         found = guard.problems(self.location, os.environ)
         why, hint = None, None
         if found and self.mend:
             try:
-                enable.place_again_in_turn(self.location)
+                activation.reinstall_locked(self.location)
             except (AgentosError, OSError) as error:
                 why, hint = _told(error)
         for each in found:

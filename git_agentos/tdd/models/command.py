@@ -20,7 +20,7 @@ from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.rollback import mend
-from git_agentos.tdd.models import kept
+from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
 from git_agentos.util import directories
 
@@ -42,8 +42,8 @@ class Command:
         self._limit = limit
 
     def work(self, request: Request) -> Work:
-        kept.write(request.folder, kept.PROMPT, request.prompt, self._environment)
-        with kept.Said(request.folder, request.show, self._environment) as said:
+        transcript.write(request.folder, transcript.PROMPT, request.prompt, self._environment)
+        with transcript.Said(request.folder, request.show, self._environment) as said:
             with prompt_file(request.here, request.prompt) as path:
                 environment = environment_of(request, self._environment) | {PROMPT_FILE: path}
                 ended = run(request, self._text, environment, said, limit=self._limit, stdin=path)
@@ -67,7 +67,7 @@ def run(
     request: Request,
     text: str,
     environment: Mapping[str, str],
-    said: kept.Said,
+    said: transcript.Said,
     *,
     limit: float | None = None,
     stdin: str | None = None,
