@@ -23,11 +23,12 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import locks, process, worktrees
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
 from git_agentos.guard import authorize
+from git_agentos.util import directories
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Interrupted, Status
@@ -331,7 +332,7 @@ class Workspace:
         """What is wrong with this repository's set-up, and what to do; with `fix`, what can be corrected safely is."""
         from git_agentos import findings
         from git_agentos.checkpoint import doctor
-        from git_agentos.guard.setup import doctor as guard
+        from git_agentos.guard.setup import checks as guard
         from git_agentos.worktree import doctor as worktrees
 
         self._discard()
@@ -362,7 +363,7 @@ class Workspace:
             )
         for folder in {self._location.state_dir, self._location.shared_state_dir}:
             if os.path.lexists(folder):
-                locks.own_folder(folder)
+                directories.make_own(folder)
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""

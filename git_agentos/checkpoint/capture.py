@@ -19,7 +19,7 @@ from git_agentos.checkpoint import nested, operation, unmodified
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.paths import is_allowed
-from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
+from git_agentos.checkpoint.state import RulesOutside, Skipped, SkipReason, Sparse, State
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
@@ -29,9 +29,6 @@ from git_agentos.git.scan import Scan, Scanned
 from git_agentos.git.trees import Change, Entry
 
 _PATIENCE = 20.0  # seconds
-TOO_LARGE = "larger than agentos.maxFileSize"
-NOT_ALLOWED = "git allows no such name in a tree"
-UNREADABLE = "cannot be read: "
 
 
 class Request(NamedTuple):
@@ -164,7 +161,7 @@ class _Capture:
             keep=self.request.keep,
         )
         self.skipped += repositories.skipped
-        self.skipped += [Skipped(os.fsdecode(path), UNREADABLE + "permission denied") for path in scanned.unreadable]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.UNREADABLE) for path in scanned.unreadable]
 
         only_staged = {
             change.path: change.index_oid
@@ -297,13 +294,13 @@ class _Capture:
         kept = []
         for path in paths:
             if not is_allowed(path):
-                self.skipped.append(Skipped(os.fsdecode(path), NOT_ALLOWED))
+                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.NOT_ALLOWED))
                 continue
             if limit and path not in self.request.ignored:
                 with contextlib.suppress(OSError):
                     found = os.lstat(self.contents.at(path))
                     if stat.S_ISREG(found.st_mode) and found.st_size > limit:
-                        self.skipped.append(Skipped(os.fsdecode(path), TOO_LARGE))
+                        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TOO_LARGE))
                         continue
             kept.append(path)
         return kept
@@ -377,7 +374,7 @@ class _Capture:
             if os.access(full, os.R_OK) or os.path.islink(full) or not os.path.lexists(full):
                 readable.append(path)
             else:
-                self.skipped.append(Skipped(os.fsdecode(path), UNREADABLE + "permission denied"))
+                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.UNREADABLE))
         return readable
 
     def _touched(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:

@@ -17,10 +17,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from git_agentos.checkpoint.own_bytes import Form
 from git_agentos.checkpoint.statcache import StatCache, now_ns, row
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
-from git_agentos.git import convert, locks, trees
+from git_agentos.git import convert, state_dir, trees
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
@@ -29,7 +29,6 @@ from git_agentos.util import directories
 _STREAM_FROM = 8 << 20
 _ATTEMPTS = 6
 _TICK_NS = 12_000_000
-TORN = "changed while it was being read; the saved bytes may be torn"
 
 
 class Contents:
@@ -136,7 +135,7 @@ class Contents:
             raise IncompleteCaptureError(
                 f"'{os.fsdecode(path)}' keeps growing while it is being read", "stop what writes it, or ignore it"
             )
-        self.skipped.append(Skipped(os.fsdecode(path), TORN))
+        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TORN))
         return oid
 
     def _read_again(self, path: bytes, expected: str) -> None:
@@ -173,7 +172,7 @@ class Contents:
                 if found is not None:
                     self.writer.rely(found, functools.partial(convert.clean, self.writer, [path]))
             waiting = [path for path in waiting if before[path] != self._stamp(path)]
-        self.skipped += [Skipped(os.fsdecode(path), TORN) for path in waiting]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.TORN) for path in waiting]
         return result
 
     def as_checked_out(self, blobs: Mapping[bytes, str]) -> set[bytes]:
@@ -272,7 +271,7 @@ class Contents:
     def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
         """Those paths whose blob does not check out to the bytes that the worktree has."""
         location = self.repository.location
-        with locks.scratch(location) as folder:
+        with state_dir.scratch(location) as folder:
             into = os.path.join(folder, "smudged")
             os.mkdir(into)
             base = os.path.join(location.git_dir, "index") if self.tracks_attributes else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -11,11 +10,12 @@ from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
-from git_agentos.git import locks, process, refs, worktrees
+from git_agentos.git import lockfile, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.objects import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import location as store
+from git_agentos.util import files, locks
 
 _OLDEST_GIT = (2, 38)
 
@@ -75,10 +75,10 @@ def _damaged(error: DamagedFile) -> Fixable:
 def _stale(repository: Repository) -> Iterator[Fixable]:
     """Locks of killed commands. What else such a command leaves (scratch folders), `worktree repair` removes."""
     location = repository.location
-    for path in locks.stale(location):
+    for path in lockfile.find_stale(location):
 
         def remove(path: str = path) -> str:
-            locks.remove_stale(location, candidates=[path])
+            lockfile.remove_stale(location, candidates=[path])
             return ""
 
         yield fixable("stale-lock", "warning", f"'{path}' was left by a killed command", remove)
@@ -90,17 +90,11 @@ def _keep_files(repository: Repository) -> Iterator[Fixable]:
     for name in sorted(name for name in names if name.endswith(".keep")):
         path = os.path.join(folder, name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if files.read(path, limit=200) != KEEP_MARK or (descriptor := locks.try_open(path)) is None:
+                continue  # it is git's, or its writer is alive
         except OSError:
             continue
-        try:
-            if os.read(descriptor, 200) != KEEP_MARK:
-                continue
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # its writer is alive
-        finally:
-            os.close(descriptor)
+        os.close(descriptor)
 
         def remove(path: str = path) -> str:
             os.unlink(path)

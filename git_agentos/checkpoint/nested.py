@@ -25,12 +25,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import nested_objects
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.state import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import locks, process, refs, scan
+from git_agentos.git import process, refs, scan
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
 
 _FORMAT = 1
 # A nested repository that git or we cannot read is named, and keeps nothing else from being saved.
@@ -127,7 +128,7 @@ def _capture_one(
         result.skipped.append(Skipped(name, "nested repository that git cannot open"))
         return
     if location.common_dir == repository.location.common_dir:
-        result.skipped.append(Skipped(name, "another worktree of this repository"))
+        result.skipped.append(Skipped(name, SkipReason.OTHER_WORKTREE))
         return
     head = refs.read_head(location)
     taken = take(location) if take is not None else None
@@ -225,7 +226,7 @@ def put_aside(repository: Repository, path: bytes, key: str) -> bool:
     False where it lies on another file system and cannot be moved in one step: it then stays.
     """
     location = repository.location
-    folder = os.path.join(locks.own_folder(os.path.join(locks.own_folder(location.state_dir), "kept")), key)
+    folder = os.path.join(directories.make_own(location.state_dir, "kept"), key)
     target = os.path.join(os.fsencode(folder), path)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.errors import RestoreError
 from git_agentos.git import scan, trees
 from git_agentos.git.repository import Writer
@@ -105,7 +104,7 @@ def find(
     disk: Disk,
     store: Writer,
     now: State,
-    unsaved: Mapping[bytes, str],
+    unsaved: Mapping[bytes, Skipped],
     write: Mapping[bytes, FileWrite],
     leaving: Leaving,
     directories: Iterable[bytes],
@@ -134,7 +133,9 @@ def find(
 
 
 class _Search:
-    def __init__(self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, str], leaving: Leaving) -> None:
+    def __init__(
+        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, Skipped], leaving: Leaving
+    ) -> None:
         self.disk = disk
         self.store = store
         self.now = now
@@ -183,7 +184,7 @@ class _Search:
             self._no_directory(path)
 
     def is_visible_now(self, path: bytes) -> bool:
-        if path in self.unsaved and self.unsaved[path] != TORN:
+        if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
             return False
         return path in self.now.ignored or trees.find(self.store, self.now.visible_tree, path) is not None
 
@@ -200,9 +201,9 @@ class _Search:
 
     def _obstacle(self, path: bytes) -> None:
         """A file that stands where the target has something else, and that the present state does not hold."""
-        if path in self.unsaved and self.unsaved[path] != TORN:
+        if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
             raise RestoreError(
-                f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path]}",
+                f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path].reason}",
                 "move it away, or raise agentos.maxFileSize; nothing was changed",
             )
         self.in_the_way.add(path)

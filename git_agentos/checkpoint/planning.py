@@ -12,25 +12,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint import index_plan, obstacles, visibility
-from git_agentos.checkpoint.contents import TORN
 from git_agentos.checkpoint.obstacles import Disk
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
 from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import RestoreError
 from git_agentos.git import ignore, scan, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
-
-LEFT_IGNORED = "ignored at the checkpoint: left in place"
-NEW_KEPT = "created since: kept"
-LEFT_VISIBLE = "ignored until now: left in place"
-HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
-HOLDS_NOTHING = "a pipe, socket or device: there is nothing in it to save"
-CLOSED = "a repository that git cannot open: put aside in the worktree's git directory"
-PUT_ASIDE = "a '.git' that is no repository: put aside in the worktree's git directory"
 
 
 class Exact(NamedTuple):
@@ -81,7 +72,7 @@ class _Planner:
         self.skipped: list[Skipped] = []
         self.differing: Collection[bytes] = ()
         self.aside: dict[bytes, None] = {}
-        self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item.reason for item in now.skipped}
+        self.unsaved = {os.fsencode(item.path).rstrip(b"/"): item for item in now.skipped}
         # What the target itself had to leave out was there: no checkpoint holds it as it was.
         self.left_out = frozenset(os.fsencode(item.path) for item in target.skipped)
         self.gone_for_sure = frozenset(target.not_present)
@@ -140,7 +131,7 @@ class _Planner:
         remove = self._keep_ignored(remove)
         rules = self._hiding_rules(write, remove)
         remove, hidden = [*remove, *rules], [*hidden, *rules]
-        self.skipped += [item for item in self.now.skipped if item.reason != TORN]
+        self.skipped += [item for item in self.now.skipped if item.kind is not SkipReason.TORN]
         nested = self._nested()
         special = self._special()
         # A submodule that is not checked out in the target is an empty folder there.
@@ -151,7 +142,7 @@ class _Planner:
         if self.keep_new:
             needed = trees.folders_above([*write, *make_directories])
             kept = dict.fromkeys(path for path in remove if path not in needed and not covers(write.keys(), path))
-            self.skipped += [Skipped(os.fsdecode(path), NEW_KEPT) for path in kept]
+            self.skipped += [Skipped(os.fsdecode(path), SkipReason.NEW_KEPT) for path in kept]
             remove = [path for path in remove if path not in kept]
         leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
@@ -172,9 +163,9 @@ class _Planner:
             ],
             quiet=True,
         )
-        for path, reason in self.unsaved.items():
+        for path, item in self.unsaved.items():
             torn = path in write or path in remove
-            if torn and reason == TORN:
+            if torn and item.kind is SkipReason.TORN:
                 raise RestoreError(
                     f"'{os.fsdecode(path)}' keeps changing and cannot be saved before it is replaced",
                     "stop what writes it and try again; nothing was changed",
@@ -217,15 +208,15 @@ class _Planner:
     def _special(self) -> list[bytes]:
         if self.exact is None:
             return []
-        self.skipped += [Skipped(os.fsdecode(path), HOLDS_NOTHING) for path in self.exact.walked.special]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.SPECIAL_FILE) for path in self.exact.walked.special]
         for path in self.exact.walked.odd:
             self.aside[path] = None
-            self.skipped.append(Skipped(os.fsdecode(path), PUT_ASIDE))
+            self.skipped.append(Skipped(os.fsdecode(path), SkipReason.BAD_DOT_GIT))
         for path in self.exact.walked.repositories:
             if path in self.now.nested or path in self.target.nested or path + b"/" in self.left_out:
                 continue
             self.aside[path] = None
-            self.skipped.append(Skipped(os.fsdecode(path) + "/", CLOSED))
+            self.skipped.append(Skipped(os.fsdecode(path) + "/", SkipReason.UNREADABLE_REPOSITORY))
         return list(self.exact.walked.special)
 
     # -- what git does not see now --------------------------------------------------------------------------
@@ -262,7 +253,9 @@ class _Planner:
             if not more:
                 break
             found |= more
-        self.skipped += [Skipped(os.fsdecode(path), HIDDEN_NOW) for path, source in hidden.items() if not source]
+        self.skipped += [
+            Skipped(os.fsdecode(path), SkipReason.HIDDEN_NOW) for path, source in hidden.items() if not source
+        ]
         return sorted(found)
 
     def _ignored_rules(self) -> set[bytes]:
@@ -291,8 +284,10 @@ class _Planner:
         shown = visibility.revealed(
             self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
         )
-        self.skipped += [Skipped(os.fsdecode(path), LEFT_VISIBLE) for path in sorted(shown.files)]
-        self.skipped += [Skipped(os.fsdecode(path) + "/", LEFT_VISIBLE) for path in sorted(shown.repositories)]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_VISIBLE) for path in sorted(shown.files)]
+        self.skipped += [
+            Skipped(os.fsdecode(path) + "/", SkipReason.LEFT_VISIBLE) for path in sorted(shown.repositories)
+        ]
         return shown
 
     def _hidden_repositories(self, paths: Iterable[bytes]) -> frozenset[bytes]:
@@ -452,7 +447,7 @@ class _Planner:
         rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
         ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
-            self.skipped += [Skipped(os.fsdecode(path), LEFT_IGNORED) for path in sorted(ignored)]
+            self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]
 
     def _blocking_directories(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
@@ -482,7 +477,7 @@ class _Planner:
             if path in self.left_out or path + b"/" in self.left_out:
                 continue
             if self.keep_new:
-                self.skipped.append(Skipped(os.fsdecode(path) + "/", NEW_KEPT))
+                self.skipped.append(Skipped(os.fsdecode(path) + "/", SkipReason.NEW_KEPT))
             else:
                 self.aside[path] = None
         for path in self.gone_for_sure - self.target.nested.keys():

@@ -5,6 +5,7 @@ Paths are bytes relative to the worktree root; entries are (mode, hex oid) as in
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,12 +18,40 @@ from git_agentos.git.trees import EMPTY_TREE, Entry
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
+class SkipReason(enum.StrEnum):
+    """Why a checkpoint or a restore left a path out, where the code distinguishes it. The value is the text that
+    `Skipped.reason` holds."""
+
+    TOO_LARGE = "larger than agentos.maxFileSize"
+    NOT_ALLOWED = "git does not allow this name in a tree"
+    UNREADABLE = "cannot be read: permission denied"
+    TORN = "changed while it was being read; the saved bytes may be torn"
+    OTHER_WORKTREE = "another worktree of this repository"
+    LEFT_IGNORED = "ignored at the checkpoint: left in place"
+    NEW_KEPT = "created since: kept"
+    LEFT_VISIBLE = "ignored until now: left in place"
+    HIDDEN_NOW = "restored, and ignored now by rules outside of the worktree"
+    SPECIAL_FILE = "a pipe, socket or device: there is nothing in it to save"
+    UNREADABLE_REPOSITORY = "a repository that git cannot open: put aside in the worktree's git directory"
+    BAD_DOT_GIT = "a '.git' that is not a repository: put aside in the worktree's git directory"
+
+
 @dataclass(frozen=True)
 class Skipped:
-    """A path that a checkpoint or restore left out, and why."""
+    """A path that a checkpoint or restore left out, and why.
+
+    `reason` is text for people. Code compares `kind`, which is None where the text is none of `SkipReason`.
+    """
 
     path: str
     reason: str
+
+    @property
+    def kind(self) -> SkipReason | None:
+        try:
+            return SkipReason(self.reason)
+        except ValueError:
+            return None
 
 
 class Sparse(NamedTuple):

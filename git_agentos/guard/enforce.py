@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, wording
-from git_agentos.guard.approval import approvals, weakening
+from git_agentos.guard.approval import approvals, weaker_settings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
 from git_agentos.guard.identity import ILL_FORMED, Who
 
@@ -42,7 +42,6 @@ HARNESS = "harness"
 LAYERS = ("fsmonitor", "hook", "shim", HARNESS)
 _GIVEN_HERE = ("shim", HARNESS)  # these see a command where it was given
 _PAUSE = 0.5  # seconds between two looks at a request that is waited for
-_OTHER_WORKTREE = "another worktree of this repository"
 
 
 class SavePlan(NamedTuple):
@@ -312,7 +311,7 @@ class _Case:
 
     def _asked(self, location: Location) -> Asked:
         from git_agentos.git import refs
-        from git_agentos.guard.approval import circumstances
+        from git_agentos.guard.approval import inputs
         from git_agentos.guard.policy import git_line
         from git_agentos.guard.policy.stash import OF_ENTRIES
 
@@ -335,10 +334,10 @@ class _Case:
         where = git_line.parse(call.argv, call.environment).where if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
-        asked = circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        asked = inputs.add(asked, call, location, where, started.get("PATH") if started else None)
         save = self.judgement.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
-        return circumstances.add_entries(asked, save.commits if save is not None and of_entries else ())
+        return inputs.add_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""
@@ -401,12 +400,13 @@ class _Case:
         if context is None:
             self.incomplete = "the worktree that it works in is not known"
             return
+        from git_agentos.checkpoint.state import SkipReason
         from git_agentos.guard import saving
 
         cleans = any(name.startswith("clean") for name in self.decision.operations)
 
         def is_needed(item: Skipped) -> bool:
-            return (cleans or item.reason != _OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
+            return (cleans or item.kind is not SkipReason.OTHER_WORKTREE) and wanted.may_touch(os.fsencode(item.path))
 
         meta = {"command": wording.command(self.call.argv, most=2000), "layer": self.layer}
         with self._listening():
@@ -525,7 +525,7 @@ class _Case:
 
     def _with_unconfirmed(self, message: str) -> str:
         """What is told, and which settings do not count that make the guard weaker."""
-        notice = weakening.notice(self.settings.pending) if self.who.agent is not None else ""
+        notice = weaker_settings.notice(self.settings.pending) if self.who.agent is not None else ""
         if not notice:
             return message
         return f"{message}\n  {wording.printable(notice)}" if message else wording.told(wording.printable(notice))

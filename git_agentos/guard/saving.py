@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import take, timeline
-from git_agentos.checkpoint.capture import TOO_LARGE, Request, capture
+from git_agentos.checkpoint.capture import Request, capture
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
-from git_agentos.git import consolidate, locks, process, scan
+from git_agentos.git import consolidate, process, scan, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.guard.decision import Save
 from git_agentos.guard.identity import ILL_FORMED
+from git_agentos.util import directories
 
 TRIGGER = "before_risky"
 
@@ -34,7 +35,7 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
     """What the domain is given to act in a worktree for `agent`, or for a person."""
     for folder in {location.state_dir, location.shared_state_dir}:
         if os.path.lexists(folder):
-            locks.own_folder(folder)
+            directories.make_own(folder)
     name = timeline.name_of(location)
     settings = config.settings(scan.read_config(location), environment)
     return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
@@ -63,7 +64,7 @@ def save(
     origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
 
     def large(state: State) -> frozenset[bytes]:
-        found = (os.fsencode(item.path) for item in state.skipped if item.reason == TOO_LARGE)
+        found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)
         return frozenset(path for path in found if wanted.may_touch(path))
 
     def is_complete(state: State) -> bool:
@@ -88,7 +89,7 @@ def _take(
     tips = _unkept(repository, context.timeline, commits)
     inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
     try:
-        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = _captured(context, writer, request._replace(take_nested=inner))
             if not accepts(state):
                 return None, state

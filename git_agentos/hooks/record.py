@@ -23,7 +23,7 @@ from git_agentos.guard import identity, ownership, wording
 from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Save
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.hooks import pending, subject, talk
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.pending import Noted
@@ -64,7 +64,7 @@ def record_noted(location: Location, noted: Noted) -> None:
     try:
         settings = settings_.read(location.root, environment)
     except AgentosError as error:
-        talk.warn_later(place.folder(location.common_dir), f"no checkpoint {description}: {error}")
+        talk.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
         made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
@@ -118,7 +118,7 @@ def _record(
 ) -> None:
     if asked.location is None:
         return
-    folder = place.folder(asked.common_dir)
+    folder = scripts.folder(asked.common_dir)
     meta = {"command": wording.command(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:

@@ -8,25 +8,25 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, StorageError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import doctor
-from git_agentos.tdd import copies, looking
+from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import STOPPED
 
 
 def examine(context: Context, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
     """The workflows whose rows are missing in the database (they can be put back), and those that were interrupted:
     people decide whether to resume or to abort them."""
-    for id_ in copies.lost(context):
+    for id_ in state_copies.lost(context):
         yield _state_missing(context, id_)
     # To list workflows puts missing rows back, which is for a fix alone.
-    if doctor.open_(context) and not copies.lost(context):
+    if doctor.open_(context) and not state_copies.lost(context):
         yield from _interrupted(context, environment)
 
 
 def _state_missing(context: Context, id_: str) -> Fixable:
     def put_back() -> str:
-        if id_ in copies.lost(context):
-            copies.bring_back(context, every=True)
-        if id_ in copies.lost(context):
+        if id_ in state_copies.lost(context):
+            state_copies.bring_back(context, every=True)
+        if id_ in state_copies.lost(context):
             raise StorageError("the rows that git has cannot be written to the database")
         return "it was rebuilt from git"
 
@@ -37,7 +37,7 @@ def _state_missing(context: Context, id_: str) -> Fixable:
 
 def _interrupted(context: Context, environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        workflows = looking.list_(context, environment)
+        workflows = query.list_(context, environment)
     except AgentosError as error:
         yield Finding("workflow-unreadable", "warning", f"workflows cannot be read: {error}", error.hint)
         return

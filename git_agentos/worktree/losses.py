@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint.state import Skipped, State
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs, scan
 from git_agentos.git.location import Location
@@ -193,7 +193,7 @@ def unsaved(state: State, stock: Inventory) -> list[Skipped]:
     found = list(state.skipped)
     known = {item.path for item in found}
     closed = [os.fsdecode(path) for path in stock.closed]
-    found += [Skipped(path + "/", "cannot be read: permission denied") for path in closed if path not in known]
+    found += [Skipped(path + "/", SkipReason.UNREADABLE) for path in closed if path not in known]
     found += [Skipped(os.fsdecode(path), "a '.git' that is no repository: git passes it over") for path in stock.odd]
     return sorted(found, key=lambda item: item.path)
 
