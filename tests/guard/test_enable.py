@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import GuardError, WorktreeError
+from git_agentos.findings import Finding
 from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
