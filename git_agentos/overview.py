@@ -19,9 +19,9 @@ class Overview:
     of any worktree of the repository."""
 
     worktree: Status
-    interrupted_runs: tuple[str, ...]
-    open_workflows: tuple[str, ...]
-    guard_problems: tuple[str, ...]
+    interrupted_runs: tuple[str, ...] = ()
+    open_workflows: tuple[str, ...] = ()
+    guard_problems: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, object]:
         """Everything by name, as the JSON document `status` has it."""

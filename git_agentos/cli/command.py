@@ -138,7 +138,9 @@ def _with_common_options(function: Function[P]) -> Callable[..., None]:
     parameters = [inspect.Parameter("context", keyword, annotation=typer.Context)]
     for each in own:
         parameters += _fields(each.annotation) if each.name in option_sets else [each.replace(kind=keyword)]
-    parameters += [inspect.Parameter(name, keyword, default=default, annotation=kind) for name, kind, default in _COMMON]
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation=kind) for name, kind, default in _COMMON
+    ]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the options here
     call.__annotations__ = {}
     call.__name__, call.__doc__ = function.__name__, function.__doc__

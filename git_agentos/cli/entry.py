@@ -162,7 +162,7 @@ def _execute(argv: Sequence[str]) -> NoReturn:
     _protect_standard_streams()
     # A short-lived process creates no garbage worth collecting; imports alone would trigger dozens of collections.
     gc.disable()
-    _exit_now(run(argv))
+    exit_now(run(argv))
 
 
 def _protect_standard_streams() -> None:
@@ -178,7 +178,7 @@ def _protect_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _exit_now(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End the process without the interpreter's clean-up, which takes longer than many a checkpoint.
 
     Everything was written, flushed and closed before; no command leaves work to an exit handler.

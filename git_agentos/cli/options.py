@@ -16,7 +16,9 @@ RunId = Annotated[str, typer.Argument(metavar="RUN")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
 Stat = Annotated[bool, typer.Option("--stat", help="Show only paths and numbers of changed lines.")]
 Squash = Annotated[bool, typer.Option("--squash", help="Merge as one commit.")]
-Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")
+]
 TaskId = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Task ID to record.")]
 Html = Annotated[str | None, typer.Option("--html", metavar="PATH", help="Write one HTML page to PATH.")]
 

@@ -82,9 +82,10 @@ class WorkflowProgress(StatusLine):
             return None
         for line in tdd_text.review(review, self._output.style()):
             self.print(line)
-        return interruptible(lambda: self._choice(review.workflow))
+        return interruptible(lambda: self.choose(review.workflow))
 
-    def _choice(self, workflow: Workflow) -> str | None:
+    def choose(self, workflow: Workflow) -> str | None:
+        """Ask until the answer is one of the choices; None at the end of the input."""
         while True:
             answer = self._output.prompt(tdd_text.question(workflow))
             if answer is None or answer in workflow.words:

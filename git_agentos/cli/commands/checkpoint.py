@@ -67,11 +67,12 @@ def checkpoint(ctx: Invocation, options: Create) -> None:
                 f"put the options of '{ctx.subcommand}' after it",
             )
         return
+    meta = pairs(options.meta, "--meta", "KEY=VALUE")
     created = ctx.workspace().checkpoint(
         options.message,
         trigger=options.trigger or "manual",
         task_id=options.task,
-        meta=pairs(options.meta, "--meta", "KEY=VALUE"),
+        meta=meta,
         run_id=options.run,
         session_id=options.session,
     )
@@ -84,8 +85,9 @@ def list_(ctx: Invocation, limit: Limit = None, *, filter_: Filter, timelines: T
 
     Lists those of this worktree unless --agent or --all is given.
     """
+    maximum = number(limit)
     checkpoints = ctx.workspace().checkpoints(
-        limit=number(limit),
+        limit=maximum,
         since=filter_.since,
         task_id=filter_.task,
         trigger=filter_.trigger,
@@ -130,9 +132,7 @@ def diff(
 
 
 @checkpoint.command()
-def cat(
-    ctx: Invocation, spec: Annotated[str, typer.Argument(metavar="ID:PATH")], timelines: Timelines
-) -> None:
+def cat(ctx: Invocation, spec: Annotated[str, typer.Argument(metavar="ID:PATH")], timelines: Timelines) -> None:
     """Print a file as a checkpoint has it.
 
     The bytes are printed unchanged; on a terminal control characters are made visible.
@@ -155,7 +155,8 @@ def search(
 
     Lists the checkpoints in which TEXT occurs, newest first.
     """
-    checkpoints = ctx.workspace().search(text, limit=number(limit), **timelines._asdict())
+    maximum = number(limit)
+    checkpoints = ctx.workspace().search(text, limit=maximum, **timelines._asdict())
     ctx.output.show(
         "checkpoint-list",
         {"checkpoints": checkpoints},

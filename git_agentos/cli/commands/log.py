@@ -24,9 +24,9 @@ class Filter(NamedTuple):
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only entries of agent or worktree ID.")
     ] = None
-    all_worktrees: Annotated[
-        bool, typer.Option("--all", help="Entries of all worktrees, archived ones included.")
-    ] = False
+    all_worktrees: Annotated[bool, typer.Option("--all", help="Entries of all worktrees, archived ones included.")] = (
+        False
+    )
     since: Since = None
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only entries of TYPE; repeatable.")
@@ -133,9 +133,7 @@ def search(
     result = domain.read(workspace.context, limit=maximum, text=text, **filter_.query(workspace))
     result.tell(empty=not result.entries and maximum != 0)
     fields = {"entries": result.entries, "complete": result.complete}
-    ctx.output.show(
-        "log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches")
-    )
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches"))
 
 
 @log.command()

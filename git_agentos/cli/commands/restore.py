@@ -49,6 +49,4 @@ def restore(
         raise UsageError("--branch and PATH cannot be used together: paths are restored without moving HEAD")
     result = ctx.workspace().restore(spec, paths or (), **options._asdict(), **timelines._asdict())
     kept_branch, elsewhere = options.no_branch or bool(paths), options.worktree is not None
-    ctx.output.show(
-        "restore", result, lambda _: render.restored(result, kept_branch=kept_branch, elsewhere=elsewhere)
-    )
+    ctx.output.show("restore", result, lambda _: render.restored(result, kept_branch=kept_branch, elsewhere=elsewhere))

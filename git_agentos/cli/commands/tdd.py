@@ -28,17 +28,15 @@ class Options(NamedTuple):
     """What a workflow builds, and how."""
 
     issue: Annotated[str | None, typer.Option("--issue", metavar="ISSUE", help="Issue ID to record.")] = None
-    lld: Annotated[
-        str | None, typer.Option("--lld", metavar="PATH", help="Design document: what is to be built.")
-    ] = None
+    lld: Annotated[str | None, typer.Option("--lld", metavar="PATH", help="Design document: what is to be built.")] = (
+        None
+    )
     files: Annotated[
         list[str] | None, typer.Option("--context", metavar="PATH", help="File to show the model; repeatable.")
     ] = None
     agent: Annotated[
         str | None,
-        typer.Option(
-            "--agent", metavar="MODEL", help="Author: 'mock', 'command:SHELL TEXT' or 'model:PROVIDER:NAME'."
-        ),
+        typer.Option("--agent", metavar="MODEL", help="Author: 'mock', 'command:SHELL TEXT' or 'model:PROVIDER:NAME'."),
     ] = None
     into: Annotated[
         str | None, typer.Option("--into", metavar="BRANCH", help="Merge into BRANCH (default: the current one).")
@@ -161,13 +159,10 @@ def status(ctx: Invocation, id_: Annotated[str | None, typer.Argument(metavar="[
 
     Without ID, shows the only unfinished workflow, or the newest if all are finished.
     """
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
     context = workflows_context(ctx)
-    if id_ is None:
-        workflow = workflows.default(context, os.environ)
-    else:
-        workflow = workflows.show(context, id_, os.environ)
+    workflow = query.show_default(context, os.environ) if id_ is None else query.show(context, id_, os.environ)
     ctx.output.show("tdd", workflow, lambda style: render.status(workflow, style))
 
 

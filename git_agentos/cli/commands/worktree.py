@@ -14,9 +14,7 @@ from git_agentos.errors import ConflictError
 class Create(NamedTuple):
     """What a new worktree is like."""
 
-    from_ref: Annotated[
-        str | None, typer.Option("--from", metavar="REF", help="Start at REF (default: HEAD).")
-    ] = None
+    from_ref: Annotated[str | None, typer.Option("--from", metavar="REF", help="Start at REF (default: HEAD).")] = None
     task: TaskId = None
     sparse: Annotated[
         list[str] | None, typer.Option("--sparse", metavar="PATH", help="Check out only PATH; repeatable.")

@@ -21,7 +21,7 @@ _SUBJECT_WIDTH = 72
 def created(checkpoint: Checkpoint, style: Style) -> Text:
     """`checkpoint`: only the abbreviated id on stdout."""
     id_ = abbrev(checkpoint.id)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if checkpoint.unchanged:
         notes = (f"nothing has changed since checkpoint {id_}: no new checkpoint was created",)
     elif style.terminal:

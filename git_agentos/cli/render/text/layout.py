@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from git_agentos.cli import quote
@@ -60,10 +60,10 @@ def table(rows: Sequence[Sequence[Cell]], style: Style, head: Sequence[str] | No
     ]
 
 
-def limited(values: Sequence[str], most: int, *, indent: str = "    ", show: Callable[[str], str] = quote.path) -> list[str]:
-    """At most `most` values, one per line, and how many are left out."""
-    rows = [f"{indent}{show(value)}" for value in values[:most]]
-    return rows if len(values) <= most else [*rows, f"{indent}and {len(values) - most} more"]
+def limited(paths: Sequence[str], most: int) -> list[str]:
+    """At most `most` paths, one per line and indented, and how many are left out."""
+    rows = [f"    {quote.path(path)}" for path in paths[:most]]
+    return rows if len(paths) <= most else [*rows, f"    and {len(paths) - most} more"]
 
 
 def joined(values: Sequence[str], most: int) -> str:

@@ -72,11 +72,13 @@ def picked(result: Pick) -> Text:
     number = len(result.picked)
     saved = abbrev(result.saved)
     head_row = [f"HEAD is now at {abbrev(result.head)}."] if result.head else []
+    hints: tuple[str, ...] = ()
     saved_row = [f"The state before is saved as {saved}."] if saved else []
     if result.state == "aborted":
         return Text(lines(["The pick was aborted: everything is as it was before it.", *head_row]), "")
     if result.state == "done":
-        hints = (f"'git agentos restore {saved}' returns to the state before",) if saved else ()
+        if saved:
+            hints = (f"'git agentos restore {saved}' returns to the state before",)
         return Text(lines([f"Picked {count(number, 'commit')}.", *head_row, *saved_row]), "", hints=hints)
     rows = [f"The pick stopped at a conflict in {count(len(result.conflicts), 'path')}:"]
     rows += [f"  {quote.path(path)}" for path in result.conflicts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
@@ -240,15 +240,18 @@ def _work(run: Run, path: str) -> str:
 
 
 def _moved_branches(run: Run) -> list[str]:
-    return sorted({name for each in run.steps for name in each.moved or ()})
+    return _quoted(name for each in run.steps for name in each.moved or ())
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    return [f"'{quote.line(name)}'" for name in sorted(set(names))]
 
 
 def _other_changes(run: Run) -> list[str]:
     """Other branches and refs that changed during the run."""
-    other_refs = sorted({name for each in run.steps for name in each.moved_refs or ()})
+    other_refs = _quoted(name for each in run.steps for name in each.moved_refs or ())
     return [
-        f"Meanwhile other {kind} were created, moved or deleted: "
-        f"{joined([f"'{quote.line(name)}'" for name in names], _MOST_BRANCHES)}."
+        f"Meanwhile other {kind} were created, moved or deleted: {joined(names, _MOST_BRANCHES)}."
         for kind, names in (("branches", _moved_branches(run)), ("refs", other_refs))
         if names
     ]
@@ -337,7 +340,9 @@ def _merge_warnings(merge: Merge) -> tuple[str, ...]:
 def cleaned_up(result: Cleanup, style: Style) -> Text:
     """`cleanup`: one line for each run; the ids of those that were cleaned up under -q."""
     rows = [_cleaned(each, style, dry_run=result.dry_run) for each in result.cleaned]
-    rows += [f"{style.paint('yellow', 'skipped:')} run {each.run_id}: {quote.line(each.reason)}" for each in result.kept]
+    rows += [
+        f"{style.paint('yellow', 'skipped:')} run {each.run_id}: {quote.line(each.reason)}" for each in result.kept
+    ]
     if not rows:
         return Text("Nothing to clean up.\n")
     if result.dry_run:

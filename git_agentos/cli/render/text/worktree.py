@@ -100,6 +100,7 @@ def details(worktree: Worktree, style: Style) -> Text:
     """`show`."""
     id_, last, entry, process = worktree.id, worktree.last_checkpoint, worktree.last_log, worktree.process
     base = f"{quote.line(worktree.base_ref or '')} at {abbrev(worktree.base_sha)}" if worktree.base_sha else None
+    saved = f"{abbrev(last.id)}, {relative_time(last.created_at, style.now)} ({last.trigger})" if last else "never"
     detached = "HEAD detached" if worktree.dirty is not None else None
     rows = facts(
         [
@@ -112,7 +113,7 @@ def details(worktree: Worktree, style: Style) -> Text:
             ("Compared", _ahead_behind(worktree) if worktree.ahead is not None else None),
             ("Task", quote.line(worktree.task) if worktree.task else None),
             ("Changes", _changes(worktree) if worktree.dirty is not None else None),
-            ("Saved", f"{abbrev(last.id)}, {relative_time(last.created_at, style.now)} ({last.trigger})" if last else "never"),
+            ("Saved", saved),
             ("Log", f"{relative_time(entry.timestamp, style.now)}: {quote.line(entry.summary)}" if entry else None),
             ("Guard", {"on": "on", "broken": style.paint("red", "broken: it does not act")}.get(worktree.guard or "")),
             ("Process", f"{quote.line(process.command)} ({process.pid})" if process else None),
