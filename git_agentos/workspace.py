@@ -427,9 +427,9 @@ class Workspace:
 
     def moment(self, text: str) -> datetime:
         """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
-        from git_agentos.git import moment
+        from git_agentos.git import dates
 
-        return moment.parse(self._location, text)
+        return dates.parse(self._location, text)
 
     def relative(self, paths: Sequence[str]) -> list[str]:
         """Paths as given where this workspace was opened, relative to the worktree's root."""

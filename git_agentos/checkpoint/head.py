@@ -11,7 +11,6 @@ import functools
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from git_agentos.checkpoint.apply import Application
@@ -53,11 +52,6 @@ class Shift(NamedTuple):
 
 
 # -- deciding ------------------------------------------------------------------------------------------------------
-
-
-def stamp() -> str:
-    """The time, as the names of new branches have it."""
-    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def restore_branch(checkpoint: str, stamp: str) -> str:

@@ -25,8 +25,9 @@ from git_agentos.errors import (
 )
 from git_agentos.git import prune, refs, state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
+from git_agentos.util.values import is_hex
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.util.values import parse_boolean
 
 # How a user's fsmonitor is asked: by version 1 or 2 of the hook's protocol, by 2 and then 1, or not at all.
 NONE, AUTO, BUILTIN = "none", "auto", "builtin"
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _GUARD = ("/agentos/guard/hooks", "/agentos/guard/hooks/fsmonitor")
 _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
@@ -93,10 +93,9 @@ def _without(versions: Iterable[tuple[str, str]], of_ours: Iterable[str]) -> str
 
 
 def _monitor(value: str, version: str) -> tuple[str, str]:
-    if value.lower() in _FALSE:
-        return "", NONE
-    if value.lower() in _TRUE:
-        return "", BUILTIN
+    switch = parse_boolean(value)
+    if switch is not None:
+        return "", BUILTIN if switch else NONE
     return value, version if version in ("1", "2") else AUTO
 
 

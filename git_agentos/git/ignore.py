@@ -10,6 +10,7 @@ from git_agentos.git import scan, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
+from git_agentos.util.values import parse_boolean
 
 FILE_NAME = b".gitignore"
 
@@ -132,7 +133,7 @@ def read_file(repository: Repository, path: bytes) -> bytes | None:
 
 def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
     """The rules from outside of the worktree as they are now; `config` is git's, as `scan.parse_config` gives it."""
-    any_case = config.get("core.ignorecase", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+    any_case = parse_boolean(config.get("core.ignorecase", [""])[-1]) is True
     exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
     path = _users_file(location, config)
     real = os.path.realpath(path)

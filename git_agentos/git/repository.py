@@ -282,7 +282,3 @@ def parse_commit(oid: str, data: bytes) -> CommitData:
     words = committer.partition(b"\n")[0].rsplit(b" ", 2)
     seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
     return CommitData(oid, head[5:45].decode(), tuple(parents), message, seconds)
-
-
-def is_hex(text: str) -> bool:
-    return all(character in "0123456789abcdef" for character in text)

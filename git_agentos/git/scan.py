@@ -26,6 +26,7 @@ from git_agentos.errors import GitCommandError
 from git_agentos.git import gitfile, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import files
+from git_agentos.util.values import parse_boolean
 
 _STATUS = (
     "--no-optional-locks",
@@ -201,7 +202,7 @@ class Scan:
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
-        sparse = config.get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        sparse = parse_boolean(config.get("core.sparsecheckout", [""])[-1]) is True
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.guard import signing, strictness
-from git_agentos.util import files
+from git_agentos.util import files, times
 
 FILE = "confirmed.json"
 HINT = "git agentos guard confirm --list shows it; a person confirms it by git agentos guard confirm, in a terminal"
@@ -271,14 +271,13 @@ def note(changes: Mapping[Setting, Known | None], environment: Mapping[str, str]
 
 def confirm(pending: Sequence[tuple[Setting, str | None]], environment: Mapping[str, str], *, by: str) -> None:
     """Let what is pending count from now on. GuardError where it cannot be signed."""
-    from datetime import UTC, datetime
 
     if signing.key(environment) is None:
         raise GuardError(
             "the key that settings are confirmed with cannot be read or made",
             "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = times.now_text()
     _change({setting: _confirmed(setting, value, by, at) for setting, value in pending}, environment, wait=True)
 
 

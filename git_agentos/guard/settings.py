@@ -33,7 +33,7 @@ from git_agentos.guard import ancestry, boundary, confirmation
 from git_agentos.guard.confirmation import Applied, Entry, Place, Unconfirmed
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.guard.strictness import DEFAULT_EXPIRY
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
     "AUTO", "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
@@ -46,7 +46,6 @@ AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseC
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
 class Rule(NamedTuple):
@@ -260,7 +259,7 @@ def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:
         remote = found.get(name, Remote())
         if variable == "mirror":
             # A word that is no boolean makes git itself stop.
-            remote = remote._replace(mirror=texts[-1].lower() not in _FALSE)
+            remote = remote._replace(mirror=parse_boolean(texts[-1]) is not False)
         elif variable == "push":
             remote = remote._replace(push=tuple(texts))
         elif variable == "fetch":
@@ -279,16 +278,16 @@ def _one_of(entry: Entry | None, words: Sequence[str], key: str) -> str | None:
 
 
 def _boolean(entry: Entry) -> bool:
-    text = "true" if entry.value is None else entry.value.strip().lower()
-    if text not in _TRUE + _FALSE:
+    found = parse_boolean("true" if entry.value is None else entry.value.strip())
+    if found is None:
         raise ConfigurationError(f"bad boolean value '{entry.value}' for '{entry.key}'")
-    return text in _TRUE
+    return found
 
 
 def _expiry(entry: Entry | None) -> float:
     if entry is None:
         return DEFAULT_EXPIRY
-    seconds = durations.seconds(entry.value or "")
+    seconds = parse_duration(entry.value or "")
     if seconds is None:
         raise ConfigurationError(
             f"bad value '{entry.value or ''}' for 'agentos.approvalExpiry'", "give seconds, or 30m, 1h, 2d"

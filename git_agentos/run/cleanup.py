@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from shlex import quote
 
 from git_agentos.checkpoint import timeline
@@ -25,7 +24,8 @@ from git_agentos.run.kernel.work import seal
 from git_agentos.run.record import recovery, runs
 from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.util import durations
+from git_agentos.util import times
+from git_agentos.util.values import parse_duration
 from git_agentos.worktree import end, intent, place, record, repair
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
@@ -228,11 +228,11 @@ def _age(run: Run) -> float:
     """How many seconds ago a run ended; 0 where it has not."""
     if run.ended_at is None:
         return 0.0
-    return (datetime.now(UTC) - datetime.fromisoformat(run.ended_at)).total_seconds()
+    return time.time() - times.to_seconds(run.ended_at)
 
 
 def _seconds(given: str | float | None) -> float | None:
-    found = durations.seconds(given) if isinstance(given, str) else given
+    found = parse_duration(given) if isinstance(given, str) else given
     if given is not None and (found is None or not found >= 0):
         raise UsageError(f"'{given}' is not a length of time", "give a number with s, m, h or d: 12h, 14d")
     return found

@@ -20,7 +20,7 @@ from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
-from git_agentos.git import moment, process, trees
+from git_agentos.git import process, trees
 from git_agentos.redact import redact_value
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
@@ -33,6 +33,7 @@ from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+from git_agentos.util import times
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -299,8 +300,8 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
     record = Record(
         n=len(state.get("history") or []) + 1,
         node=node,
-        began_at=moment.stamp(ended_at - timedelta(seconds=seconds)),
-        ended_at=moment.stamp(ended_at),
+        began_at=times.to_text(ended_at - timedelta(seconds=seconds)),
+        ended_at=times.to_text(ended_at),
         seconds=round(seconds, 3),
         summary=summary,
         exit_code=None,
@@ -321,4 +322,4 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
 
 def now() -> str:
     """ISO 8601, UTC."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()

@@ -29,8 +29,8 @@ from git_agentos.guard import identity
 from git_agentos.guard.setup import config_edit, manifest, scripts
 from git_agentos.guard.setup.config_edit import Added, Value
 from git_agentos.guard.setup.manifest import Manifest
+from git_agentos.util.values import parse_boolean
 
-_TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 PEOPLE_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
@@ -357,7 +357,7 @@ def _swept(location: Location, known: Manifest) -> Manifest:
 
 def _has_extension(location: Location) -> bool:
     said = config_edit.values_of(os.path.join(location.common_dir, "config"))
-    return said.get(_EXTENSION, ["false"])[-1].lower() in _TRUE
+    return parse_boolean(said.get(_EXTENSION, [""])[-1]) is True
 
 
 def _share(location: Location, known: Manifest) -> Manifest:
@@ -369,7 +369,7 @@ def _share(location: Location, known: Manifest) -> Manifest:
         return known
     else:
         said = config_edit.values_of(path)
-        moved = [Value("core", "bare", "true")] if said.get("core.bare", [""])[-1].lower() in _TRUE else []
+        moved = [Value("core", "bare", "true")] if parse_boolean(said.get("core.bare", [""])[-1]) else []
         moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
         extension = Value("extensions", "worktreeConfig", "true")
         shared = config_edit.plan(path, [extension], _SHARED_COMMENT, moved=moved)

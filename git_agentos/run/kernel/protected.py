@@ -20,12 +20,13 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, is_hex
+from git_agentos.git.repository import Repository
 from git_agentos.guard import boundary, identity, saving
 from git_agentos.guard.decision import Save
 from git_agentos.run import inside, reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.reflog import Entry
+from git_agentos.util.values import is_hex
 
 _HEADS = "refs/heads/"
 # What the reflog says of a commit that was made there, and not only gone to.
