@@ -12,7 +12,7 @@ from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.weakening import Confirmation
-    from git_agentos.guard.confirmation import Unconfirmed
+    from git_agentos.guard.configuration.confirmation import Unconfirmed
 
 
 def register(group: typer.Typer) -> None:

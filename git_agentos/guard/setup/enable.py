@@ -128,7 +128,7 @@ def whose(path: str) -> str:
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
         return timeline.MAIN
-    return identity.recorded(git_dir) or os.path.basename(git_dir)
+    return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
 
 
 def wrong_record(location: Location) -> str | None:
