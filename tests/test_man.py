@@ -22,10 +22,10 @@ import pytest
 
 from git_agentos import __version__
 from git_agentos.checkpoint import doctor
-from git_agentos.cli import tree
-from git_agentos.cli.tree import Command
+from git_agentos.cli import command_tree as tree
+from git_agentos.cli.command_tree import Command
 from git_agentos.guard.policy import command_table
-from git_agentos.guard.setup import doctor as guard
+from git_agentos.guard.setup import checks as guard
 from git_agentos.run import doctor as runs
 from git_agentos.worktree import doctor as worktrees
 from git_agentos.worktree import entries, repair

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.setup import enable, place
+from git_agentos.guard.setup import activation, scripts
 from git_agentos.util import files
 
 if TYPE_CHECKING:
@@ -29,19 +29,22 @@ _MOST_SAID = 3
 
 def found_in(location: Location) -> list[str]:
     """What of this worktree's guard is not as it was set up, one sentence each."""
-    if not os.path.lexists(os.path.join(location.git_dir, "config.worktree")) and not enable.is_shared(location):
+    if not os.path.lexists(os.path.join(location.git_dir, "config.worktree")) and not activation.has_record(location):
         return []
     try:
-        return enable.tampered(location)
+        return activation.tampered(location)
     except GuardError as error:
         return [error.message]
 
 
 def found_anywhere(location: Location) -> list[str]:
     """The same of all worktrees of the repository."""
-    broken = place.changed(location.common_dir) if enable.is_set(location) else []
-    found = [*enable.edited(location), *(f"'{path}' is not what git-agentos placed there" for path in broken)]
-    record = enable.wrong_record(location)
+    broken = scripts.changed_files(location.common_dir) if activation.is_set(location) else []
+    found = [
+        *activation.lost_settings(location),
+        *(f"'{path}' is not what git-agentos placed there" for path in broken),
+    ]
+    record = activation.record_problem(location)
     return found if record is None else [*found, record]
 
 
@@ -56,7 +59,7 @@ def report(location: Location, agent: str | None, environment: Mapping[str, str]
     said = f"{_SUMMARY}: {'; '.join(found[:_MOST_SAID])}"
     if len(found) > _MOST_SAID:
         said += f"; and {len(found) - _MOST_SAID} more"
-    code = place.sign(json.dumps(found).encode())
+    code = scripts.sign(json.dumps(found).encode())
     if code is None or _read(mark) != code:
         why = _log(location, agent, environment, found)
         if why is not None:

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, messages, ownership
+from git_agentos.guard import identity, ownership
 from git_agentos.guard.call import Call
-from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.hooks import pending, subject, talk
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.pending import Noted
@@ -64,7 +63,7 @@ def record_noted(location: Location, noted: Noted) -> None:
     try:
         settings = settings_.read(location.root, environment)
     except AgentosError as error:
-        talk.warn_later(place.folder(location.common_dir), f"no checkpoint {description}: {error}")
+        talk.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
         made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
@@ -118,8 +117,8 @@ def _record(
 ) -> None:
     if asked.location is None:
         return
-    folder = place.folder(asked.common_dir)
-    meta = {"command": messages.command_line(asked.call.argv, most=2000)}
+    folder = scripts.folder(asked.common_dir)
+    meta = {"command": wording.command_line(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
             _take(asked, trigger, description, meta, commits)

@@ -8,7 +8,7 @@ import sys
 from git_agentos.guard.assessment import git_command
 from git_agentos.guard.assessment.git_command import RefUpdate
 from git_agentos.guard.decision import Assessment
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.hooks import passed, record, subject, talk, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
@@ -19,9 +19,9 @@ def reference_transaction(called: Called) -> int:
     """Decide about the updates on stdin, `<old> <new> <ref>` each, which git is prepared to make."""
     asked = subject.of(called.pid)
     updates = _updates(sys.stdin.buffer.read())
-    if len(updates) == 1 and updates[0].name.startswith(place.PROBE_REF):
+    if len(updates) == 1 and updates[0].name.startswith(scripts.PROBE_REF):
         git_command.assess_ref_updates(updates, asked.call, asked.who, asked.settings)
-        talk.tell(place.PROBE_REFUSED)
+        talk.tell(scripts.PROBE_REFUSED)
         return verdict.STOP
     merges = is_merge(asked.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
 

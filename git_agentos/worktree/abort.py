@@ -15,7 +15,7 @@ from git_agentos.checkpoint import timeline
 from git_agentos.errors import WorktreeError
 from git_agentos.git import process, refs
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.worktree import intent, place, record
 from git_agentos.worktree.intent import Intent
 
@@ -54,10 +54,10 @@ def abort_creation(location: Location, begun: Intent) -> None:
         _refuse_others(location, path)
         _remove(path)
         for git_dir in _entries_made(location, path, fields):
-            enable.withdraw(location, git_dir)
+            activation.unregister(location, git_dir)
             _remove(git_dir)
         if fields.get("guard"):
-            enable.tidy(location)
+            activation.remove_if_unused(location)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(location.common_dir, "worktrees"))
         if fields["branch"] is not None:

@@ -20,7 +20,7 @@ from git_agentos.git import gitfile, process, refs, trees, untouched
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.worktree import abort, damaged, intent, place, pool, record, setup, work
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.place import Place
@@ -108,7 +108,7 @@ class Creation:
             "timeline": timeline.tip(self._common, wanted.id),
             "exclude": self._place.exclude,
             "worktree_config": bool(wanted.sparse) and not _has_worktree_config(self._context),
-            "guard": not enable.is_shared(self._common),
+            "guard": not activation.has_record(self._common),
         }
         self._note(**fields)
 
@@ -216,9 +216,9 @@ class Creation:
     def guard(self) -> None:
         """Switch the guard on; off, where git has copied it from the worktree that the command was given in."""
         if self._wanted.guard:
-            enable.enable(self.location)
+            activation.enable(self.location)
         else:
-            enable.forget(self.location)
+            activation.remove_copied(self.location)
 
     def end(self) -> None:
         assert self._intent is not None

@@ -10,29 +10,29 @@ from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
-from git_agentos.guard.setup import doctor, enable
-from git_agentos.guard.setup.doctor import GuardStatus
+from git_agentos.guard.setup import activation, checks
+from git_agentos.guard.setup.checks import GuardStatus
 
 
 @authorize.entry("guard", "enable")
 def switch_on(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Guard the worktree `id_`, or the one that the command was given in; how it stands then."""
     location = find(context, id_)
-    enable.enable(location)
-    return doctor.guard_status(location, environment)
+    activation.enable(location)
+    return checks.guard_status(location, environment)
 
 
 @authorize.entry("guard", "disable")
 def switch_off(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Take the guard of a worktree away; how it stands then."""
     location = find(context, id_)
-    enable.disable(location)
-    return doctor.guard_status(location, environment)
+    activation.disable(location)
+    return checks.guard_status(location, environment)
 
 
 def status(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """How a worktree is guarded, found out by trying."""
-    return doctor.guard_status(find(context, id_), environment)
+    return checks.guard_status(find(context, id_), environment)
 
 
 def find(context: Context, id_: str | None) -> Location:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks, refs, worktrees
+from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.util import files
 from git_agentos.worktree import index_repair, place, record
 from git_agentos.worktree.record import Record
@@ -76,7 +76,7 @@ def bring_back(context: Context, one: Pruned) -> str:
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
     os.makedirs(os.path.dirname(one.git_dir), exist_ok=True)
-    with locks.scratch(context.location) as scratch:
+    with state_dir.scratch(context.location) as scratch:
         new = os.path.join(scratch, "entry")
         os.mkdir(new)
         files.replace(os.path.join(new, "commondir"), b"../..\n")
@@ -89,8 +89,8 @@ def bring_back(context: Context, one: Pruned) -> str:
     fault = index_repair.examine(context, location, one.id, wanted=True)
     index = f", its index {fault.fix().removeprefix('it is ').removesuffix(' again')}" if fault is not None else ""
     guard = ""
-    if enable.is_shared(location):
-        enable.enable_in_turn(location)
+    if activation.has_record(location):
+        activation.enable_locked(location)
         guard = ", and it is guarded"
     return f"it has one again, {words}{index}{guard}"
 

@@ -13,7 +13,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.setup import enable, place
+from git_agentos.guard.setup import activation, scripts
 from tests.support.agents import agent
 from tests.support.repo import Repo
 
@@ -30,7 +30,7 @@ class Ran:
 def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
     """A managed worktree of `repo` where the guard is on."""
     made = agent(repo, id_, base)
-    enable.enable(location(made))
+    activation.enable(location(made))
     return made
 
 
@@ -38,18 +38,18 @@ def location(repo: Repo) -> Location:
     return locate(str(repo.path), inherit=False)
 
 
-def scripts(repo: Repo) -> Path:
+def scripts_dir(repo: Repo) -> Path:
     """The folder of the placed scripts."""
-    return Path(place.hooks_dir(location(repo).common_dir))
+    return Path(scripts.hooks_dir(location(repo).common_dir))
 
 
 def sign_placed(common_dir: str) -> None:
     """Take the scripts that lie there for what was placed, as an earlier installation would have signed them."""
     found = {}
-    for path in (*Path(place.hooks_dir(common_dir)).iterdir(), *Path(place.shim_dir(common_dir)).iterdir()):
+    for path in (*Path(scripts.hooks_dir(common_dir)).iterdir(), *Path(scripts.shim_dir(common_dir)).iterdir()):
         mode = path.stat().st_mode & 0o777
         found[f"{path.parent.name}/{path.name}"] = (hashlib.sha256(path.read_bytes()).hexdigest(), mode)
-    place.write(place.record_path(common_dir), place._record(found), 0o644)
+    scripts.write(scripts.digests_path(common_dir), scripts._record(found), 0o644)
 
 
 def sh(repo: Repo, text: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: str = "") -> Ran:
@@ -95,7 +95,7 @@ class Spy:
 
     def __init__(self, repo: Repo) -> None:
         self._log = repo.scratch / "started"
-        script = scripts(repo) / "guard.sh"
+        script = scripts_dir(repo) / "guard.sh"
         text = script.read_text()
         assert "\nagentos() {\n" in text
         script.write_text(text.replace("\nagentos() {\n", f"\nagentos() {{\n\techo \"$1\" >>'{self._log}'\n"))

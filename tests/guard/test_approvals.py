@@ -16,7 +16,7 @@ import pytest
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import ancestry, signing
-from git_agentos.guard.approval import approval_files, approvals
+from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.approval.approvals import Asked, Store
 from tests.cli.test_documents import check_document
 from tests.guard.asking import AGENT, approve, at_terminal, run_by, together
@@ -214,7 +214,7 @@ def test_a_pass_that_was_made_up_is_none(place: Store, repo: Repo) -> None:
     (Path(place.folder) / "running" / name).write_text(json.dumps(body))
     assert approvals.passes(str(repo.git_dir), os.getpid(), os.environ) is None
     # Where there is no key, as in a sandbox, the grant has to be one all the same.
-    boot = approval_files.boot()
+    boot = documents.boot()
     (Path(place.folder) / "running" / name).write_text(json.dumps({**body, "boot": boot}))
     (Path(place.folder) / "grants" / f"{body['id']}.json").write_text(json.dumps({"decision": "granted", "mac": None}))
     assert approvals.passes(str(repo.git_dir), os.getpid(), {"XDG_CONFIG_HOME": "/nowhere"}) is None
@@ -316,7 +316,7 @@ def test_what_is_old_goes(place: Store) -> None:
     granted = approvals.grant(place, approvals.every(place)[0].id, by="me")
     approvals.use(place, granted, me())
     assert not dead.exists()
-    assert approval_files.FOLDERS == ("requests", "grants", "used", "running")
+    assert documents.FOLDERS == ("requests", "grants", "used", "running")
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import GuardError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.findings import Finding
+from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.harness import integrate
-from git_agentos.guard.setup import doctor, enable, install, manifest, place, probe
+from git_agentos.guard.harness import integration
+from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
 from git_agentos.worktree import create, remove
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
@@ -51,7 +51,7 @@ def seen(repo: Repo, key: str) -> str | None:
 
 
 def guarded(repo: Repo) -> bool:
-    return enable.is_enabled(location(repo))
+    return activation.is_enabled(location(repo))
 
 
 # -- what is set -------------------------------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ def guarded(repo: Repo) -> bool:
 
 def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
     one, other = agent(repo, "one"), agent(repo, "other")
-    enable.enable(location(one))
-    hooks = place.hooks_dir(str(repo.git_dir))
+    activation.enable(location(one))
+    hooks = scripts.hooks_dir(str(repo.git_dir))
     assert (seen(one, AGENTOS_REFS[0]), seen(one, AGENTOS_REFS[1]), seen(one, AGENTOS_REFS[2])) == (
         hooks,
         f"{hooks}/fsmonitor",
@@ -74,11 +74,11 @@ def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
 def test_disable_takes_away_exactly_what_was_added(repo: Repo) -> None:
     made = agent(repo, "dev")
     before, everything = config(repo), whole(repo)
-    enable.enable(location(made))
-    enable.enable(location(made))  # again: nothing more
+    activation.enable(location(made))
+    activation.enable(location(made))  # again: nothing more
     assert config(repo).count(b"worktreeConfig") == 1
     assert own_config(made) is not None
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert (config(repo), own_config(made)) == (before, None)
     assert_nothing_left(everything, repo)
 
@@ -90,21 +90,21 @@ def test_whatever_the_own_configuration_was(repo: Repo, text: bytes) -> None:
     path = Path(location(made).git_dir) / "config.worktree"
     path.write_bytes(text)
     before = config(repo)
-    enable.enable(location(made))
-    assert seen(made, "core.hooksPath") == place.hooks_dir(str(repo.git_dir))
-    enable.disable(location(made))
+    activation.enable(location(made))
+    assert seen(made, "core.hooksPath") == scripts.hooks_dir(str(repo.git_dir))
+    activation.disable(location(made))
     assert (path.read_bytes(), config(repo)) == (text, before)
 
 
 def test_what_others_set_meanwhile_stays(repo: Repo) -> None:
     made = agent(repo, "dev")
     made_before = own_config(made)
-    enable.enable(location(made))
+    activation.enable(location(made))
     made.git("config", "--worktree", "core.editor", "vi")  # git puts it into our section
     made.git("config", "--worktree", "user.name", "Dev")
     repo.git("remote", "add", "origin", "elsewhere")
     repo.config("core.autocrlf", "false")
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert made_before is None
     assert git_run(made.path, "config", "--worktree", "--list").stdout == b"core.editor=vi\nuser.name=Dev\n"
     assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
@@ -118,24 +118,24 @@ def test_a_value_of_the_users_in_the_same_file_comes_back(repo: Repo) -> None:
     made = agent(repo, "dev")
     repo.config("extensions.worktreeConfig", "true")
     made.git("config", "--worktree", "core.hooksPath", "/their/hooks")
-    enable.enable(location(made))
-    assert seen(made, "core.hooksPath") == place.hooks_dir(str(repo.git_dir))
+    activation.enable(location(made))
+    assert seen(made, "core.hooksPath") == scripts.hooks_dir(str(repo.git_dir))
     made.git("config", "--worktree", "user.name", "Dev")
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert seen(made, "core.hooksPath") == "/their/hooks"
 
 
 def test_shared_settings_stay_while_another_needs_them(repo: Repo) -> None:
     one, two = agent(repo, "one"), agent(repo, "two")
     before = config(repo)
-    enable.enable(location(one))
-    enable.enable(location(two))
-    enable.disable(location(one))
+    activation.enable(location(one))
+    activation.enable(location(two))
+    activation.disable(location(one))
     assert (guarded(one), guarded(two)) == (False, True)
     assert seen(two, "core.hooksPath") is not None
-    enable.disable(location(two))
+    activation.disable(location(two))
     assert config(repo) == before
-    assert not os.path.lexists(place.folder(str(repo.git_dir)))
+    assert not os.path.lexists(scripts.folder(str(repo.git_dir)))
 
 
 def test_what_git_worktree_says_has_to_move(repo: Repo) -> None:
@@ -145,11 +145,11 @@ def test_what_git_worktree_says_has_to_move(repo: Repo) -> None:
     subprocess.run(["git", "worktree", "add", "-q", str(repo.scratch / "tree")], cwd=bare, check=True)
     tree = Repo(repo.scratch / "tree")
     before = (bare / "config").read_bytes()
-    enable.enable(location(tree))
+    activation.enable(location(tree))
     assert tree.text("rev-parse", "--is-bare-repository") == "false"
     assert git_run(bare, "rev-parse", "--is-bare-repository").stdout == b"true\n"
     assert tree.git("status", "--porcelain") == b""
-    enable.disable(location(tree))
+    activation.disable(location(tree))
     assert (bare / "config").read_bytes() == before
     assert not (bare / "config.worktree").exists()
 
@@ -159,11 +159,11 @@ def test_core_worktree_moves_and_comes_back(repo: Repo) -> None:
     repo.config("core.worktree", main)
     made = agent(repo, "dev")
     before = config(repo)
-    enable.enable(location(made))
+    activation.enable(location(made))
     assert made.text("rev-parse", "--show-toplevel") == str(made.path)
     assert repo.text("rev-parse", "--show-toplevel") == main
     repo.config("user.email", "x@y")  # edited in between
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert seen(repo, "core.worktree") == main
     assert (repo.git_dir / "config.worktree").exists() is False
     repo.git("config", "--unset", "user.email")
@@ -175,11 +175,11 @@ def test_a_path_that_sh_would_take_apart(make_repo: Any) -> None:
     repo: Repo = make_repo("a $(touch x); 'b' &")
     made = agent(repo, "dev")
     made.write("readme.txt", "not committed\n")
-    enable.enable(location(made))
+    activation.enable(location(made))
     done = git_run(made.path, "reset", "--hard", env={"AGENTOS_AGENT_ID": "dev"})
     assert done.returncode != 0
     assert made.read("readme.txt") == b"not committed\n"
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
 
 
@@ -187,11 +187,11 @@ def test_a_worktree_that_git_makes_from_a_guarded_one(repo: Repo) -> None:
     """git copies config.worktree: what the agent makes is guarded as well, and nothing of it is left in the end."""
     made = agent(repo, "dev")
     before = config(repo)
-    enable.enable(location(made))
+    activation.enable(location(made))
     beside = made.path.parent / "beside"
     made.git("worktree", "add", "-q", "--detach", str(beside), env={"AGENTOS_AGENT_ID": ""})
-    assert seen(Repo(beside), "core.hooksPath") == place.hooks_dir(str(repo.git_dir))
-    enable.disable(location(made))
+    assert seen(Repo(beside), "core.hooksPath") == scripts.hooks_dir(str(repo.git_dir))
+    activation.disable(location(made))
     assert seen(Repo(beside), "core.hooksPath") is None
     assert config(repo) == before
 
@@ -200,13 +200,13 @@ def test_the_main_worktree_alone(repo: Repo) -> None:
     """An agent may work there, too; other worktrees and people are not affected."""
     other = agent(repo, "other")
     before = config(repo)
-    enable.enable(location(repo))
+    activation.enable(location(repo))
     assert ([seen(other, key) for key in AGENTOS_REFS], guarded(other)) == ([None, None, None], False)
     repo.write("notes.txt", "not committed\n")
     assert git_run(repo.path, "checkout", "--", "notes.txt", env={"AGENTOS_AGENT_ID": "dev"}).returncode != 0
     assert repo.read("notes.txt") == b"not committed\n"
     assert git_run(repo.path, "checkout", "--", "notes.txt").returncode == 0
-    enable.disable(location(repo))
+    activation.disable(location(repo))
     assert (config(repo), own_config(repo)) == (before, None)
 
 
@@ -224,7 +224,7 @@ def test_worktree_create_guards(repo: Repo) -> None:
     assert seen(free, "core.hooksPath") is None
     run_ok(repo.path, "worktree", "remove", "dev")
     assert config(repo) == before
-    assert not os.path.lexists(place.folder(str(repo.git_dir)))
+    assert not os.path.lexists(scripts.folder(str(repo.git_dir)))
 
 
 def test_every_way_to_make_one(repo: Repo) -> None:
@@ -262,7 +262,7 @@ def test_a_worktree_that_plain_git_removed(repo: Repo) -> None:
 
 def test_the_name_of_a_worktree_that_is_gone_is_not_guarded_again(repo: Repo) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
+    activation.enable(location(made))
     repo.git("worktree", "remove", "--force", str(made.path))
     repo.git("branch", "-D", "agent/dev")
     assert not guarded(agent(repo, "dev"))
@@ -278,8 +278,8 @@ def test_many_at_once(repo: Repo) -> None:
         assert [child.wait() for child in children] == [0] * len(made)
 
     for each in made:
-        enable.enable(location(each))
-        enable.disable(location(each))
+        activation.enable(location(each))
+        activation.disable(location(each))
     assert config(repo) == before
     all_at_once("enable")
     assert all(guarded(each) for each in made)
@@ -293,7 +293,7 @@ class _Killed(BaseException):
     """The process ends here."""
 
 
-_STEPS = [(place, "write"), (locks, "commit"), (manifest, "write")]
+_STEPS = [(scripts, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
 @pytest.mark.parametrize("step", range(7))
@@ -303,10 +303,10 @@ def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: 
     made = agent(repo, "dev")
     before = (config(repo), own_config(made))
     act = {
-        "enable": lambda: enable.enable(location(made)),
-        "disable": lambda: enable.disable(location(made)),
-        "install": lambda: install.install(location(repo), save=True),
-        "uninstall": lambda: install.uninstall(location(repo)),
+        "enable": lambda: activation.enable(location(made)),
+        "disable": lambda: activation.disable(location(made)),
+        "install": lambda: repository_hooks.install(location(repo), save=True),
+        "uninstall": lambda: repository_hooks.uninstall(location(repo)),
     }
     undone = {"enable": "disable", "disable": "enable", "install": "uninstall", "uninstall": "install"}
     on = operation in ("enable", "install")
@@ -319,7 +319,7 @@ def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: 
             if isinstance(args[0], str) and f"{os.sep}hooks{os.sep}" in args[0]:
                 return function(*args, **options)  # one script is like the other
             if next(left, None) is None:
-                if isinstance(args[0], locks.Held):
+                if isinstance(args[0], lockfile.LockFile):
                     os.close(args[0].descriptor)  # as the lock of a process that is gone
                 raise _Killed
             return function(*args, **options)
@@ -333,17 +333,17 @@ def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: 
             act[operation]()
     act[operation]()
     if on:
-        assert enable.tampered(location(made)) == []
-        assert seen(made, "core.hooksPath") == place.hooks_dir(str(repo.git_dir))
+        assert activation.tampered(location(made)) == []
+        assert seen(made, "core.hooksPath") == scripts.hooks_dir(str(repo.git_dir))
         act[undone[operation]]()
     assert (config(repo), own_config(made)) == before
-    assert not os.path.lexists(place.folder(str(repo.git_dir)))
+    assert not os.path.lexists(scripts.folder(str(repo.git_dir)))
 
 
 # -- whether it acts ---------------------------------------------------------------------------------------------------
 
 
-def layers(found: doctor.GuardStatus) -> dict[str, bool]:
+def layers(found: checks.GuardStatus) -> dict[str, bool]:
     return {each.name: each.acts for each in found.layers}
 
 
@@ -351,40 +351,40 @@ def codes(findings: list[Finding]) -> list[str]:
     return [each.code for each in findings]
 
 
-def status(repo: Repo) -> doctor.GuardStatus:
-    return doctor.guard_status(location(repo), os.environ)
+def status(repo: Repo) -> checks.GuardStatus:
+    return checks.guard_status(location(repo), os.environ)
 
 
 def test_status_tries_the_layers(repo: Repo) -> None:
     made = agent(repo, "dev")
     assert (status(made).enabled, status(made).layers) == (False, [])
     branches, before = repo.git("for-each-ref"), config(repo)
-    enable.enable(location(made))
+    activation.enable(location(made))
     found = status(made)
     assert (found.id, found.enabled, found.mode, found.everyone) == ("dev", True, "strict", False)
     acting = layers(found)
     assert (acting["fsmonitor"], acting["hook"]) == (True, True), found.layers
     # No harness asks in this worktree, until one does.
     assert not acting["harness"]
-    integrate.add("codex", str(made.path), os.environ)
+    integration.add("codex", str(made.path), os.environ)
     assert layers(status(made))["harness"]
-    integrate.remove("codex", str(made.path), os.environ)
+    integration.remove("codex", str(made.path), os.environ)
     assert not layers(status(made))["harness"]
     shim = next(each for each in found.layers if each.name == "shim")
     assert not shim.acts  # nobody runs us below it
     assert (shim.reason or "").startswith("it works below `git agentos guard exec")
-    below = {**os.environ, "PATH": f"{place.shim_dir(str(repo.git_dir))}:{os.environ['PATH']}"}
-    assert layers(doctor.guard_status(location(made), below))["shim"]
+    below = {**os.environ, "PATH": f"{scripts.shim_dir(str(repo.git_dir))}:{os.environ['PATH']}"}
+    assert layers(checks.guard_status(location(made), below))["shim"]
     assert found.findings == []
     assert sorted(os.listdir(Path(location(made).git_dir) / "agentos")) == ["id", "worktree.json"]
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert (repo.git("for-each-ref"), config(repo)) == (branches, before)
 
 
 def test_a_script_that_is_not_executable_is_noticed(repo: Repo) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
-    script = Path(place.hooks_dir(str(repo.git_dir))) / "reference-transaction"
+    activation.enable(location(made))
+    script = Path(scripts.hooks_dir(str(repo.git_dir))) / "reference-transaction"
     script.chmod(0o644)
     found = status(made)
     assert not layers(found)["hook"]
@@ -394,29 +394,29 @@ def test_a_script_that_is_not_executable_is_noticed(repo: Repo) -> None:
 @pytest.mark.parametrize("name", ["fsmonitor", "reference-transaction", "guard.sh"])
 def test_an_edited_script_is_noticed_and_mended(repo: Repo, name: str) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
-    script = Path(place.hooks_dir(str(repo.git_dir))) / name
+    activation.enable(location(made))
+    script = Path(scripts.hooks_dir(str(repo.git_dir))) / name
     good = script.read_bytes()
     script.write_text("#!/bin/sh\nexit 0\n")
-    assert enable.tampered(location(made)) == [f"'{script}' is not what git-agentos placed there"]
+    assert activation.tampered(location(made)) == [f"'{script}' is not what git-agentos placed there"]
     found = status(made)
     assert not all(layers(found)[each] for each in ("fsmonitor", "hook"))
     fixed = [each for each in open_workspace(made.path).doctor(fix=True) if each.code == "guard-tampered"]
     assert [each.fixed for each in fixed] == [True]
     assert script.read_bytes() == good
-    assert enable.tampered(location(made)) == []
+    assert activation.tampered(location(made)) == []
 
 
 def test_an_agent_that_edits_the_records_too_is_noticed(repo: Repo) -> None:
     """It can write to the git directory, but it has not the key that the records are signed with."""
     made = agent(repo, "dev")
-    enable.enable(location(made))
-    top = Path(place.folder(str(repo.git_dir)))
+    activation.enable(location(made))
+    top = Path(scripts.folder(str(repo.git_dir)))
     record = json.loads((top / "files.json").read_text())
     record["files"].pop("hooks/reference-transaction")
     (top / "files.json").write_text(json.dumps(record))
     (top / "hooks" / "reference-transaction").unlink()
-    assert enable.tampered(location(made)) == [f"'{top}/files.json' is not what git-agentos placed there"]
+    assert activation.tampered(location(made)) == [f"'{top}/files.json' is not what git-agentos placed there"]
     listed = json.loads((top / "manifest.json").read_text())
     listed["guard"]["worktrees"] = {}
     (top / "manifest.json").write_text(json.dumps(listed))
@@ -438,27 +438,27 @@ def test_an_agent_that_edits_the_records_too_is_noticed(repo: Repo) -> None:
 )
 def test_an_edited_configuration_is_noticed(repo: Repo, edit: tuple[str, ...]) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
-    assert enable.tampered(location(made)) == []
+    activation.enable(location(made))
+    assert activation.tampered(location(made)) == []
     repo_side = edit[1] != "--worktree"
     (repo if repo_side else made).git("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", *edit)
-    assert len(enable.tampered(location(made))) == 1
+    assert len(activation.tampered(location(made))) == 1
     found = status(made)
     assert "guard-tampered" in codes(found.findings)
-    enable.disable(location(made))
-    enable.enable(location(made))
-    assert enable.tampered(location(made)) == []
+    activation.disable(location(made))
+    activation.enable(location(made))
+    assert activation.tampered(location(made)) == []
 
 
 def test_a_repository_that_was_moved(repo: Repo) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
+    activation.enable(location(made))
     moved = Repo(repo.path.parent / "elsewhere")
     shutil.move(repo.path, moved.path)
     moved.git("worktree", "repair", str(made.path))
     assert "guard-moved" in codes(status(made).findings)
     open_workspace(made.path).doctor(fix=True)
-    assert seen(made, "core.hooksPath") == place.hooks_dir(str(moved.git_dir))
+    assert seen(made, "core.hooksPath") == scripts.hooks_dir(str(moved.git_dir))
     found = status(made)
     assert (layers(found)["fsmonitor"], layers(found)["hook"], found.findings) == (True, True, [])
 
@@ -466,14 +466,14 @@ def test_a_repository_that_was_moved(repo: Repo) -> None:
 def test_a_damaged_manifest(repo: Repo) -> None:
     made = agent(repo, "dev")
     before = own_config(made)
-    enable.enable(location(made))
+    activation.enable(location(made))
     Path(manifest.path_of(str(repo.git_dir))).write_text("{")
     with pytest.raises(GuardError):
-        enable.is_enabled(location(made))
+        activation.is_enabled(location(made))
     assert "guard-tampered" in codes(status(made).findings)
-    enable.enable(location(made))
+    activation.enable(location(made))
     assert guarded(made)
-    enable.disable(location(made))
+    activation.disable(location(made))
     assert own_config(made) == before
 
 
@@ -487,13 +487,13 @@ def test_doctor_tells_of_agents_that_nothing_guards(repo: Repo) -> None:
 
 def test_a_shim_that_is_not_first(repo: Repo) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
-    shim = place.shim_dir(str(repo.git_dir))
+    activation.enable(location(made))
+    shim = scripts.shim_dir(str(repo.git_dir))
     first = {"AGENTOS_GUARD": "dev", "PATH": f"{shim}:{os.environ['PATH']}"}
     last = {"AGENTOS_GUARD": "dev", "PATH": f"{os.environ['PATH']}:{shim}"}
     assert probe.first_on_path(location(made), first).acts
     assert not probe.first_on_path(location(made), last).acts
-    assert list(doctor.examine(location(repo), {**os.environ, **last}, fix=False))[-1].code == "guard-shim"
+    assert list(checks.examine(location(repo), {**os.environ, **last}, fix=False))[-1].code == "guard-shim"
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def test_the_commands(repo: Repo) -> None:
 @pytest.mark.parametrize("named", [True, False], ids=["by its variable", "by where it stands"])
 def test_an_agent_may_not_take_the_guard_away(repo: Repo, words: tuple[str, ...], named: bool) -> None:
     made = agent(repo, "dev")
-    enable.enable(location(made))
+    activation.enable(location(made))
     before = (config(repo), own_config(made))
     done = run(made.path, *words, env={"AGENTOS_AGENT_ID": "dev"} if named else {})
     assert done.code == 3, done

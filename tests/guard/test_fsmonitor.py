@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git import chained
-from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, scripts, sh, without_refs
+from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, scripts_dir, sh, without_refs
 from tests.support.confirming import confirm
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
@@ -278,7 +278,7 @@ def test_a_rebase_asks_once(repo: Repo) -> None:
 def test_an_edited_hook_is_noticed(repo: Repo) -> None:
     agent = guarded(repo)
     agent.write("new.txt", "untracked\n")
-    script = scripts(agent) / "pre-push"
+    script = scripts_dir(agent) / "pre-push"
     script.write_text("#!/bin/sh\nexit 0\n")
     done = sh(agent, "git clean -fd")
     assert done.code != 0
@@ -294,7 +294,7 @@ def test_without_python_an_agent_stops_and_looking_goes_on(repo: Repo) -> None:
     agent = guarded(repo)
     make_dirty(agent)
     agent.git("status")
-    script = scripts(agent) / "guard.sh"
+    script = scripts_dir(agent) / "guard.sh"
     text = script.read_text()
     script.write_text(text.replace("\nagentos() {\n", "\nagentos() {\n\treturn 127\n"))
     before = complete_state(agent.path)
@@ -386,7 +386,7 @@ def test_a_fsmonitor_of_the_users_own(
 def test_one_that_is_ours_in_disguise_is_not_asked_for_ever(repo: Repo, tmp_path: Path) -> None:
     agent = guarded(repo)
     script = tmp_path / "disguise"
-    script.write_text(f"#!/bin/sh\nexec '{scripts(agent)}/fsmonitor' \"$@\"\n")
+    script.write_text(f"#!/bin/sh\nexec '{scripts_dir(agent)}/fsmonitor' \"$@\"\n")
     script.chmod(0o755)
     repo.git("config", "core.fsmonitor", str(script))
     agent.write("notes.txt", "changed\n")

@@ -16,7 +16,7 @@ import pytest
 
 from git_agentos.errors import GuardError
 from git_agentos.guard import signing
-from git_agentos.guard.approval import approval_files, approvals, requests
+from git_agentos.guard.approval import approvals, documents, requests
 from git_agentos.guard.approval.approvals import Asked, Store
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, run_by
 from tests.support.agents import agent
@@ -267,7 +267,7 @@ def _is_counted(place: Store, request: str) -> bool:
 def test_every_field_of_a_granted_request_counts(place: Store, kind: str, keeps_code: bool) -> None:
     request = approvals.request(place, asked())
     approvals.grant(place, request.id, by="me")
-    path = Path(approval_files.path(place, kind, request.id))
+    path = Path(documents.path(place, kind, request.id))
     good = path.read_bytes()
     assert _is_counted(place, request.id)
     for what, body in _changes(json.loads(good)):
@@ -286,7 +286,7 @@ def test_every_field_of_a_granted_request_counts(place: Store, kind: str, keeps_
 def test_every_field_of_the_copy_in_a_grant_counts(place: Store) -> None:
     request = approvals.request(place, asked())
     approvals.grant(place, request.id, by="me")
-    path = Path(approval_files.path(place, "grants", request.id))
+    path = Path(documents.path(place, "grants", request.id))
     good = json.loads(path.read_bytes())
     for what, copy in _changes(good["request"]):
         path.write_text(json.dumps({**good, "request": copy}))
@@ -298,7 +298,7 @@ def test_unsigned_request_is_what_it_says_or_nothing(place: Store) -> None:
     sandbox = place._replace(key=None)
     request = approvals.request(sandbox, asked())
     assert approvals.find(place, request.id).signed is False
-    path = Path(approval_files.path(place, "requests", request.id))
+    path = Path(documents.path(place, "requests", request.id))
     good = path.read_bytes()
     harmless = ("created_at", "checkpoint", "mac", "without mac", "more")
     for what, body in _changes(json.loads(good)):
@@ -316,8 +316,8 @@ def test_unsigned_request_is_what_it_says_or_nothing(place: Store) -> None:
         asked(environment=("HOME=/home/ada",)),
     ):
         id_ = requests.request_id(forged, 0)
-        body = {**forged._asdict(), "number": 0, "created_at": approval_files.stamp(0)}
-        assert approval_files.put(sandbox, "requests", id_, body)
+        body = {**forged._asdict(), "number": 0, "created_at": documents.stamp(0)}
+        assert documents.put(sandbox, "requests", id_, body)
         assert approvals.every(place) == [], forged
         with pytest.raises(GuardError):
             approvals.grant(place, id_, by="me")
@@ -328,8 +328,8 @@ def test_request_shown_is_the_request_granted(place: Store) -> None:
     request = approvals.request(place, asked())
     evil = asked(argv=("git", "push"), bound=approvals.digest(("git", "push")))
     other = approvals.request(place, evil)
-    path = Path(approval_files.path(place, "requests", request.id))
-    path.write_bytes(Path(approval_files.path(place, "requests", other.id)).read_bytes())
+    path = Path(documents.path(place, "requests", request.id))
+    path.write_bytes(Path(documents.path(place, "requests", other.id)).read_bytes())
     with pytest.raises(GuardError, match="changed"):
         approvals.grant(place, request.id, by="me")
     assert approvals.find_grant(place, evil) is None
@@ -338,7 +338,7 @@ def test_request_shown_is_the_request_granted(place: Store) -> None:
 def test_denied_stays_denied_without_its_request(place: Store) -> None:
     request = approvals.request(place, asked())
     approvals.deny(place, request.id, by="me")
-    Path(approval_files.path(place, "requests", request.id)).unlink()
+    Path(documents.path(place, "requests", request.id)).unlink()
     again = approvals.request(place, asked(reason="another reason"))
     assert (again.id, again.state) == (request.id, "denied")
 

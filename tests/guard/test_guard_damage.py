@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from git_agentos.guard import signing
-from git_agentos.guard.approval import approval_files, approvals
-from git_agentos.guard.harness import backup, integrate
-from git_agentos.guard.setup import place
+from git_agentos.guard.approval import approvals, documents
+from git_agentos.guard.harness import backup, integration
+from git_agentos.guard.setup import scripts
 from tests.guard.asking import AGENT, approve, at_terminal, run_by
 from tests.guard.guarded import guarded, location
 from tests.support.agents import agent
@@ -72,7 +72,7 @@ def test_damaged_documents_of_approvals(repo: Repo, damage: str) -> None:
     store = approvals.store(str(repo.git_dir), os.environ)
     approvals.grant(store, second, by="me")
     for kind, name in (("requests", first), ("grants", second)):
-        DAMAGES[damage](Path(approval_files.path(store, kind, name)))
+        DAMAGES[damage](Path(documents.path(store, kind, name)))
     for argv in (("approvals", "show", first), ("status",)):
         _says(run(repo.path, *argv))
     # What is damaged does not count, and the same can be asked for again.
@@ -85,7 +85,7 @@ def test_damaged_documents_of_approvals(repo: Repo, damage: str) -> None:
     approvals.grant(store, second, by="me")
 
 
-@pytest.mark.parametrize("kind", ["", *approval_files.FOLDERS])
+@pytest.mark.parametrize("kind", ["", *documents.FOLDERS])
 def test_folder_of_approvals_that_is_a_file(repo: Repo, kind: str) -> None:
     dev = agent(repo, "dev")
     run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path)
@@ -111,14 +111,14 @@ def test_folder_of_approvals_that_is_a_file(repo: Repo, kind: str) -> None:
 )  # fmt: skip
 def test_damaged_files_of_the_guard(repo: Repo, name: str, damage: str) -> None:
     dev = guarded(repo)
-    path = Path(place.folder(str(repo.git_dir))) / name
+    path = Path(scripts.folder(str(repo.git_dir))) / name
     DAMAGES[damage](path)
     _says(run(repo.path, "guard", "status", "dev"))
     _says(run(repo.path, "doctor", "--fix"))
     _says(run(repo.path, "guard", "enable", "dev"))
     findings = run_ok(repo.path, "guard", "status", "dev")["findings"]
     assert not [each for each in findings if each["code"].startswith("guard-")], findings
-    assert place.changed(location(dev).common_dir) == []
+    assert scripts.changed_files(location(dev).common_dir) == []
 
 
 @pytest.mark.parametrize("damage", ["pipe", "emptied", "truncated", "folder"])
@@ -126,7 +126,7 @@ def test_git_ends_and_loses_nothing_where_the_shared_script_is_damaged(repo: Rep
     dev = guarded(repo)
     dev.write("notes.txt", "work\n")
     before = complete_state(dev.path)
-    script = Path(place.shared(str(repo.git_dir)))
+    script = Path(scripts.common_script(str(repo.git_dir)))
     sound = script.read_bytes()
     DAMAGES[damage](script)
     for argv in (["reset", "--hard"], ["clean", "-fdx"], ["commit", "-qam", "work"], ["branch", "-f", "main", "HEAD"]):
@@ -139,23 +139,23 @@ def test_git_ends_and_loses_nothing_where_the_shared_script_is_damaged(repo: Rep
 
 def test_files_json_deletes_nothing_that_is_not_of_the_guard(repo: Repo) -> None:
     dev = guarded(repo)
-    record = Path(place.folder(str(repo.git_dir))) / "files.json"
+    record = Path(scripts.folder(str(repo.git_dir))) / "files.json"
     body = json.loads(record.read_text())
     body["files"]["../../../readme.txt"] = ["0" * 64, 420]
     body["files"]["hooks/../../../config"] = ["0" * 64, 420]
     record.write_text(json.dumps(body))
-    assert place.changed(str(repo.git_dir)) == [str(record)]
+    assert scripts.changed_files(str(repo.git_dir)) == [str(record)]
     before = repo.read("readme.txt")
-    place.put(location(dev))
+    scripts.install(location(dev))
     assert (repo.read("readme.txt"), (repo.git_dir / "config").exists()) == (before, True)
 
 
 @pytest.mark.parametrize("damage", ["emptied", "folder", "zeros", "pipe", "removed"])
 def test_damaged_key_hides_no_edited_hook(repo: Repo, key: Path, damage: str) -> None:
     dev = guarded(repo)
-    hook = Path(place.hooks_dir(str(repo.git_dir))) / "pre-commit"
+    hook = Path(scripts.hooks_dir(str(repo.git_dir))) / "pre-commit"
     hook.write_text("#!/bin/sh\n")
-    record = Path(place.folder(str(repo.git_dir))) / "files.json"
+    record = Path(scripts.folder(str(repo.git_dir))) / "files.json"
     DAMAGES.get(damage, Path.unlink)(key)
     body = json.loads(record.read_text())
     body["files"]["hooks/pre-commit"][0] = hashlib.sha256(hook.read_bytes()).hexdigest()
@@ -165,7 +165,7 @@ def test_damaged_key_hides_no_edited_hook(repo: Repo, key: Path, damage: str) ->
     _says(run(repo.path, "status"))
     done = run(repo.path, "--json", "doctor", "--fix").json["findings"]
     assert damage == "removed" or "guard-key" in [each["code"] for each in done]
-    assert place.changed(str(repo.git_dir)) == []
+    assert scripts.changed_files(str(repo.git_dir)) == []
     assert hook.read_text() != "#!/bin/sh\n"
     assert signing.problem(os.environ) is None
     assert dev.path.is_dir()
@@ -214,10 +214,10 @@ def test_damaged_record_of_an_integration(repo: Repo, damage: str) -> None:
     settings = repo.path / ".gemini" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"theme": "dark"}\n')
-    integrate.add("gemini", str(repo.path), os.environ)
+    integration.add("gemini", str(repo.path), os.environ)
     DAMAGES[damage](Path(backup.record_path(str(settings), os.environ)))
-    assert integrate.add("gemini", str(repo.path), os.environ).integrated
-    assert integrate.remove("gemini", str(repo.path), os.environ).changed
+    assert integration.add("gemini", str(repo.path), os.environ).integrated
+    assert integration.remove("gemini", str(repo.path), os.environ).changed
     assert json.loads(settings.read_text()) == {"theme": "dark"}
 
 
@@ -233,9 +233,9 @@ def test_settings_that_are_a_folder(repo: Repo) -> None:
 @pytest.mark.parametrize("other", [True, False])
 def test_remove_brings_no_older_hooks_of_ours_back(repo: Repo, name: str, edited: bool, other: bool) -> None:
     """Ours were put in by another Python; the file was edited since, or its record is gone."""
-    done = integrate.add(name, str(repo.path), os.environ)
+    done = integration.add(name, str(repo.path), os.environ)
     path = Path(done.path)
-    older = path.read_text().replace(place.command().split("'")[1], "/gone/python")
+    older = path.read_text().replace(scripts.command().split("'")[1], "/gone/python")
     if other and name != "opencode":
         body = json.loads(older)
         body["theirs"] = True
@@ -243,8 +243,8 @@ def test_remove_brings_no_older_hooks_of_ours_back(repo: Repo, name: str, edited
     path.write_text(older)
     if not edited:
         os.unlink(backup.record_path(str(path), os.environ))
-    assert integrate.add(name, str(repo.path), os.environ).changed
-    assert integrate.remove(name, str(repo.path), os.environ).changed
+    assert integration.add(name, str(repo.path), os.environ).changed
+    assert integration.remove(name, str(repo.path), os.environ).changed
     if other and name != "opencode":
         left = json.loads(path.read_text())
         assert left.pop("theirs") is True

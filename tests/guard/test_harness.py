@@ -21,8 +21,8 @@ import pytest
 
 from git_agentos.guard import harness
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.harness import act
-from git_agentos.guard.harness.event import Answer
+from git_agentos.guard.harness import handler
+from git_agentos.guard.harness.events import Answer
 from tests.support.agents import agent
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
@@ -142,7 +142,7 @@ def worktree(repo: Repo) -> Repo:
 def ask(name: str, body: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Answer:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     known = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
-    return act.answer(name, data, act.Caller(str(cwd), {**known, **(environment or {})}, os.getpid()))
+    return handler.answer(name, data, handler.Caller(str(cwd), {**known, **(environment or {})}, os.getpid()))
 
 
 def told(name: str, answer: Answer) -> str | None:
@@ -421,9 +421,9 @@ def test_configuration_that_cannot_be_read_denies(worktree: Repo) -> None:
 
 
 def test_the_settings_that_make_the_harness_ask_are_not_the_agents(worktree: Repo) -> None:
-    from git_agentos.guard.harness import integrate
+    from git_agentos.guard.harness import integration
 
-    integrate.add("claude-code", str(worktree.path), os.environ)
+    integration.add("claude-code", str(worktree.path), os.environ)
     path = worktree.path / ".claude" / "settings.local.json"
     reason = told(
         "claude-code", ask("claude-code", FORMS["claude-code"].edit(str(path), str(worktree.path)), worktree.path)
@@ -457,9 +457,9 @@ def test_the_command_answers_on_stdout_alone(worktree: Repo) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_plugin_of_opencode_throws(worktree: Repo, tmp_path: Path) -> None:
-    from git_agentos.guard.harness import integrate
+    from git_agentos.guard.harness import integration
 
-    (tmp_path / "plugin.mjs").write_text(integrate.wanted("opencode"))
+    (tmp_path / "plugin.mjs").write_text(integration.wanted("opencode"))
     (tmp_path / "run.mjs").write_text(
         'import { GitAgentos } from "./plugin.mjs"\n'
         f"const hooks = await GitAgentos({{ directory: {json.dumps(str(worktree.path))} }})\n"
@@ -479,10 +479,10 @@ def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, c
     """Most harnesses let a tool run whose hook fails."""
     from git_agentos.cli.entry import run
 
-    def broken(name: str, data: bytes, caller: act.Caller) -> Answer:
+    def broken(name: str, data: bytes, caller: handler.Caller) -> Answer:
         raise RuntimeError("oops")
 
-    monkeypatch.setattr(act, "answer", broken)
+    monkeypatch.setattr(handler, "answer", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(worktree.path.parent))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
     assert run(["-C", str(worktree.path), "guard", "harness", "gemini"]) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guard.guarded import checkpoints, guarded, scripts, sh
+from tests.guard.guarded import checkpoints, guarded, scripts_dir, sh
 from tests.support.dirty import make_dirty
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
@@ -46,7 +46,7 @@ def test_under_another_shell(repo: Repo, shell: str) -> None:
     if found is None:
         pytest.skip(f"{shell} is not installed")
     agent = guarded(repo)
-    for path in scripts(agent).iterdir():
+    for path in scripts_dir(agent).iterdir():
         text = path.read_text()
         first = f"#!{found} --posix\n" if shell == "bash" else f"#!{found}\n"
         path.write_text(text.replace("#!/bin/sh\n", first, 1))

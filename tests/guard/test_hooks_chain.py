@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guard.guarded import guarded, location, scripts, sh, without_files
+from tests.guard.guarded import guarded, location, scripts_dir, sh, without_files
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 
@@ -128,12 +128,12 @@ def test_wherever_the_users_hooks_are(
         repo.git("config", "extensions.worktreeConfig", "true")
         agent = made_plain(repo, "dev")
         agent.git("config", "--worktree", "core.hooksPath", str(tmp_path / "own"))
-        from git_agentos.guard.setup import enable
+        from git_agentos.guard.setup import activation
 
-        enable.enable(location(agent))
+        activation.enable(location(agent))
     else:
         agent = guarded(repo)
-    assert agent.text("config", "core.hooksPath") == str(scripts(agent))
+    assert agent.text("config", "core.hooksPath") == str(scripts_dir(agent))
     sh(agent, "git commit -q --allow-empty -m one")
     shown = notes.read_text()
     assert shown.startswith("pre-commit:")
@@ -208,7 +208,7 @@ def test_without_python_the_users_hooks_run(repo: Repo, notes: Path, tmp_path: P
     hook(tmp_path / "mine", "commit-msg")
     agent = guarded(repo)
     hook(own(repo), "post-checkout")
-    script = scripts(agent) / "guard.sh"
+    script = scripts_dir(agent) / "guard.sh"
     script.write_text(script.read_text().replace("\nagentos() {\n", "\nagentos() {\n\treturn 127\n"))
     os.unlink(os.path.join(location(agent).git_dir, "agentos", "id"))
     agent.git("checkout", "-q", "-b", "one")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.guard.setup import install
-from tests.guard.guarded import Ran, Spy, checkpoints, guarded, location, scripts, sh, without_files
+from git_agentos.guard.setup import repository_hooks
+from tests.guard.guarded import Ran, Spy, checkpoints, guarded, location, scripts_dir, sh, without_files
 from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
@@ -114,7 +114,7 @@ def test_switches(repo: Repo, switch: str, left: list[str]) -> None:
 
 
 def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     repo.git("branch", "mine", "other")
     repo.git("checkout", "-q", "-b", "own", "main")
     assert triggers(repo) == ["after_checkout"]
@@ -152,7 +152,7 @@ def test_peoples_work_is_recorded_and_never_stopped(repo: Repo) -> None:
 def test_a_merge_is_one_whatever_options_git_is_given(repo: Repo, text: str) -> None:
     if "--attr-source" in text and "--attr-source" not in repo.text("--help"):
         text = text.replace("--attr-source HEAD ", "")
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     repo.git("branch", "mine", "other")
     repo.write("own.txt", "own\n")
     repo.commit("own")
@@ -164,7 +164,7 @@ def test_a_merge_is_one_whatever_options_git_is_given(repo: Repo, text: str) -> 
 
 
 def test_the_switch_before_merges(repo: Repo) -> None:
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     for name in ("beforeMerge", "afterCommit"):
         repo.git("config", f"agentos.auto.{name}", "false")
     repo.write("untracked.txt", "untracked\n")
@@ -173,7 +173,7 @@ def test_the_switch_before_merges(repo: Repo) -> None:
 
 
 def test_an_agent_in_a_persons_repository_is_stopped(repo: Repo) -> None:
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     for env in ({"AGENTOS_AGENT_ID": "dev"}, {"AGENTOS_AGENT_ID": "no/id"}, {"AGENTOS_GUARD": "dev"}):
         for text in ("git branch -D other", "git commit -q --amend -m again", "git push -q --force . HEAD:other"):
             done = sh(repo, text, env=env)
@@ -185,7 +185,7 @@ def test_an_agent_in_a_persons_repository_is_stopped(repo: Repo) -> None:
 
 
 def test_what_people_lose_is_saved_where_they_want_that(repo: Repo) -> None:
-    install.install(location(repo), save=True)
+    repository_hooks.install(location(repo), save=True)
     make_dirty(repo)
     before = complete_state(repo.path)
     done = sh(repo, "git reset -q --hard HEAD~1 && git clean -qfd")
@@ -220,7 +220,7 @@ def test_what_cannot_be_recorded_is_said_once(repo: Repo) -> None:
 
 def test_without_python_a_commit_goes_on(repo: Repo) -> None:
     agent = guarded(repo)
-    script = scripts(agent) / "guard.sh"
+    script = scripts_dir(agent) / "guard.sh"
     script.write_text(script.read_text().replace("\nagentos() {\n", "\nagentos() {\n\treturn 127\n"))
     # Whether an agent may commit cannot be decided; a person's repository only warns.
     os.unlink(os.path.join(location(agent).git_dir, "agentos", "id"))
@@ -239,7 +239,7 @@ def commit(repo: Repo, message: str) -> Ran:
 
 def held_up(repo: Repo, with_: str) -> None:
     """Run shell text before our program records something in the background."""
-    script = scripts(repo) / "guard.sh"
+    script = scripts_dir(repo) / "guard.sh"
     text = script.read_text()
     start = "command -p setsid "
     assert text.count(start) == 1
@@ -309,7 +309,7 @@ def test_python_is_started_once_before_a_command_goes_on(repo: Repo) -> None:
     agent = guarded(repo)
     agent.write("new.txt", "new\n")
     spy = Spy(agent)
-    script = scripts(agent) / "guard.sh"
+    script = scripts_dir(agent) / "guard.sh"
     script.write_text(script.read_text().replace('echo "$1" >>', 'echo "${background:+later-}$1" >>'))
     for command, before, later in (
         ("git add -A", [], []),
@@ -349,7 +349,7 @@ def test_a_worktree_can_end_right_after_a_commit(repo: Repo) -> None:
 
 
 def test_a_repository_that_is_named_by_the_environment(repo: Repo, tmp_path: Path) -> None:
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     elsewhere = tmp_path / "files"
     elsewhere.mkdir()
     text = f"cd {elsewhere} && git --git-dir '{repo.git_dir}' --work-tree . commit -q --allow-empty -m one"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.guard import signing
-from git_agentos.guard.approval import approval_files, approvals
+from git_agentos.guard.approval import approvals, documents
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, forbid, run_by
 from tests.support.agents import agent
 from tests.support.confirming import set_up
@@ -198,7 +198,7 @@ def test_a_key_of_its_own_opens_nothing(dev: Repo, repo: Repo, tmp_path: Path) -
     path = Path(place.folder) / "requests" / f"{request['id']}.json"
     body = json.loads(path.read_text())
     path.unlink()
-    assert approval_files.put(place, "requests", request["id"], {key: body[key] for key in body if key != "mac"})
+    assert documents.put(place, "requests", request["id"], {key: body[key] for key in body if key != "mac"})
     assert approvals.grant(place, request["id"], by="me").state == "granted"
     words = ["env", *(f"{key}={value}" for key, value in mine.items()), "git", "merge", "-q", "--no-edit", "other"]
     done = run(dev.path, "guard", "exec", "--", *words)

@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.setup import doctor, enable, install, place
+from git_agentos.guard.setup import activation, checks, repository_hooks, scripts
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
@@ -40,7 +40,7 @@ def triggers(repo: Repo) -> list[str]:
 
 
 def codes(repo: Repo) -> list[str]:
-    return [each.code for each in doctor.hooks_status(location(repo), os.environ).findings]
+    return [each.code for each in checks.hooks_status(location(repo), os.environ).findings]
 
 
 def test_commits_become_checkpoints_and_uninstall_leaves_nothing(repo: Repo) -> None:
@@ -48,7 +48,7 @@ def test_commits_become_checkpoints_and_uninstall_leaves_nothing(repo: Repo) -> 
     on = run_ok(repo.path, "hooks", "install")
     assert (check_document(on), on["installed"], on["save"]) == ("hooks-status", True, False)
     assert [(each["name"], each["acts"]) for each in on["layers"]] == [("fsmonitor", True), ("hook", True)]
-    assert on["hooks_path"] == place.hooks_dir(str(repo.git_dir))
+    assert on["hooks_path"] == scripts.hooks_dir(str(repo.git_dir))
     assert run_ok(repo.path, "hooks", "install") == on
     assert config(repo).startswith(before)
     off = run_ok(repo.path, "hooks", "uninstall")
@@ -128,20 +128,20 @@ def test_own_hooks_run_as_before(repo: Repo, where: str, monkeypatch: pytest.Mon
     before = use()
     assert len(before) == 5
     saved = config(repo)
-    install.install(location(repo), save=False)
-    found = doctor.hooks_status(location(repo), os.environ)
+    repository_hooks.install(location(repo), save=False)
+    found = checks.hooks_status(location(repo), os.environ)
     assert os.path.realpath(found.user_hooks_path) == str(folder)
     assert found.user_hooks == ["commit-msg", "post-index-change", "pre-push"]
     assert found.findings == []
     assert use() == before
     assert "index" in calls.read_text()
-    install.uninstall(location(repo))
+    repository_hooks.uninstall(location(repo))
     assert config(repo) == saved
     assert use() == before
 
 
 def test_hooks_that_come_later_run_too(repo: Repo) -> None:
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     calls = repo.path.parent / "calls"
     hook(repo.git_dir / "hooks", "post-commit", f"echo default >>{calls}")
     repo.git("commit", "-q", "--allow-empty", "-m", "x")
@@ -150,7 +150,7 @@ def test_hooks_that_come_later_run_too(repo: Repo) -> None:
     repo.config("core.hooksPath", str(repo.scratch / "theirs"))
     repo.git("commit", "-q", "--allow-empty", "-m", "x")
     assert calls.read_text() == "default\ntheirs\n"
-    install.uninstall(location(repo))
+    repository_hooks.uninstall(location(repo))
     assert repo.text("config", "core.hooksPath") == str(repo.scratch / "theirs")
     repo.git("commit", "-q", "--allow-empty", "-m", "x")
     assert calls.read_text() == "default\ntheirs\ntheirs\n"
@@ -158,10 +158,10 @@ def test_hooks_that_come_later_run_too(repo: Repo) -> None:
 
 def test_edited_in_between(repo: Repo) -> None:
     before = config(repo)
-    install.install(location(repo), save=True)
+    repository_hooks.install(location(repo), save=True)
     repo.config("user.email", "new@example.com")
     repo.git("config", "--add", "include.path", "../theirs")  # git puts it into our section
-    install.uninstall(location(repo))
+    repository_hooks.uninstall(location(repo))
     assert repo.text("config", "--local", "include.path") == "../theirs"
     repo.git("config", "--unset", "include.path")
     repo.git("config", "--unset", "user.email")
@@ -171,17 +171,17 @@ def test_edited_in_between(repo: Repo) -> None:
 def test_beside_guarded_worktrees(repo: Repo) -> None:
     before = config(repo)
     made = agent(repo, "dev")
-    install.install(location(repo), save=False)
-    enable.enable(location(made))
-    install.uninstall(location(repo))
-    assert enable.tampered(location(made)) == []
-    assert doctor.guard_status(location(made), os.environ).findings == []
-    install.install(location(repo), save=False)
-    enable.disable(location(made))
-    assert doctor.hooks_status(location(repo), os.environ).findings == []
-    install.uninstall(location(repo))
+    repository_hooks.install(location(repo), save=False)
+    activation.enable(location(made))
+    repository_hooks.uninstall(location(repo))
+    assert activation.tampered(location(made)) == []
+    assert checks.guard_status(location(made), os.environ).findings == []
+    repository_hooks.install(location(repo), save=False)
+    activation.disable(location(made))
+    assert checks.hooks_status(location(repo), os.environ).findings == []
+    repository_hooks.uninstall(location(repo))
     assert config(repo) == before
-    assert not os.path.lexists(place.folder(str(repo.git_dir)))
+    assert not os.path.lexists(scripts.folder(str(repo.git_dir)))
 
 
 def test_findings_about_hooks(repo: Repo) -> None:
@@ -194,17 +194,17 @@ def test_findings_about_hooks(repo: Repo) -> None:
     assert codes(repo) == ["silenced-hooks", "missing-hooks"]
     assert {"silenced-hooks", "missing-hooks"} <= {each.code for each in open_workspace(repo.path).doctor()}
     repo.git("config", "--unset", "core.hooksPath")
-    install.install(location(repo), save=False)
+    repository_hooks.install(location(repo), save=False)
     assert codes(repo) == []
     env = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/nowhere"}
-    found = doctor.hooks_status(location(repo), {**os.environ, **env})
+    found = checks.hooks_status(location(repo), {**os.environ, **env})
     assert "guard-hooks-path" in [each.code for each in found.findings]
 
 
 def test_a_python_that_is_gone(repo: Repo) -> None:
     """People's commands go on, and are told once; an agent's that cannot be judged is stopped."""
-    install.install(location(repo), save=False)
-    shared = Path(place.hooks_dir(str(repo.git_dir))) / "guard.sh"
+    repository_hooks.install(location(repo), save=False)
+    shared = Path(scripts.hooks_dir(str(repo.git_dir))) / "guard.sh"
     shared.write_bytes(shared.read_bytes().replace(os.fsencode(sys.executable), b"/gone/python"))
     env = {"PATH": "/usr/bin:/bin"}
     told = []
@@ -223,8 +223,8 @@ def test_a_python_that_is_gone(repo: Repo) -> None:
 
 def test_the_program_is_found_by_its_name(repo: Repo) -> None:
     """Where the Python that the scripts know is gone, `git-agentos` on PATH does it."""
-    install.install(location(repo), save=False)
-    shared = Path(place.hooks_dir(str(repo.git_dir))) / "guard.sh"
+    repository_hooks.install(location(repo), save=False)
+    shared = Path(scripts.hooks_dir(str(repo.git_dir))) / "guard.sh"
     shared.write_bytes(shared.read_bytes().replace(os.fsencode(sys.executable), b"/gone/python"))
     tools = repo.scratch / "bin"
     tools.mkdir()

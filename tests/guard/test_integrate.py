@@ -14,8 +14,8 @@ import pytest
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
 from git_agentos.guard import harness
-from git_agentos.guard.harness import integrate
-from git_agentos.guard.setup import doctor
+from git_agentos.guard.harness import integration
+from git_agentos.guard.setup import checks
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.guard.no_shfmt import without_shfmt
@@ -31,12 +31,12 @@ def path_of(name: str, root: Path) -> Path:
     return root / str(harness.module(name).PROJECT)
 
 
-def add(name: str, root: Path, home: Path) -> integrate.Integrated:
-    return integrate.add(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
+def add(name: str, root: Path, home: Path) -> integration.Integrated:
+    return integration.add(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
 
 
-def remove(name: str, root: Path, home: Path) -> integrate.Integrated:
-    return integrate.remove(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
+def remove(name: str, root: Path, home: Path) -> integration.Integrated:
+    return integration.remove(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -200,7 +200,7 @@ def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cl
     before = files(repo.path)
     answer = cli("-C", str(repo.path), "guard", "integrate", name, "--print")
     assert answer.code == 0
-    assert answer.text == integrate.wanted(name)
+    assert answer.text == integration.wanted(name)
     assert files(repo.path) == before
     if name != "opencode":
         assert json.loads(answer.text)["hooks"]
@@ -288,7 +288,7 @@ def test_check_wants_one_of_both(cli: Cli, repo: Repo) -> None:  # noqa: F811
 def test_what_is_asked_before_and_told_after(name: str) -> None:
     """The event that blocks is asked for all tools (or for each that edits, and the shell has one of its own)."""
     module = harness.module(name)
-    hooks = json.loads(integrate.wanted(name))["hooks"]
+    hooks = json.loads(integration.wanted(name))["hooks"]
     closed = {event for event, entries in hooks.items() if "exit 2" in json.dumps(entries)}
     assert (
         closed
@@ -322,10 +322,10 @@ def test_without_the_reader_of_shell_text_nothing_is_integrated(
 def test_doctor_says_that_shell_text_cannot_be_read(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "guard-shell" not in [found.code for found in doctor.examine(locate(str(repo.path)), os.environ, fix=False)]
+    assert "guard-shell" not in [found.code for found in checks.examine(locate(str(repo.path)), os.environ, fix=False)]
     without_shfmt(monkeypatch, tmp_path)
     (found,) = [
-        each for each in doctor.examine(locate(str(repo.path)), os.environ, fix=False) if each.code == "guard-shell"
+        each for each in checks.examine(locate(str(repo.path)), os.environ, fix=False) if each.code == "guard-shell"
     ]
     assert found.severity == "error"
     assert "pip install 'shfmt-py" in (found.hint or "")

@@ -15,8 +15,8 @@ import pytest
 
 from git_agentos.git.location import locate
 from git_agentos.guard import harness
-from git_agentos.guard.harness import act, contact, integrate, overrides, reading
-from git_agentos.guard.setup import doctor
+from git_agentos.guard.harness import contact, handler, integration, overrides, requirements
+from git_agentos.guard.setup import checks
 from tests.guard.guarded import guarded
 from tests.support.repo import Repo
 from tests.support.tool import run
@@ -71,15 +71,15 @@ def test_codex_reads_the_root_checkout_and_every_worktree_with_a_folder(repo: Re
     before = files_of(repo.path, linked.path, other.path)
     in_main = repo.path / ".codex" / "hooks.json"
     for each in (linked, other):
-        done = integrate.add("codex", str(each.path), os.environ)
+        done = integration.add("codex", str(each.path), os.environ)
         assert done.path == str(in_main)
         assert in_main.exists()
         assert (each.path / ".codex").is_dir()
     assert harness.reads("codex", (str(linked.path), "/nowhere"))
-    integrate.remove("codex", str(linked.path), os.environ)
+    integration.remove("codex", str(linked.path), os.environ)
     assert not (linked.path / ".codex").exists()
     assert in_main.exists()  # the other worktree still needs it
-    integrate.remove("codex", str(other.path), os.environ)
+    integration.remove("codex", str(other.path), os.environ)
     assert files_of(repo.path, linked.path, other.path) == before
     assert not (repo.path / ".codex").exists()
 
@@ -89,7 +89,7 @@ def test_codex_reads_the_root_checkout_and_every_worktree_with_a_folder(repo: Re
 
 @pytest.mark.parametrize("name", NAMES)
 def test_git_neither_adds_nor_stashes_the_settings(name: str, repo: Repo, linked: Repo) -> None:
-    integrate.add(name, str(linked.path), os.environ)
+    integration.add(name, str(linked.path), os.environ)
     linked.write("new.txt", "work\n")
     assert linked.git("status", "--porcelain", "--untracked-files=all") == b"?? new.txt\n"
     assert repo.git("status", "--porcelain", "--untracked-files=all") == b""
@@ -98,7 +98,7 @@ def test_git_neither_adds_nor_stashes_the_settings(name: str, repo: Repo, linked
     linked.git("stash", "pop", "-q")
     linked.git("add", "--all")
     assert linked.git("diff", "--cached", "--name-only") == b"new.txt\n"
-    integrate.remove(name, str(linked.path), os.environ)
+    integration.remove(name, str(linked.path), os.environ)
     assert repo.git("status", "--porcelain", "--untracked-files=all") == b""
 
 
@@ -109,14 +109,14 @@ def test_info_exclude_comes_back_to_the_byte(before: bytes | None, repo: Repo, l
     if before is not None:
         path.parent.mkdir()
         path.write_bytes(before)
-    integrate.add("gemini", str(repo.path), os.environ)
-    integrate.add("gemini", str(linked.path), os.environ)
-    integrate.add("copilot", str(linked.path), os.environ)
-    integrate.remove("gemini", str(linked.path), os.environ)
+    integration.add("gemini", str(repo.path), os.environ)
+    integration.add("gemini", str(linked.path), os.environ)
+    integration.add("copilot", str(linked.path), os.environ)
+    integration.remove("gemini", str(linked.path), os.environ)
     assert b"/.gemini/settings.json\n" in path.read_bytes()
-    integrate.remove("gemini", str(repo.path), os.environ)
+    integration.remove("gemini", str(repo.path), os.environ)
     assert b"gemini" not in path.read_bytes()
-    integrate.remove("copilot", str(linked.path), os.environ)
+    integration.remove("copilot", str(linked.path), os.environ)
     assert (path.read_bytes() if path.exists() else None) == before
 
 
@@ -124,11 +124,11 @@ def test_what_somebody_else_wrote_into_info_exclude_stays(repo: Repo) -> None:
     path = exclude_of(repo)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"*.log\n")
-    integrate.add("gemini", str(repo.path), os.environ)
+    integration.add("gemini", str(repo.path), os.environ)
     path.write_bytes(path.read_bytes() + b"*.tmp\n")
-    integrate.add("copilot", str(repo.path), os.environ)
-    integrate.remove("gemini", str(repo.path), os.environ)
-    integrate.remove("copilot", str(repo.path), os.environ)
+    integration.add("copilot", str(repo.path), os.environ)
+    integration.remove("gemini", str(repo.path), os.environ)
+    integration.remove("copilot", str(repo.path), os.environ)
     assert path.read_bytes() == b"*.log\n*.tmp\n"
 
 
@@ -137,7 +137,7 @@ def test_what_somebody_else_wrote_into_info_exclude_stays(repo: Repo) -> None:
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "opencode"])
 def test_settings_that_are_gone_are_written_again_by_the_next_command(name: str, repo: Repo, linked: Repo) -> None:
-    integrate.add(name, str(linked.path), os.environ)
+    integration.add(name, str(linked.path), os.environ)
     wanted = files_of(repo.path, linked.path)
     linked.git("clean", "-fdxq")
     assert files_of(repo.path, linked.path) != wanted
@@ -146,32 +146,32 @@ def test_settings_that_are_gone_are_written_again_by_the_next_command(name: str,
     assert b"was gone" in done.err
     assert files_of(repo.path, linked.path) == wanted
     assert b"was gone" not in run(linked.path, "status").err
-    integrate.remove(name, str(linked.path), os.environ)
+    integration.remove(name, str(linked.path), os.environ)
     assert b"was gone" not in run(linked.path, "status").err
 
 
 def test_a_new_worktree_in_the_same_place_was_not_integrated(repo: Repo, linked: Repo) -> None:
-    integrate.add("claude-code", str(linked.path), os.environ)
+    integration.add("claude-code", str(linked.path), os.environ)
     repo.git("worktree", "remove", "--force", str(linked.path))
     repo.git("worktree", "add", "-q", "--force", "-B", "again", str(linked.path))
     entry = Path(linked.text("rev-parse", "--absolute-git-dir")) / "commondir"
     later = entry.stat().st_mtime + 10  # as it is where the two were not made within one tick of the clock
     os.utime(entry, (later, later))
-    assert list(integrate.missing(str(linked.path), os.environ)) == []
+    assert list(integration.missing(str(linked.path), os.environ)) == []
 
 
 def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
-    integrate.add("claude-code", str(repo.path), os.environ)
+    integration.add("claude-code", str(repo.path), os.environ)
     path = repo.path / ".claude" / "settings.local.json"
     path.write_text("{}\n")
     location = locate(str(repo.path), inherit=False)
-    assert list(integrate.put_back(str(repo.path), os.environ)) == []
-    (found,) = doctor.harnesses(location, os.environ, fix=False)
+    assert list(integration.put_back(str(repo.path), os.environ)) == []
+    (found,) = checks.harnesses(location, os.environ, fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
-    (found,) = doctor.harnesses(location, os.environ, fix=True)
+    (found,) = checks.harnesses(location, os.environ, fix=True)
     assert found.fixed
     assert harness.asks(str(path))
-    assert list(doctor.harnesses(location, os.environ, fix=False)) == []
+    assert list(checks.harnesses(location, os.environ, fix=False)) == []
 
 
 # -- what a harness needs to read it -----------------------------------------------------------------------------------
@@ -214,13 +214,13 @@ def test_what_is_not_trusted_is_not_read(
     home = tmp_path / "person"
     home.mkdir()
     environment = {**os.environ, "HOME": str(home)}
-    done = integrate.add(name, str(repo.path), environment)
+    done = integration.add(name, str(repo.path), environment)
     assert said in done.needs[-1]
     location = locate(str(repo.path), inherit=False)
-    assert "harness-unread" in [each.code for each in doctor.harnesses(location, environment, fix=False)]
+    assert "harness-unread" in [each.code for each in checks.harnesses(location, environment, fix=False)]
     trust(home, done.path)
-    assert integrate.add(name, str(repo.path), environment).needs == []
-    assert "harness-unread" not in [each.code for each in doctor.harnesses(location, environment, fix=False)]
+    assert integration.add(name, str(repo.path), environment).needs == []
+    assert "harness-unread" not in [each.code for each in checks.harnesses(location, environment, fix=False)]
 
 
 def test_codex_trusts_the_text_of_a_hook(repo: Repo, tmp_path: Path) -> None:
@@ -235,20 +235,20 @@ def test_codex_trusts_the_text_of_a_hook(repo: Repo, tmp_path: Path) -> None:
     home.mkdir()
     _trust_codex(home, str(path))
     environment = {"HOME": str(home)}
-    assert reading.needs("codex", str(repo.path), str(path), environment) == []
+    assert requirements.needs("codex", str(repo.path), str(path), environment) == []
     body["hooks"]["PreToolUse"][0]["matcher"] = "Bash"
     path.write_text(json.dumps(body))
-    assert len(reading.needs("codex", str(repo.path), str(path), environment)) == 1
+    assert len(requirements.needs("codex", str(repo.path), str(path), environment)) == 1
 
 
 @pytest.mark.parametrize("where", [".claude/settings.json", ".claude/settings.local.json"])
 def test_hooks_that_are_all_switched_off(where: str, repo: Repo) -> None:
-    done = integrate.add("claude-code", str(repo.path), os.environ)
+    done = integration.add("claude-code", str(repo.path), os.environ)
     assert done.needs == []
     path = repo.path / where
     known = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**known, "disableAllHooks": True}))
-    (need,) = integrate.add("claude-code", str(repo.path), os.environ).needs
+    (need,) = integration.add("claude-code", str(repo.path), os.environ).needs
     assert "'disableAllHooks'" in need
 
 
@@ -263,8 +263,8 @@ _COPILOT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_
 
 
 def ask(name: str, body: dict[str, Any], cwd: Path, environment: dict[str, str]) -> Any:
-    caller = act.Caller(str(cwd), {**os.environ, **environment}, os.getpid())
-    return json.loads(act.answer(name, json.dumps(body).encode(), caller).out or "{}")
+    caller = handler.Caller(str(cwd), {**os.environ, **environment}, os.getpid())
+    return json.loads(handler.answer(name, json.dumps(body).encode(), caller).out or "{}")
 
 
 def event(name: str, command: str, cwd: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location, locate
-from git_agentos.guard.setup import doctor, enable, install, place
+from git_agentos.guard.setup import activation, checks, repository_hooks, scripts
 from tests.support.agents import agent
 from tests.support.confirming import set_up
 from tests.support.repo import Repo, git_run
@@ -159,13 +159,13 @@ def test_our_hooks_beside_theirs(used: Repo, manager: Manager) -> None:
     config = used.git_dir / "config"
     before = config.read_bytes()
     theirs = {path: path.read_bytes() for path in (used.git_dir / "hooks").glob("*")}
-    install.install(location(used), save=True)
-    found = doctor.hooks_status(location(used), os.environ)
+    repository_hooks.install(location(used), save=True)
+    found = checks.hooks_status(location(used), os.environ)
     assert (found.manager, found.findings) == (manager.name, [])
     assert all(each.acts for each in found.layers)
     assert_checks(used, used.scratch)
     assert "after_commit" in [each.trigger for each in open_workspace(used.path).checkpoints()]
-    install.uninstall(location(used))
+    repository_hooks.uninstall(location(used))
     assert config.read_bytes() == before
     assert {path: path.read_bytes() for path in (used.git_dir / "hooks").glob("*")} == theirs
     assert_checks(used, used.scratch)
@@ -175,7 +175,7 @@ def test_they_are_set_up_again_while_ours_are_there(used: Repo, manager: Manager
     """As their `prepare` scripts do at every install of a project's packages."""
     if manager.name == "pre-commit":
         pytest.skip("pre-commit refuses while core.hooksPath is set, whoever set it")
-    install.install(location(used), save=False)
+    repository_hooks.install(location(used), save=False)
     for path in (used.git_dir / "hooks").glob("*"):
         path.unlink()
     manager.set_up(used)
@@ -183,14 +183,14 @@ def test_they_are_set_up_again_while_ours_are_there(used: Repo, manager: Manager
         assert used.text("config", "--local", "core.hooksPath") == ".husky/_"
     else:
         # It has replaced ours, and that is noticed.
-        found = doctor.hooks_status(location(used), os.environ).findings
+        found = checks.hooks_status(location(used), os.environ).findings
         assert {each.code for each in found} == {"guard-tampered"}
-        install.install(location(used), save=False)
-    assert doctor.hooks_status(location(used), os.environ).findings == []
+        repository_hooks.install(location(used), save=False)
+    assert checks.hooks_status(location(used), os.environ).findings == []
     assert_checks(used, used.scratch)
     assert "after_commit" in [each.trigger for each in open_workspace(used.path).checkpoints()]
-    install.uninstall(location(used))
-    assert not os.path.lexists(place.folder(str(used.git_dir)))
+    repository_hooks.uninstall(location(used))
+    assert not os.path.lexists(scripts.folder(str(used.git_dir)))
     assert_checks(used, used.scratch)
 
 
@@ -200,10 +200,10 @@ def test_set_up_in_the_place_of_ours_and_not_noticed(used: Repo, manager: Manage
         pytest.skip("only lefthook puts its hooks in the place of ours")
     for path in (used.git_dir / "hooks").glob("*"):
         path.unlink()
-    install.install(location(used), save=False)
+    repository_hooks.install(location(used), save=False)
     manager.set_up(used)
-    install.uninstall(location(used))
-    assert not os.path.lexists(place.folder(str(used.git_dir)))
+    repository_hooks.uninstall(location(used))
+    assert not os.path.lexists(scripts.folder(str(used.git_dir)))
     assert_checks(used, used.scratch)
 
 
@@ -212,8 +212,8 @@ def test_in_a_guarded_worktree(used: Repo, manager: Manager) -> None:
     made = agent(used, "dev")
     set_up(used, "agentos.policy.push", "allow")
     set_up(used, "agentos.policy.push-delete", "allow")
-    enable.enable(location(made))
-    found = doctor.guard_status(location(made), os.environ)
+    activation.enable(location(made))
+    found = checks.guard_status(location(made), os.environ)
     if manager.name == "husky":
         # Its folder is ignored, and so it is not in other worktrees: none of its hooks runs there, with or without us.
         assert [each.code for each in found.findings] == ["missing-hooks"]

@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import doctor, effect, enable, install, place
+from git_agentos.guard.setup import activation, checks, effect, repository_hooks, scripts
 from git_agentos.worktree import create, repair
 from tests.guard.guarded import location, sh, sign_placed
 from tests.support.repo import Repo, git
@@ -100,7 +100,7 @@ def test_a_moved_repository_is_guarded_again(repo: Repo, tmp_path: Path, move: C
     assert all(old not in content for content in configurations(moved.git_dir).values())
     for agent in agents:
         assert_guarded(agent)
-        enable.disable(location(agent))
+        activation.disable(location(agent))
     assert configurations(moved.git_dir) == before
 
 
@@ -117,15 +117,15 @@ def test_a_creation_after_a_move_guards_the_others_too(repo: Repo, tmp_path: Pat
 def test_hooks_for_everybody_after_a_move(repo: Repo, tmp_path: Path) -> None:
     before = configurations(repo.git_dir)
     make(repo, "dev-1")
-    install.install(location(repo), save=True)
+    repository_hooks.install(location(repo), save=True)
     moved = move_both(repo, tmp_path / "elsewhere")
     assert effect.hooks(location(moved), os.environ) is not None
     mend(moved)
     assert effect.hooks(location(moved), os.environ) is None
     assert effect.fsmonitor(location(moved), os.environ) is None
-    assert install.saves(location(moved))
-    enable.disable(location(Repo(tmp_path / "elsewhere" / f"{repo.path.name}.worktrees" / "dev-1")))
-    install.uninstall(location(moved))
+    assert repository_hooks.saves(location(moved))
+    activation.disable(location(Repo(tmp_path / "elsewhere" / f"{repo.path.name}.worktrees" / "dev-1")))
+    repository_hooks.uninstall(location(moved))
     assert configurations(moved.git_dir) == before
 
 
@@ -144,7 +144,7 @@ def test_a_moved_bare_repository(make_repo: Callable[[str], Repo], tmp_path: Pat
     (path,) = re.findall(r"^worktree (.*dev-1)$", names, re.MULTILINE)
     assert path.startswith(str(tmp_path / "two"))
     assert_guarded(Repo(Path(path)))
-    enable.disable(location(Repo(Path(path))))
+    activation.disable(location(Repo(Path(path))))
     assert configurations(tmp_path / "two" / "project.git") == before
 
 
@@ -152,8 +152,8 @@ def test_a_copy_leaves_the_original_alone(repo: Repo, tmp_path: Path) -> None:
     """`cp -a` of both: each is guarded by its own, and taking the copy's guard away changes nothing in the
     original."""
     (original,) = make(repo, "dev-1")
-    enable.enable(location(repo))
-    install.install(location(repo), save=False)
+    activation.enable(location(repo))
+    repository_hooks.install(location(repo), save=False)
     copied = tmp_path / "copy"
     copied.mkdir()
     for path in (repo.path, original.path.parent):
@@ -168,8 +168,8 @@ def test_a_copy_leaves_the_original_alone(repo: Repo, tmp_path: Path) -> None:
     assert location(original).common_dir == str(repo.git_dir)
     assert_guarded(agent)
     for each in (agent, main):
-        enable.disable(location(each))
-    install.uninstall(location(main))
+        activation.disable(location(each))
+    repository_hooks.uninstall(location(main))
     assert {path: path.read_bytes() for path in _files(repo)} == before
     assert_guarded(original)
 
@@ -198,28 +198,28 @@ def test_a_copy_of_the_repository_alone(repo: Repo, tmp_path: Path) -> None:
 
 
 def remove_script(here: Location) -> None:
-    os.unlink(place.fsmonitor(here.common_dir))
+    os.unlink(scripts.fsmonitor(here.common_dir))
 
 
 def take_bit(here: Location) -> None:
-    os.chmod(place.fsmonitor(here.common_dir), 0o644)
+    os.chmod(scripts.fsmonitor(here.common_dir), 0o644)
 
 
 def take_hook(here: Location) -> None:
-    os.unlink(os.path.join(place.hooks_dir(here.common_dir), "reference-transaction"))
+    os.unlink(os.path.join(scripts.hooks_dir(here.common_dir), "reference-transaction"))
 
 
 def put_folder(here: Location) -> None:
     remove_script(here)
-    os.mkdir(place.fsmonitor(here.common_dir))
+    os.mkdir(scripts.fsmonitor(here.common_dir))
 
 
 def remove_all(here: Location) -> None:
-    shutil.rmtree(place.hooks_dir(here.common_dir))
+    shutil.rmtree(scripts.hooks_dir(here.common_dir))
 
 
 def change_interpreter(here: Location) -> None:
-    script = Path(place.fsmonitor(here.common_dir))
+    script = Path(scripts.fsmonitor(here.common_dir))
     script.write_bytes(script.read_bytes().replace(b"#!/bin/sh", b"#!/gone/sh", 1))
 
 
@@ -236,7 +236,7 @@ def test_what_git_cannot_start_is_noticed_and_mended(repo: Repo, damage: Callabl
     damage(here)
     reasons = effect.fsmonitor(here, os.environ), effect.hooks(here, os.environ)
     assert reasons != (None, None)
-    found = doctor.problems(here, os.environ)
+    found = checks.problems(here, os.environ)
     assert found, reasons
     assert {each.code for each in found} <= set(_STATUS_CODES)
     fixed = {each.code for each in repair.repair(open_workspace(repo.path).context).findings if each.fixed}
@@ -265,9 +265,9 @@ def test_status_says_what_does_not_act(repo: Repo, tmp_path: Path) -> None:
 def test_the_python_of_the_hooks_is_gone(repo: Repo, tmp_path: Path) -> None:
     """The tool was moved, uninstalled, or installed anew into another environment."""
     (agent,) = make(repo, "dev-1")
-    script = Path(place.hooks_dir(location(agent).common_dir)) / "guard.sh"
+    script = Path(scripts.hooks_dir(location(agent).common_dir)) / "guard.sh"
     text = script.read_text()
-    python, _ = place.launcher()
+    python, _ = scripts.launcher()
     script.write_text(text.replace(python, str(tmp_path / "gone" / "python")))
     sign_placed(location(agent).common_dir)  # as an earlier installation has placed it
     env = {"PATH": "/usr/bin:/bin"}

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.guard.assessment import ignored_files
-from git_agentos.guard.harness import act
+from git_agentos.guard.harness import handler
 from tests.guard import shell_lines
 from tests.guard.guarded import grant_all
 from tests.guard.stake import blob_id
@@ -68,7 +68,9 @@ class World:
     def ask(self, line: str, *, cwd: Path | None = None) -> tuple[str | None, str]:
         """Why the harness is told not to run a line, None where it is not; and what else it is told."""
         where = str(cwd or self.own.path)
-        found = act.answer("claude-code", self.event(line, where), act.Caller(where, dict(os.environ), os.getpid()))
+        found = handler.answer(
+            "claude-code", self.event(line, where), handler.Caller(where, dict(os.environ), os.getpid())
+        )
         said = json.loads(found.out)
         return said.get("hookSpecificOutput", {}).get("permissionDecisionReason"), said.get("systemMessage", "")
 
@@ -240,8 +242,9 @@ def test_nothing_changed_loads_nothing_heavy(world: World) -> None:
     world.ask("make")
     world.ask("make")
     code = (
-        "import json, os, sys; from git_agentos.guard.harness import act;"
-        "act.answer('claude-code', sys.stdin.buffer.read(), act.Caller(os.getcwd(), dict(os.environ), os.getpid()));"
+        "import json, os, sys; from git_agentos.guard.harness import handler;"
+        "caller = handler.Caller(os.getcwd(), dict(os.environ), os.getpid());"
+        "handler.answer('claude-code', sys.stdin.buffer.read(), caller);"
         "print('pygit2' in sys.modules)"
     )
     data = world.event("make", str(world.own.path))

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from git_agentos import log, open_workspace
-from git_agentos.checkpoint.doctor import Finding
+from git_agentos.findings import Finding
 from git_agentos.guard import tampering
-from git_agentos.guard.harness import act, integrate
-from git_agentos.guard.harness.act import Caller
-from git_agentos.guard.setup import doctor, effect, enable, manifest, place, probe
+from git_agentos.guard.harness import handler, integration
+from git_agentos.guard.harness.handler import Caller
+from git_agentos.guard.setup import activation, checks, effect, manifest, probe, scripts
 from tests.guard.guarded import guarded, location, sh
 from tests.support.repo import Repo, git
 from tests.support.tool import run
@@ -26,7 +26,7 @@ _ELSEWHERE = "[core]\n\tfsmonitor = false\n\thooksPath = /nowhere\n"
 
 
 def hook(dev: Repo, name: str = "reference-transaction") -> Path:
-    return Path(place.hooks_dir(location(dev).common_dir)) / name
+    return Path(scripts.hooks_dir(location(dev).common_dir)) / name
 
 
 def own_config(dev: Repo) -> Path:
@@ -84,8 +84,8 @@ TAMPERINGS: dict[str, Callable[[Repo], object]] = {
     "record removed": remove_record,
     "record changed": change_record,
     "configuration and record": both_and_record,
-    "record of scripts removed": lambda dev: os.unlink(place.record_path(location(dev).common_dir)),
-    "everything removed": lambda dev: shutil.rmtree(place.folder(location(dev).common_dir)),
+    "record of scripts removed": lambda dev: os.unlink(scripts.digests_path(location(dev).common_dir)),
+    "everything removed": lambda dev: shutil.rmtree(scripts.folder(location(dev).common_dir)),
 }
 # git starts the scripts, and they are what was placed.
 _STILL_ACT = ("the shim edited", "record removed", "record changed", "record of scripts removed")
@@ -99,7 +99,7 @@ def acting(dev: Repo, env: Mapping[str, str] | None = None) -> list[bool]:
 
 def problems(repo: Repo, *, fix: bool = False) -> list[Finding]:
     """What `doctor` finds of the guard from here, and has not mended."""
-    found = doctor.examine(location(repo), os.environ, fix=fix)
+    found = checks.examine(location(repo), os.environ, fix=fix)
     return [each for each in found if each.code.startswith("guard-") and not each.fixed]
 
 
@@ -122,10 +122,10 @@ def test_tampering_is_seen_and_mended_from_the_main_checkout(repo: Repo, name: s
 def test_enable_sets_it_again_and_disable_leaves_what_others_wrote(repo: Repo, name: str) -> None:
     dev = guarded(repo)
     TAMPERINGS[name](dev)
-    enable.enable(location(dev))
+    activation.enable(location(dev))
     assert acting(dev) == [True, True]
     assert problems(repo) == []
-    enable.disable(location(dev))
+    activation.disable(location(dev))
     assert effect.state(location(dev)) == "off"
     left = own_config(dev).read_text() if own_config(dev).exists() else ""
     assert "agentos" not in left
@@ -153,7 +153,7 @@ def test_a_repair_that_is_killed_is_finished_by_the_next_command(
         problems(repo, fix=True)
     assert problems(repo, fix=True) == []
     assert acting(dev) == [True, True]
-    enable.disable(location(dev))
+    activation.disable(location(dev))
     said = git(dev.path, "config", "--file", str(own_config(dev)), "--list")
     assert said == b"core.fsmonitor=false\ncore.hookspath=/nowhere\n"
 
@@ -212,7 +212,7 @@ def test_tampering_is_said_by_the_layers_that_still_act(repo: Repo) -> None:
     assert below.err.count(b"the guard was tampered with") == 2  # by `guard exec`, and by its git
     event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git reset --hard"}}
     data = json.dumps({**event, "cwd": str(dev.path)}).encode()
-    asked = act.answer("claude-code", data, Caller(str(dev.path), os.environ, os.getpid()))
+    asked = handler.answer("claude-code", data, Caller(str(dev.path), os.environ, os.getpid()))
     assert "the guard was tampered with" in asked.out + asked.said
     assert len(entries(dev)) == 1
 
@@ -278,10 +278,10 @@ def test_settings_that_do_not_matter_are_no_tampering(repo: Repo) -> None:
 def test_trying_changes_nothing_and_starts_few_processes(repo: Repo) -> None:
     dev = guarded(repo)
     dev.write("notes.txt", "not committed\n")
-    doctor.guard_status(location(dev), os.environ)  # what the hooks note of the configuration is there
+    checks.guard_status(location(dev), os.environ)  # what the hooks note of the configuration is there
     before = everything(repo), everything(dev)
     trace = repo.scratch / "trace"
-    found = doctor.guard_status(location(dev), {**os.environ, "GIT_TRACE2_EVENT": str(trace)})
+    found = checks.guard_status(location(dev), {**os.environ, "GIT_TRACE2_EVENT": str(trace)})
     assert [each.acts for each in found.layers] == [True, True, False, False]
     assert (everything(repo), everything(dev)) == before
     assert trace.read_text().count('"event":"start"') <= 16
@@ -310,11 +310,11 @@ def test_a_harness_whose_hook_cannot_be_started(repo: Repo) -> None:
         return {each.name: each.acts for each in probe.try_layers(location(dev), os.environ)}["harness"]
 
     assert not acts()
-    settings = Path(integrate.add("claude-code", str(dev.path), os.environ).path)
+    settings = Path(integration.add("claude-code", str(dev.path), os.environ).path)
     assert acts()
-    settings.write_text(settings.read_text().replace(place.command().split("'")[1], "/gone/python"))
+    settings.write_text(settings.read_text().replace(scripts.command().split("'")[1], "/gone/python"))
     assert not acts()
-    integrate.remove("claude-code", str(dev.path), os.environ)
+    integration.remove("claude-code", str(dev.path), os.environ)
     assert not acts()
 
 
@@ -341,5 +341,5 @@ def test_a_repository_that_came_back_from_a_backup_is_guarded(repo: Repo, words:
     assert problems(repo, fix=True) == []
     assert acting(dev) == [True, True]
     before = own_config(dev).exists()
-    enable.disable(location(dev))
+    activation.disable(location(dev))
     assert (before, effect.state(location(dev))) == (True, "off")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.guard.setup.enable import disable, enable, is_enabled, tampered
+from git_agentos.guard.setup.activation import disable, enable, is_enabled, tampered
 from git_agentos.workspace import open_workspace
 from tests.run.ground import Ground, assert_like, prepare
 from tests.support.exhaustive import EXHAUSTIVE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.guard.setup import enable
+from git_agentos.guard.setup import activation
 from git_agentos.worktree import create
 from tests.support.repo import Repo
 from tests.support.state import complete_state
@@ -54,7 +54,7 @@ def test_a_pruned_entry_comes_back(repo: Repo, guard: bool, moved: bool) -> None
     assert complete_state(there.path).files == files
     shown = run_ok(repo.path, "worktree", "show", "dev-001")
     assert (shown["state"], shown["task"], shown["branch"]) == ("active", "T-7", "agent/dev-001")
-    assert enable.is_enabled(open_workspace(there.path).context.location) == guard
+    assert activation.is_enabled(open_workspace(there.path).context.location) == guard
     assert run_ok(repo.path, "worktree", "repair")["findings"] == []
     assert run(repo.path, "doctor").code == 0
 

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
-from git_agentos.guard.approval import approval_files, requests
-from git_agentos.guard.approval.approval_files import Store, store
+from git_agentos.guard.approval import documents, requests
+from git_agentos.guard.approval.documents import Store, store
 from git_agentos.guard.approval.requests import Asked, digest
 
 __all__ = [
@@ -98,7 +98,7 @@ class Pass(NamedTuple):
 
 def request(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval:
     """The request for `asked`: the one that waits, is granted or was denied, or a new one."""
-    approval_files.forget(place)
+    documents.forget(place)
     for each in _every(place):
         if requests.is_same(each.asked, asked) and _stands(place, each.approval, by_harness):
             return each.approval
@@ -111,12 +111,12 @@ def request(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval
     for number in range(_MOST_NUMBERS):
         id_ = requests.request_id(asked, number)
         # Looked for before it is read: one that somebody files in between is read, and none is taken for unreadable.
-        is_new = not os.path.lexists(approval_files.path(place, "requests", id_))
+        is_new = not os.path.lexists(documents.path(place, "requests", id_))
         if is_new:
             body = {
-                **asked._asdict(), "number": number, "created_at": approval_files.stamp(place.clock()),
+                **asked._asdict(), "number": number, "created_at": documents.stamp(place.clock()),
             }  # fmt: skip
-            approval_files.put(place, "requests", id_, body)
+            documents.put(place, "requests", id_, body)
         found = _read(place, id_)
         if found is not None and _stands(place, found.approval, by_harness):
             return found.approval
@@ -138,7 +138,7 @@ def _stands(place: Store, found: Approval, by_harness: bool) -> bool:
     """Whether a request is the answer to the same question now."""
     if found.state == DENIED:
         return not _is_over(place, found)
-    told = by_harness and os.path.lexists(approval_files.path(place, "used", found.id, ".told"))
+    told = by_harness and os.path.lexists(documents.path(place, "used", found.id, ".told"))
     return found.state in (PENDING, GRANTED) and not told
 
 
@@ -148,13 +148,13 @@ def use(place: Store, approval: Approval, process: Process) -> bool:
     if found is None or found.approval.state != GRANTED:
         return False
     body = {
-        "pid": process.pid, "start": process.start, "bound": found.asked.bound, "boot": approval_files.boot(),
+        "pid": process.pid, "start": process.start, "bound": found.asked.bound, "boot": documents.boot(),
         "folder": place.folder,
     }  # fmt: skip
-    if not approval_files.put(place, "used", approval.id, body):
+    if not documents.put(place, "used", approval.id, body):
         return False
-    approval_files.drop_ended(place)
-    approval_files.put(place, "running", approval_files.name(process), {**body, "id": approval.id})
+    documents.drop_ended(place)
+    documents.put(place, "running", documents.name(process), {**body, "id": approval.id})
     return True
 
 
@@ -162,12 +162,12 @@ def leave(common_dir: str, process: Process) -> None:
     """End what a grant let pass in `process`, which lives on."""
     place = Store(os.path.join(common_dir, "agentos", "approvals"), None)
     with contextlib.suppress(OSError):
-        os.unlink(approval_files.path(place, "running", approval_files.name(process)))
+        os.unlink(documents.path(place, "running", documents.name(process)))
 
 
 def tell(place: Store, approval: Approval) -> bool:
     """Note that a harness was told that it may go ahead, once; false where one was told before."""
-    return approval_files.put(place, "used", approval.id, {}, end=".told")
+    return documents.put(place, "used", approval.id, {}, end=".told")
 
 
 def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | None:
@@ -180,13 +180,13 @@ def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | 
     place: Store | None = None
     for each in (pid, *ancestry.parents(pid)) if names else ():
         process = ancestry.identify(each)
-        if process is None or approval_files.file_name(approval_files.name(process)) not in names:
+        if process is None or documents.file_name(documents.name(process)) not in names:
             continue
         place = place or Store(folder, signing.key(environment, make=False))
-        body = approval_files.load(place, "running", approval_files.name(process))
-        if body is not None and (body.get("boot"), body.get("folder")) == (approval_files.boot(), folder):
+        body = documents.load(place, "running", documents.name(process))
+        if body is not None and (body.get("boot"), body.get("folder")) == (documents.boot(), folder):
             id_ = str(body.get("id"))
-            granted = approval_files.load(place, "grants", id_)
+            granted = documents.load(place, "grants", id_)
             if granted is not None and granted.get("decision") == GRANTED:
                 return Pass(id_, str(body.get("bound")))
     return None
@@ -216,8 +216,8 @@ def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -
             "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
     if found.state == GRANTED:  # and is to be denied: used up by nobody, it is good for nothing any more
-        approval_files.put(
-            place, "used", found.id, {"denied": True, "by": by, "at": approval_files.stamp(place.clock()), "note": note}
+        documents.put(
+            place, "used", found.id, {"denied": True, "by": by, "at": documents.stamp(place.clock()), "note": note}
         )
         return find(place, found.id)
     if found.state != PENDING:
@@ -227,9 +227,9 @@ def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -
         )
         raise PolicyError(f"request {found.id} {what}", hint)
     now = place.clock()
-    body = {"decision": decision, "by": by, "at": approval_files.stamp(now), "until": now + place.expiry, "note": note}
+    body = {"decision": decision, "by": by, "at": documents.stamp(now), "until": now + place.expiry, "note": note}
     body["request"] = filed.document  # what was shown, and nothing that lies there by now
-    if not approval_files.put(place, "grants", found.id, body):
+    if not documents.put(place, "grants", found.id, body):
         raise PolicyError(f"request {found.id} was decided by somebody else meanwhile", "git agentos approvals list")
     return find(place, found.id)
 
@@ -294,8 +294,8 @@ def _find(place: Store, spec: str) -> _Filed:
 
 def _read(place: Store, id_: str) -> _Filed | None:
     """A request, read once. What was decided about one is told by the copy that the decision holds."""
-    document = approval_files.load(place, "requests", id_, sealed=False)
-    decision = approval_files.load(place, "grants", id_)
+    document = documents.load(place, "requests", id_, sealed=False)
+    decision = documents.load(place, "grants", id_)
     copy = decision.get("request") if decision is not None else None
     if decision is not None and isinstance(copy, dict):
         if decision.get("decision") == GRANTED and copy != document:
@@ -340,12 +340,12 @@ def _with_decision(place: Store, found: Approval, decided: Mapping[str, Any] | N
             "decided_at": str(decided["at"]),
             "decided_by": str(decided["by"]),
             "note": decided.get("note"),
-            "expires_at": approval_files.stamp(until),
+            "expires_at": documents.stamp(until),
         }
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return found
-    if state == GRANTED and os.path.lexists(approval_files.path(place, "used", found.id)):
-        used = approval_files.load(place, "used", found.id) or {}
+    if state == GRANTED and os.path.lexists(documents.path(place, "used", found.id)):
+        used = documents.load(place, "used", found.id) or {}
         state = DENIED if used.get("denied") else USED
         if state == DENIED:
             values |= {"decided_at": used.get("at"), "decided_by": used.get("by"), "note": used.get("note")}

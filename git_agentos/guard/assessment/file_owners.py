@@ -12,9 +12,10 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.git import gitfile, worktrees
-from git_agentos.guard import harness_files, identity, ownership
+from git_agentos.guard import identity, ownership
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
+from git_agentos.guard.harness import protected_files
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.shell.file_programs import first_line
 
@@ -83,7 +84,7 @@ class Targets:
         return self.root is not None and self.root != path and is_below(self.root, path)
 
     def _is_setting(self, path: str, whole: bool) -> bool:
-        if harness_files.holds_one(path) if whole else harness_files.is_one(path):
+        if protected_files.contains_protected(path) if whole else protected_files.is_protected(path):
             return True
         if self._is_state(path):
             return True

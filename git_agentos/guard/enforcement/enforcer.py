@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, messages
-from git_agentos.guard.approval import approvals, weakening
+from git_agentos.guard.approval import approvals, weaker_settings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.identity import ILL_FORMED, Identity
 
@@ -315,7 +315,7 @@ class _Case:
 
     def _asked(self, location: Location) -> Asked:
         from git_agentos.git import refs
-        from git_agentos.guard.approval import circumstances
+        from git_agentos.guard.approval import inputs
         from git_agentos.guard.policy import git_line
         from git_agentos.guard.policy.commands.stash import OF_ENTRIES
 
@@ -338,10 +338,10 @@ class _Case:
         where = git_line.parse(call.argv, call.environment).location_options if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
-        asked = circumstances.add(asked, call, location, where, started.get("PATH") if started else None)
+        asked = inputs.add(asked, call, location, where, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
-        return circumstances.add_entries(asked, save.commits if save is not None and of_entries else ())
+        return inputs.add_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""
@@ -529,7 +529,7 @@ class _Case:
 
     def _with_unconfirmed(self, message: str) -> str:
         """What is told, and which settings do not count that make the guard weaker."""
-        notice = weakening.notice(self.settings.pending) if self.identity.agent is not None else ""
+        notice = weaker_settings.notice(self.settings.pending) if self.identity.agent is not None else ""
         if not notice:
             return message
         return f"{message}\n  {messages.printable(notice)}" if message else messages.message(messages.printable(notice))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from git_agentos.guard.harness.event import (
+from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
     STOP,

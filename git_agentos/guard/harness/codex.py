@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from git_agentos.guard.harness import claude_code
-from git_agentos.guard.harness.event import (
+from git_agentos.guard.harness.events import (
     Answer,
     Event,
     done_event,

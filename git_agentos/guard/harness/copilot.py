@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from git_agentos.guard.harness import claude_code, overrides
-from git_agentos.guard.harness.event import (
+from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
     STOP,

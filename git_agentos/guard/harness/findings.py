@@ -9,7 +9,7 @@ from typing import NamedTuple
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.guard import harness
-from git_agentos.guard.harness import contact, integrate, reading
+from git_agentos.guard.harness import contact, integration, requirements
 
 MISSING, UNREAD, WITHOUT_EXEC = "missing", "unread", "without-exec"
 
@@ -25,14 +25,14 @@ class Trouble(NamedTuple):
 
 def examine(location: Location, environment: Mapping[str, str], *, fix: bool) -> Iterator[Trouble]:
     """Settings that lack our hooks, or that the harness does not read; with `fix`, our hooks are put back."""
-    for name, path in list(integrate.missing(location.root, environment)):
+    for name, path in list(integration.missing(location.root, environment)):
         yield _missing(name, path, location.root, environment, fix=fix)
     home = environment.get("HOME") or os.path.expanduser("~")
     for name in harness.NAMES:
         settings = next((each for each in _files(name, location.root, home) if each is not None), None)
         if settings is None:
             continue
-        for need in reading.needs(name, location.root, settings, environment):
+        for need in requirements.needs(name, location.root, settings, environment):
             yield Trouble(UNREAD, f"{name} does not ask the guard here: {need}")
         yield from _overrides(name, location)
 
@@ -48,7 +48,7 @@ def _missing(name: str, path: str, root: str, environment: Mapping[str, str], *,
     message = f"our hooks are not in '{path}' any more: {name} does not ask the guard"
     if fix:
         try:
-            integrate.add(name, root, environment)
+            integration.add(name, root, environment)
             return Trouble(MISSING, message, fixed=True)
         except AgentosError as error:
             return Trouble(MISSING, f"{message}; {error.message}", error.hint)

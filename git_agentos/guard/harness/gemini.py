@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from git_agentos.guard.harness import overrides
-from git_agentos.guard.harness.event import (
+from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
     STOP,

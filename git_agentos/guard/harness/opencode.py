@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from git_agentos.guard.harness.event import (
+from git_agentos.guard.harness.events import (
     OTHER,
     PROMPT,
     STOP,

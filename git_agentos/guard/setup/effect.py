@@ -20,7 +20,7 @@ from git_agentos import processes
 from git_agentos.errors import AgentosError
 from git_agentos.git import process
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import enable, place
+from git_agentos.guard.setup import activation, scripts
 from git_agentos.util import files
 
 ON, OFF, BROKEN = "on", "off", "broken"
@@ -32,8 +32,11 @@ _STARTS_PROGRAM = re.compile(r"\n\tif \[ -x (?P<python>.+) \]; then\n\t\t(?P<com
 def broken_scripts(common_dir: str) -> str | None:
     """Why one of the placed scripts, or the Python that they start, cannot be run; None where all can. No process is
     started."""
-    scripts = [place.fsmonitor(common_dir), *(os.path.join(place.hooks_dir(common_dir), name) for name in place.OURS)]
-    reason = _is_no_file(place.shared(common_dir)) or next(filter(None, map(cannot_start, scripts)), None)
+    paths = [
+        scripts.fsmonitor(common_dir),
+        *(os.path.join(scripts.hooks_dir(common_dir), name) for name in scripts.OURS),
+    ]
+    reason = _is_no_file(scripts.common_script(common_dir)) or next(filter(None, map(cannot_start, paths)), None)
     if reason is not None:
         return reason
     found = _program(common_dir)
@@ -46,9 +49,9 @@ def state(location: Location) -> str:
     """How the guard of a worktree stands, as far as files tell: ON, OFF or BROKEN (set, and git starts nothing, or
     something else). git is started only where a configuration file was edited in a way that may matter."""
     try:
-        if not enable.is_enabled(location):
+        if not activation.is_enabled(location):
             return OFF
-        acts = enable.is_in_force(location) and broken_scripts(location.common_dir) is None
+        acts = activation.is_effective(location) and broken_scripts(location.common_dir) is None
         return ON if acts else BROKEN
     except (AgentosError, OSError):
         return BROKEN
@@ -77,32 +80,32 @@ def not_refused(location: Location, environment: Mapping[str, str]) -> str | Non
     child = process.spawn(
         ["update-ref", "--stdin"], cwd=location.root, env=_environment(environment), stdin=process.PIPE, fixed=False
     )
-    ref = f"{place.PROBE_REF}{os.urandom(6).hex()}"  # git locks it: another process may try at the same time
+    ref = f"{scripts.PROBE_REF}{os.urandom(6).hex()}"  # git locks it: another process may try at the same time
     code, _, err = process.finish(child, f"verify {ref}\n".encode())
     said = err.decode("utf-8", "replace").strip()
-    if code != 0 and place.PROBE_REFUSED in said:
+    if code != 0 and scripts.PROBE_REFUSED in said:
         return None
     words = f" (git said: {said.splitlines()[0]})" if said else ""
     return f"git did not ask it before a ref was changed{words}" if code == 0 else f"trying it failed{words}"
 
 
 def _wrong_fsmonitor(location: Location, configured: Mapping[str, str]) -> str | None:
-    script, value = place.fsmonitor(location.common_dir), configured.get("core.fsmonitor")
+    script, value = scripts.fsmonitor(location.common_dir), configured.get("core.fsmonitor")
     if value is None:
         return "core.fsmonitor is not set"
-    if value != enable.quoted(script):
+    if value != activation.fsmonitor_value(script):
         return f"core.fsmonitor is '{value}'"
-    return cannot_start(script) or _is_no_file(place.shared(location.common_dir))
+    return cannot_start(script) or _is_no_file(scripts.common_script(location.common_dir))
 
 
 def _wrong_hooks(location: Location, configured: Mapping[str, str]) -> str | None:
-    wanted, value = place.hooks_dir(location.common_dir), configured.get("core.hookspath")
+    wanted, value = scripts.hooks_dir(location.common_dir), configured.get("core.hookspath")
     if value is None:
         return "core.hooksPath is not set"
     if os.path.realpath(os.path.join(location.root, os.path.expanduser(value))) != os.path.realpath(wanted):
         return f"core.hooksPath is '{value}'"
-    wrong = _is_no_file(place.shared(location.common_dir))
-    reasons = (wrong, *(cannot_start(os.path.join(wanted, name)) for name in place.OURS))
+    wrong = _is_no_file(scripts.common_script(location.common_dir))
+    reasons = (wrong, *(cannot_start(os.path.join(wanted, name)) for name in scripts.OURS))
     return next(filter(None, reasons), None)
 
 
@@ -110,7 +113,7 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
     """Why the placed scripts cannot start our program, which decides and saves; None where they can, or where they are
     not there."""
     found = _program(common_dir)
-    if found is None or place.changed(common_dir):
+    if found is None or scripts.changed_files(common_dir):
         return None  # not what was placed: that is said of it, and it is not run
     python, command = found
     argv = ["sh", "-c", command]
@@ -129,7 +132,7 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
 def _program(common_dir: str) -> tuple[str, str] | None:
     """The Python that the placed scripts start, and with which words for sh; None where they do not say."""
     try:
-        text = files.read(place.shared(common_dir)).decode("utf-8", "surrogateescape")
+        text = files.read(scripts.common_script(common_dir)).decode("utf-8", "surrogateescape")
         found = _STARTS_PROGRAM.search(text)
         return None if found is None else (shlex.split(found["python"])[0], found["command"])
     except (OSError, ValueError, IndexError):
@@ -171,7 +174,7 @@ def not_asked(location: Location, environment: Mapping[str, str]) -> str | None:
     """Why git, which looks at the worktree, does not get the script started: it reports what it starts (trace2)."""
     if not os.path.lexists(os.path.join(location.git_dir, "index")):
         return None  # nothing is tracked: there is nothing that git would ask about
-    script = place.fsmonitor(location.common_dir)
+    script = scripts.fsmonitor(location.common_dir)
     with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
         events = os.path.join(folder, "events")
         env = {**_environment(environment), "GIT_TRACE2_EVENT": events}

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError
-from git_agentos.guard.setup import configfile, place
-from git_agentos.guard.setup.configfile import Added
+from git_agentos.guard.setup import config_edit, scripts
+from git_agentos.guard.setup.config_edit import Added
 from git_agentos.util import files
 
 _VERSION = 1
@@ -47,7 +47,7 @@ class Manifest(NamedTuple):
 
 
 def path_of(common_dir: str) -> str:
-    return os.path.join(place.folder(common_dir), "manifest.json")
+    return os.path.join(scripts.folder(common_dir), "manifest.json")
 
 
 def read(common_dir: str) -> Manifest:
@@ -60,9 +60,9 @@ def read(common_dir: str) -> Manifest:
             str(body["common"]),
             _added(body["shared"]),
             _added(body["main"]),
-            {key: configfile.from_document(each) for key, each in body["worktrees"].items()},
-            tuple(configfile.from_document(each) for each in body["people"]),
-            place.is_signed(path, _canonical(body), document["mac"]),
+            {key: config_edit.from_document(each) for key, each in body["worktrees"].items()},
+            tuple(config_edit.from_document(each) for each in body["people"]),
+            scripts.is_signed(path, _canonical(body), document["mac"]),
         )
         found = _here(found, common_dir)
         if not found.signed and not all(_is_configuration(each, common_dir) for each in _every(found)):
@@ -80,7 +80,7 @@ def write(common_dir: str, manifest: Manifest) -> None:
     """Put it down, durably; an empty one is no file."""
     path = path_of(common_dir)
     if manifest.empty:
-        place.remove(path)
+        scripts.remove(path)
         return
     body = {
         "version": _VERSION,
@@ -90,8 +90,8 @@ def write(common_dir: str, manifest: Manifest) -> None:
         "worktrees": {key: each.document() for key, each in manifest.worktrees.items()},
         "people": [each.document() for each in manifest.people],
     }
-    text = json.dumps({"guard": body, "mac": place.sign(_canonical(body))}, indent=1) + "\n"
-    place.write(path, text.encode("ascii"), 0o644)
+    text = json.dumps({"guard": body, "mac": scripts.sign(_canonical(body))}, indent=1) + "\n"
+    scripts.write(path, text.encode("ascii"), 0o644)
 
 
 def key_of(common_dir: str, git_dir: str) -> str | None:
@@ -149,18 +149,18 @@ def _is_configuration(added: Added, common_dir: str) -> bool:
     folder, name = os.path.split(added.path)
     if name == "config.worktree":
         return folder == common_dir or os.path.dirname(folder) == os.path.join(common_dir, "worktrees")
-    return added.path in (os.path.join(common_dir, "config"), os.path.join(place.folder(common_dir), "people.config"))
+    return added.path in (os.path.join(common_dir, "config"), os.path.join(scripts.folder(common_dir), "people.config"))
 
 
 def _has_block(added: Added) -> bool:
     try:
-        return added.block in (configfile.read(added.path) or b"")
+        return added.block in (config_edit.read(added.path) or b"")
     except (OSError, GuardError):
         return False
 
 
 def _added(document: dict[str, Any] | None) -> Added | None:
-    return None if document is None else configfile.from_document(document)
+    return None if document is None else config_edit.from_document(document)
 
 
 def _document(added: Added | None) -> dict[str, Any] | None:

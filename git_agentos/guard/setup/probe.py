@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import effect, place
+from git_agentos.guard.setup import effect, scripts
 from git_agentos.util import files
 
 FSMONITOR, HOOK, SHIM, HARNESS = LAYERS = ("fsmonitor", "hook", "shim", "harness")
@@ -67,7 +67,7 @@ def try_hooks(location: Location, environment: Mapping[str, str]) -> list[Layer]
 
 def first_on_path(location: Location, environment: Mapping[str, str]) -> Layer:
     """Whether the shim is the git that a command started from here would get."""
-    wanted = os.path.join(place.shim_dir(location.common_dir), "git")
+    wanted = os.path.join(scripts.shim_dir(location.common_dir), "git")
     found = shutil.which("git", path=environment.get("PATH"))
     if found is not None and os.path.realpath(found) == os.path.realpath(wanted):
         return Layer(SHIM, True)
@@ -78,20 +78,20 @@ def first_on_path(location: Location, environment: Mapping[str, str]) -> Layer:
 
 def _edited(common_dir: str) -> dict[str, str | None]:
     """Why the scripts of a layer cannot be relied on: they are not what was placed."""
-    paths = place.changed(common_dir)
-    if paths == [place.record_path(common_dir)]:
-        paths = place.unlike(common_dir)
+    paths = scripts.changed_files(common_dir)
+    if paths == [scripts.digests_path(common_dir)]:
+        paths = scripts.differing_files(common_dir)
     found: dict[str, str | None] = {FSMONITOR: None, HOOK: None, SHIM: None}
     for path in paths:
         name, folder = os.path.basename(path), os.path.basename(os.path.dirname(path))
-        whose = (SHIM,) if folder == "bin" else (FSMONITOR, HOOK) if name == place.SHARED else (HOOK,)
-        for each in (FSMONITOR,) if name == place.FSMONITOR else whose:
+        whose = (SHIM,) if folder == "bin" else (FSMONITOR, HOOK) if name == scripts.SHARED else (HOOK,)
+        for each in (FSMONITOR,) if name == scripts.FSMONITOR else whose:
             found[each] = f"'{path}' is not what git-agentos placed there"
     return found
 
 
 def _shim(location: Location, environment: Mapping[str, str]) -> Layer:
-    shim = os.path.join(place.shim_dir(location.common_dir), "git")
+    shim = os.path.join(scripts.shim_dir(location.common_dir), "git")
     reason = effect.cannot_start(shim) or _edited(location.common_dir)[SHIM]
     return first_on_path(location, environment) if reason is None else Layer(SHIM, False, reason)
 

@@ -32,9 +32,9 @@ from git_agentos.errors import GuardError
 from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.guard.approval import approval_files
+from git_agentos.guard.approval import documents
 from git_agentos.guard.configuration import confirmation, settings
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.util import files
 
 # Of ours in the common git directory, what is written at every checkpoint and by every request.
@@ -56,8 +56,8 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
             "there is no bubblewrap, which makes the sandbox",
             "install it (the package is called bubblewrap), or leave --sandbox out",
         )
-    place.put(location)  # what is mounted has to be there
-    approval_files.store(location.common_dir, environment)
+    scripts.install(location)  # what is mounted has to be there
+    documents.store(location.common_dir, environment)
     # A user namespace of its own, for root too: else what is outside is to be seen through /proc/PID/root of others.
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):
@@ -112,10 +112,10 @@ def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
     found = {os.path.realpath(os.path.join(folder, "git")) for folder in paths if os.path.isabs(folder)}
     if own in found or not os.access(own, os.X_OK):
         return []
-    shim = place.put_in_place_of(location, git)
+    shim = scripts.install_over_git(location, git)
     targets = {path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)}
     shims = {path for path in targets if process.behind_shim(path) is not None}
-    ours = os.path.realpath(os.path.join(place.shim_dir(location.common_dir), "git"))
+    ours = os.path.realpath(os.path.join(scripts.shim_dir(location.common_dir), "git"))
     return [word for path in sorted((targets - shims) | {ours}) for word in ("--ro-bind", shim, path)]
 
 

@@ -16,7 +16,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.configuration.settings import PLACES
-from git_agentos.guard.setup import place
+from git_agentos.guard.setup import scripts
 from git_agentos.guard.shim import client_configuration, supervise
 
 WAIT = "AGENTOS_GUARD_WAIT"
@@ -47,9 +47,9 @@ def start(
     With `wait`, what needs approval waits for it. `within` is a command line that runs another one (`guard.sandbox`);
     `options` are the supervisor's.
     """
-    shims = place.shim_dir(location.common_dir)
+    shims = scripts.shim_dir(location.common_dir)
     try:
-        place.put(location)
+        scripts.install(location)
     except (AgentosError, OSError):
         if not os.access(os.path.join(shims, "git"), os.X_OK):
             raise
@@ -58,7 +58,7 @@ def start(
     if "/" in words[0] and os.path.basename(words[0]) == "git":
         words[0] = os.path.join(shims, "git")
     changed = _environment(shims, agent, environment, wait=wait)
-    _reach_login_shells(place.bash_env(location.common_dir), changed)
+    _reach_login_shells(scripts.bash_env(location.common_dir), changed)
     return Start((*supervisor(options), *within, *words), changed)
 
 
@@ -87,7 +87,7 @@ def _reach_login_shells(script: str, environment: dict[str, str]) -> None:
     """Let bash put the shim first on PATH again after a profile (Debian's /etc/profile sets it anew). zsh and fish
     leave PATH as it is; dash has nothing of the kind."""
     before = environment.get("BASH_ENV", "")
-    if not before.endswith(place.BASH_ENV):
+    if not before.endswith(scripts.BASH_ENV):
         environment.pop(_USERS_BASH_ENV, None)
         if before:
             environment[_USERS_BASH_ENV] = before

@@ -11,9 +11,9 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks, process
+from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import configfile, enable
+from git_agentos.guard.setup import activation, config_edit
 from git_agentos.run.rollback import pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.util import files
@@ -40,9 +40,9 @@ def is_as_recorded(location: Location, known: Pristine) -> bool:
     """Whether it says what it said, apart from what the guard puts there."""
     if pristine.configuration(location) == known.config:
         return True
-    guards = {(each.name.lower(), each.value) for each in enable.values(location)}
+    guards = {(each.name.lower(), each.value) for each in activation.values(location)}
     try:
-        with locks.scratch(location) as folder:
+        with state_dir.scratch(location) as folder:
             recorded = os.path.join(folder, "config")
             with open(recorded, "wb") as file:
                 file.write(known.config or b"")
@@ -79,17 +79,17 @@ def guard(location: Location, *, guarded: bool | None) -> None:
     """The guard is on if the run is guarded, and off if it is not; where that is not known (None), what there is of it
     is brought up to date."""
     try:
-        there = enable.is_enabled(location)
+        there = activation.is_enabled(location)
     except AgentosError:
         there = True  # it cannot be told: what there is of it is mended
     if guarded if guarded is not None else there:
-        enable.enable(location)
+        activation.enable(location)
     elif there:
-        enable.disable(location)
+        activation.disable(location)
 
 
 def _values(path: str) -> dict[str, list[str]]:
-    return configfile.values_of(path) if os.path.lexists(path) else {}
+    return config_edit.values_of(path) if os.path.lexists(path) else {}
 
 
 def _without(values: Mapping[str, list[str]], pairs: set[tuple[str, str]]) -> dict[str, list[str]]:
