@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, ownership
+from git_agentos.guard import identity, messages, ownership
 from git_agentos.guard.call import Call
+from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import pending, subject, talk
@@ -118,7 +119,7 @@ def _record(
     if asked.location is None:
         return
     folder = scripts.folder(asked.common_dir)
-    meta = {"command": wording.command_line(asked.call.argv, most=2000)}
+    meta = {"command": messages.command_line(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
             _take(asked, trigger, description, meta, commits)
