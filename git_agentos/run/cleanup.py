@@ -8,6 +8,7 @@ on it was accepted. What a killed cleanup has left is settled by the next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
