@@ -244,7 +244,7 @@ def parse_lsof(out: bytes, top: bytes, ancestors: set[int]) -> list[Process]:
 def why_not_stale(lock: str, places: Sequence[str]) -> str | None:
     """Why git's lock file `lock` is not proven to be left by a killed process, at one look; None where it is proven.
 
-    `git.dead_locks` says what the rule is, and waits for processes that are about to end.
+    `git.stale_locks` says what the rule is, and waits for processes that are about to end.
     """
     try:
         found = os.lstat(lock)

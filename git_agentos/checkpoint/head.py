@@ -88,7 +88,7 @@ def check_room(location: Location, ref: str) -> None:
                 f"rename it (git branch -m {name} NEW), or use --branch or --no-branch; nothing was changed",
             )
         parent = parent.rpartition("/")[0]
-    if refs.names(location, ref + "/"):
+    if refs.list_refs(location, ref + "/"):
         name = ref.removeprefix(BRANCHES)
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
 

@@ -199,7 +199,7 @@ def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
     ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in intent.pending(location)}
-    heads = refs.names(location, place.HEADS, sound=True)
+    heads = refs.list_refs(location, place.HEADS, skip_broken=True)
     return [
         each
         for each in found

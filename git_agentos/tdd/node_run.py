@@ -273,7 +273,7 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
     state = redact_value(asdict(shot))[0]
     kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
     changes = runs.patch(here.repository, begun.tree, shot.tree)
-    values = redact_lines.secrets_of(process.for_others({}))
+    values = redact_lines.secrets_of(process.user_environment({}))
     kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():
         if regular and name.startswith(folder):

@@ -22,13 +22,13 @@ from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.worktrees import entries, known_root, root_of
+from git_agentos.git.worktrees import entries, root_of, root_or_none
 from git_agentos.util import directories, files, times
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "has_record", "id_of", "identify", "known_root", "managed", "name", "put", "read",
-    "remembered", "root_of", "write",
+    "find", "from_fields", "has_record", "id_of", "identify", "managed", "name", "put", "read",
+    "remembered", "root_of", "root_or_none", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"

@@ -37,7 +37,7 @@ def test_pack_refs_beside_us_hides_no_ref(repo: Repo, monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(refs, "_packed", packed)
-    assert refs.names(location, "refs/") == expected
+    assert refs.list_refs(location, "refs/") == expected
 
 
 @pytest.mark.parametrize("text", ["nowhere", "knowing", "soon", "", "all", "9" * 20, "2026-13-45", "\u0663 days"])

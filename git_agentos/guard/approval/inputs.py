@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained, process
+from git_agentos.git import process, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.guard.approval.requests import Asked, cut, digest_of
 from git_agentos.guard.call import Call
@@ -111,7 +111,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
 def _path(environment: Mapping[str, str], location: Location) -> str:
     """PATH as far as it counts."""
     env = {key: value for key, value in environment.items() if key != "GIT_EXEC_PATH"}
-    status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, fixed=False))
+    status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, neutral_config=False))
     own = os.fsdecode(out.removesuffix(b"\n")) if status == 0 else ""
     folders = environment.get("PATH", "").split(os.pathsep)
     return os.pathsep.join(each for each in folders if each != own and not each.rstrip(os.sep).endswith(_SHIM))
@@ -147,7 +147,7 @@ def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple
         args = [*options, "config", "--list", "-z", "--show-scope"]
         try:
             env = {**environment, "LC_ALL": "C"}
-            status, out, _ = process.finish(process.spawn(args, cwd=folder, env=env, fixed=False))
+            status, out, _ = process.finish(process.spawn(args, cwd=folder, env=env, neutral_config=False))
         except (AgentosError, OSError, ValueError):
             continue
         if status == 0:
@@ -181,7 +181,7 @@ def _hooks(call: Call, location: Location) -> Iterator[str]:
     """The user's own hooks, which the guard's run."""
     try:
         env = process.environment(base=call.environment)
-        folder = chained.read(location.root, location.git_dir, location.common_dir, env).hooks
+        folder = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
         with os.scandir(folder) as found:
             names = sorted(each.name for each in found if not each.name.endswith(".sample"))
     except (AgentosError, OSError):

@@ -159,7 +159,7 @@ def _trusted() -> Mapping[str, str]:
 def _list(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> tuple[Entry, ...]:
     """Everything that git's configuration has for a command."""
     args = [*options, "config", "--list", "-z", "--show-scope", "--show-origin"]
-    status, out, err = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
+    status, out, err = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
     if status != 0:
         raise UnreadableConfiguration(str(process.failure(["config"], status, err)))
     return _entries(out)
@@ -207,7 +207,7 @@ def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
     if place.common_dir is None:
         return ours
     common_dir = place.common_dir
-    return [entry for entry in ours if worktrees.is_own_file(entry.origin, place.top, common_dir)]
+    return [entry for entry in ours if worktrees.is_trusted_config_origin(entry.origin, place.top, common_dir)]
 
 
 def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], options: Sequence[str]) -> bool:
@@ -223,7 +223,7 @@ def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], opti
 def _place(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> Place:
     """Where a command reads configuration; `env` says which files are the user's."""
     args = [*options, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
+    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
     lines = [os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line]
     common_dir = lines[0] if lines else None
     # git names the files of a repository relative to where it went itself: the top, or a bare repository.

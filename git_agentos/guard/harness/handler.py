@@ -222,7 +222,7 @@ def _recorded(name: str, found: Event, caller: Caller) -> str:
     if found.kind == events.DONE and not found.paths and not found.text:
         return ""
     try:
-        location = locate(_existing(found.cwd), inherit=False)
+        location = locate(_existing(found.cwd), use_environment=False)
     except AgentosError:
         return ""  # no repository: nothing to save
     try:

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
-from git_agentos.git import chained, worktrees
+from git_agentos.git import user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import identity
 from git_agentos.guard.setup import config_edit, manifest, scripts
@@ -71,7 +71,7 @@ def is_set(location: Location) -> bool:
 
 def enable(location: Location) -> None:
     """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         enable_locked(location)
 
 
@@ -155,7 +155,7 @@ def _record_problem(location: Location, known: Manifest) -> str | None:
 
 def reinstall(location: Location) -> None:
     """`place_again_in_turn`. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         reinstall_locked(location)
 
 
@@ -190,7 +190,7 @@ def reinstall_locked(location: Location) -> None:
 def disable(location: Location) -> None:
     """Take away exactly what `enable` added to this worktree, and the shared part when nobody needs it any more. Takes
     the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         known = _readable(location)
         added = _added(known, location)
         if added is not None:
@@ -331,7 +331,7 @@ def _set_without_record(location: Location, path: str) -> list[Value]:
     said = config_edit.values_of(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
-    ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
+    ours = [each for each in found if user_hooks.is_guards(each.value.strip("'"), location.common_dir)]
     return [*ours, Value("core", "fsmonitorHookVersion", "2")]
 
 

@@ -47,7 +47,7 @@ def restore_record(location: Location) -> None:
 def install(location: Location, *, save: bool) -> None:
     """Have git run our hooks in every worktree of the repository; `save` has people's work saved before a command that
     loses some. What is installed already is brought up to date. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         scripts.install(location)
         known = activation.read_swept(location)
         values = activation.values(location)
@@ -64,7 +64,7 @@ def install(location: Location, *, save: bool) -> None:
 
 def uninstall(location: Location) -> None:
     """Take away exactly what `install` added. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         known = activation.read_swept(location)
         for each in known.people:
             if each.path != _file(location) and os.path.isdir(os.path.dirname(each.path)):

@@ -55,7 +55,7 @@ def among(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, st
 def heads(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every branch; one that is damaged is not among them."""
     try:
-        return refs.names(location, _HEADS)
+        return refs.list_refs(location, _HEADS)
     except RepositoryError:  # one is damaged: git passes over those
         out = Repository(location).git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS)
         pairs = (line.partition(" ") for line in os.fsdecode(out).splitlines())
@@ -65,7 +65,7 @@ def heads(location: Location) -> Mapping[str, str]:
 def others(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
     them."""
-    found = refs.names(location, "refs/", sound=True)
+    found = refs.list_refs(location, "refs/", skip_broken=True)
     return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
 
@@ -101,7 +101,7 @@ class _Sight:
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
             if each.said.startswith(_MADE) or _MERGED in each.said
         }
-        self._others = [each for each in worktrees.living(location) if each.git_dir != own]
+        self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 
     def judge(self, name: str, old: str | None, new: str | None) -> str | None:
         """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""

@@ -24,7 +24,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import consolidate, trees
+from git_agentos.git import gc, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
@@ -138,8 +138,8 @@ def _checkpoint(inner: Context, origin: Origin, evidence: Evidence, names: list[
                 raise RunError(f"run '{evidence.run_id}' has no checkpoint", "it has no workspace yet")
             state = format.with_visible_tree(store, writer, format.read_state(store, newest.checkpoint))
             taken = take.record(store, writer, inner.settings, state, origin, Cargo(files))
-        writer.assure()
-        consolidate.note(store, writer.loose)
+        writer.rewrite_missing()
+        gc.note_loose(store, writer.loose)
     return taken.checkpoint.id
 
 

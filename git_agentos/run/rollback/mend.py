@@ -27,7 +27,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dates, dead_locks, lockfile, process, refs, state_dir, worktrees
+from git_agentos.git import dates, lockfile, process, refs, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -79,18 +79,18 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
 
 
 def unlock(
-    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = dead_locks.PATIENCE
+    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = stale_locks.PATIENCE
 ) -> dict[str, str]:
     """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
-    may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
+    may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what else they may
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
     lockfile.remove_stale(location)
-    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, place.HEADS + run.branch_name)]
+    candidates = [*stale_locks.of_worktree(location), *stale_locks.of_ref(location, place.HEADS + run.branch_name)]
     if killed:
-        candidates += dead_locks.of_repositories_inside(location)
-        candidates += dead_locks.shared(location, dates.parse(location, run.created_at).timestamp())
-    found = dead_locks.remove(location, candidates, patience=patience)
+        candidates += stale_locks.of_repositories_inside(location)
+        candidates += stale_locks.shared(location, dates.parse(location, run.created_at).timestamp())
+    found = stale_locks.remove(location, candidates, patience=patience)
     return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
@@ -112,7 +112,7 @@ class _Mending:
 
     def run_(self, goal: str) -> Mended:
         try:
-            with worktrees.turn(self.context.location):
+            with worktrees.lock(self.context.location):
                 git_dir = self._entry()
                 root = self._folder(git_dir)
                 if git_dir is None:
@@ -166,7 +166,7 @@ class _Mending:
         for git_dir in entries:
             # What we had written into it is gone.
             named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
-            if named and record.id_of(git_dir) is None and record.known_root(git_dir) == self.run.worktree_path:
+            if named and record.id_of(git_dir) is None and record.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
 
@@ -174,7 +174,7 @@ class _Mending:
         """Where the worktree's folder is; one is there afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
-            moved = record.known_root(git_dir)
+            moved = record.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
@@ -193,7 +193,7 @@ class _Mending:
         target = end.pointed_at(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
-        return record.known_root(target) == root and record.id_of(target) != self.id
+        return record.root_or_none(target) == root and record.id_of(target) != self.id
 
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
@@ -201,7 +201,7 @@ class _Mending:
         target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
         foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
-        if foreign is not None and record.known_root(foreign) == path:
+        if foreign is not None and record.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
@@ -233,7 +233,7 @@ class _Mending:
             self._touch()
             kept = self._keep(dot_git, "dot-git")
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
-        if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
+        if not _leads_to(location.root, location.git_dir) or record.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
@@ -248,7 +248,7 @@ class _Mending:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
         holds them."""
         for git_dir in record.entries(self.common):
-            root = record.known_root(git_dir)
+            root = record.root_or_none(git_dir)
             if git_dir == self.location.git_dir or root is None or not end.below(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):

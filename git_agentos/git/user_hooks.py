@@ -23,7 +23,7 @@ _GUARD = ("/agentos/guard/hooks", "/agentos/guard/hooks/fsmonitor")
 _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
 
-class Chained(NamedTuple):
+class UserHooks(NamedTuple):
     """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty where there is none;
     `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that this was read from, and
     those that may come to be."""
@@ -34,10 +34,10 @@ class Chained(NamedTuple):
     files: tuple[str, ...]
 
 
-def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Chained:
+def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> UserHooks:
     """The user's own hooks in the worktree at `root` (of a bare repository, its git directory); `env` is for git."""
     env = {key: value for key, value in env.items() if key not in _COMMAND_LINE}
-    out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, fixed=False)
+    out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, neutral_config=False)
     fields = [os.fsdecode(field) for field in out.split(b"\0")]
     files = dict.fromkeys(_usual(git_dir, common_dir, env))
     hooks: str | None = None
@@ -61,7 +61,7 @@ def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Ch
             files[os.path.join(git_dir, "HEAD")] = None
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
     command, version = _monitor(fsmonitor, _without(versions, of_ours))
-    return Chained(folder, command, version, tuple(files))
+    return UserHooks(folder, command, version, tuple(files))
 
 
 def is_guards(path: str, common_dir: str) -> bool:
