@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import GitCommandError, MissingObjectsError
-from git_agentos.git import process, refs, scan, state_dir, trees, worktrees
+from git_agentos.git import configuration, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
@@ -326,11 +326,11 @@ def _write_config(location: Location, folder: str, text: str) -> None:
     with open(saved, "w", encoding="latin-1") as file:
         file.write(text)
     try:
-        out = process.run(["config", "--file", saved, "--null", "--list", "--no-includes"], cwd=folder)
+        values_by_key = configuration.read_file(saved)
     except GitCommandError:
         return
     target = os.path.join(location.git_dir, "config")
-    for key, values in scan.parse_config(out).items():
+    for key, values in values_by_key.items():
         if _SAFE_CONFIG.fullmatch(key):
             process.run(["config", "--file", target, "--replace-all", key, values[0]], cwd=folder, ok=(0, 1, 5))
             for value in values[1:]:

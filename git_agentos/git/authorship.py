@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from git_agentos.errors import ConfigurationError, GitCommandError, RepositoryError
-from git_agentos.git import process
+from git_agentos.git import configuration, process
 
 _VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _CONFIGURATION = "GIT_CONFIG"  # variables that begin so give configuration, or say where it is
@@ -53,8 +53,7 @@ def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
         out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), neutral_config=False)
     except (GitCommandError, RepositoryError):  # or there is no git on its PATH
         return {}  # whoever needs it says what is wrong with it
-    pairs = (each.partition("\n") for each in out.decode("utf-8", "surrogateescape").split("\0") if each)
-    return {key: value if newline else "true" for key, newline, value in pairs}
+    return {key: values[-1] for key, values in configuration.parse(out).items()}
 
 
 def _in_english(environment: Mapping[str, str]) -> dict[str, str]:

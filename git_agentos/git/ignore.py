@@ -132,7 +132,7 @@ def read_file(repository: Repository, path: bytes) -> bytes | None:
 
 
 def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
-    """The rules from outside of the worktree as they are now; `config` is git's, as `scan.parse_config` gives it."""
+    """The rules from outside of the worktree as they are now; `config` is git's, as `configuration.read` gives it."""
     any_case = parse_boolean(config.get("core.ignorecase", [""])[-1]) is True
     exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
     path = _users_file(location, config)

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GitCommandError
-from git_agentos.git import gitfile, process
+from git_agentos.git import configuration, gitfile, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import files
 from git_agentos.util.values import parse_boolean
@@ -41,7 +41,6 @@ _STATUS = (
 )
 _OTHERS = ("ls-files", "--others", "-z", "--exclude-standard")
 _FLAGS = ("ls-files", "-v", "-z", "--sparse")
-_CONFIG = ("config", "--null", "--list")
 
 # Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
@@ -163,7 +162,7 @@ class Scan:
     def __init__(self, location: Location) -> None:
         self.location = location
         self.index_stamp = index_stamp(location)
-        self._config = _Child(_CONFIG, location, neutral_config=False)
+        self._config = _Child(configuration.LIST, location, neutral_config=False)
         self._status = _Child(_STATUS, location)
         self._others = _Child((*_OTHERS, "--directory"), location)
         self._flags = _Child(_FLAGS, location)
@@ -178,7 +177,7 @@ class Scan:
     def config(self) -> dict[str, list[str]]:
         """The worktree's configuration; waits for that one process only."""
         if self._config_values is None:
-            self._config_values = parse_config(self._config.result()[0])
+            self._config_values = configuration.parse(self._config.result()[0])
         return self._config_values
 
     def discard(self) -> None:
@@ -246,22 +245,6 @@ class Scan:
             config=config,
             git_version=self._version.result()[0].decode("ascii", "replace").strip(),
         )
-
-
-def parse_config(out: bytes) -> dict[str, list[str]]:
-    """`git config --null --list` as lower-cased key -> values, the last one in force."""
-    values: dict[str, list[str]] = {}
-    for record in out.split(b"\0"):
-        if record:
-            key, newline, value = record.partition(b"\n")
-            # A key without a value is git's spelling of true.
-            values.setdefault(os.fsdecode(key), []).append(os.fsdecode(value) if newline else "true")
-    return values
-
-
-def read_config(location: Location) -> dict[str, list[str]]:
-    """The configuration as this worktree sees it."""
-    return parse_config(process.run(_CONFIG, cwd=location.root, env=location.environment(), neutral_config=False))
 
 
 def is_agentos_path(path: bytes) -> bool:

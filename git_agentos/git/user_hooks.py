@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from git_agentos.git import process
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.util.values import parse_boolean
 
@@ -37,26 +37,23 @@ class UserHooks(NamedTuple):
 def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> UserHooks:
     """The user's own hooks in the worktree at `root` (of a bare repository, its git directory); `env` is for git."""
     env = {key: value for key, value in env.items() if key not in _COMMAND_LINE}
-    out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, neutral_config=False)
-    fields = [os.fsdecode(field) for field in out.split(b"\0")]
     files = dict.fromkeys(_usual(git_dir, common_dir, env))
     hooks: str | None = None
     fsmonitor = ""
     versions: list[tuple[str, str]] = []
     of_ours: list[str] = []
-    for origin, item in zip(fields[::2], fields[1::2], strict=False):
-        key, has_value, value = item.partition("\n")
-        kind, _, name = origin.partition(":")
-        if kind == "file":
-            files[os.path.join(root, name)] = None
+    for entry in configuration.read_with_origins(root, env):
+        key, value = entry.key, entry.value or ""
+        if entry.file is not None:
+            files[os.path.join(root, entry.file)] = None
         if key == "core.hookspath" and not is_guards(os.path.expanduser(value), common_dir):
             hooks = value
         elif key == "core.fsmonitorhookversion":
-            versions.append((origin, value))
+            versions.append((entry.origin, value))
         elif key == "core.fsmonitor" and is_guards(_program(value), common_dir):
-            of_ours.append(origin)
+            of_ours.append(entry.origin)
         elif key == "core.fsmonitor":
-            fsmonitor = value if has_value else "true"
+            fsmonitor = "true" if entry.value is None else entry.value
         elif key.startswith("includeif.onbranch:"):
             files[os.path.join(git_dir, "HEAD")] = None
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))

@@ -24,7 +24,7 @@ from git_agentos import processes
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import process, scan, worktrees
+from git_agentos.git import configuration, process, scan, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.worktree.record import Record
 
@@ -208,12 +208,13 @@ def _listed(root: str) -> list[_Submodule]:
     if not os.path.isfile(rules) or os.path.islink(rules):
         return []
     args = ["config", "--null", "--file", rules, "--get-regexp", r"^submodule\..*\.path$"]
-    found = []
-    for item in process.run(args, cwd=root, ok=(0, 1)).split(b"\0"):
-        key, _, path = os.fsdecode(item).partition("\n")
-        if path:
-            found.append(_Submodule(key.removeprefix("submodule.").removesuffix(".path"), os.path.normpath(path)))
-    return found
+    paths = configuration.parse(process.run(args, cwd=root, ok=(0, 1)))
+    return [
+        _Submodule(key.removeprefix("submodule.").removesuffix(".path"), os.path.normpath(path))
+        for key, values in paths.items()
+        for path in values
+        if path
+    ]
 
 
 def _update(root: str, which: _Submodule, url: str, owner: int) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import process, user_hooks
+from git_agentos.git import configuration, process, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.guard.approval.requests import Asked, cut, digest_of
 from git_agentos.guard.call import Call
@@ -144,19 +144,11 @@ def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple
         ((), location.root, process.environment(base=call.environment)),
     ]
     for options, folder, environment in tries:
-        args = [*options, "config", "--list", "-z", "--show-scope"]
         try:
-            env = {**environment, "LC_ALL": "C"}
-            status, out, _ = process.finish(process.spawn(args, cwd=folder, env=env, neutral_config=False))
+            entries = configuration.read_with_origins(folder, {**environment, "LC_ALL": "C"}, options)
         except (AgentosError, OSError, ValueError):
             continue
-        if status == 0:
-            fields = [os.fsdecode(each) for each in out.split(b"\0")]
-            items = [each.partition("\n") for each in fields[1::2]]
-            return [
-                (scope, key, value if has_value else None)
-                for scope, (key, has_value, value) in zip(fields[::2], items, strict=False)
-            ]
+        return [(each.scope, each.key, each.value) for each in entries]
     return [("unreadable", "", None)]
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
 from git_agentos.util import files, times
@@ -31,16 +32,6 @@ HINT = "git agentos guard confirm --list shows it; a person confirms it by git a
 _KIND, _NAME = "settings", "confirmed"
 _LIMIT = 4 << 20  # bytes
 _SCOPES = ("system", "global", "local")
-
-
-class Entry(NamedTuple):
-    """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` say; the
-    key's first and last part are in lower case; `value` is None where a key stands alone, which means true."""
-
-    scope: str
-    origin: str
-    key: str
-    value: str | None
 
 
 class Setting(NamedTuple):

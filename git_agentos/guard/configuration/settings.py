@@ -27,11 +27,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.git import gitfile, process, worktrees
+from git_agentos.errors import ConfigurationError, GitCommandError, UnreadableConfiguration
+from git_agentos.git import configuration, gitfile, process, worktrees
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import ancestry
 from git_agentos.guard.configuration import confirmation, run_protection
-from git_agentos.guard.configuration.confirmation import Applied, Entry, Place, Unconfirmed
+from git_agentos.guard.configuration.confirmation import Applied, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
 from git_agentos.util.values import parse_boolean, parse_duration
@@ -158,11 +159,10 @@ def _trusted() -> Mapping[str, str]:
 
 def _list(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> tuple[Entry, ...]:
     """Everything that git's configuration has for a command."""
-    args = [*options, "config", "--list", "-z", "--show-scope", "--show-origin"]
-    status, out, err = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
-    if status != 0:
-        raise UnreadableConfiguration(str(process.failure(["config"], status, err)))
-    return _entries(out)
+    try:
+        return configuration.read_with_origins(cwd, env, options)
+    except GitCommandError as error:
+        raise UnreadableConfiguration(str(error)) from error
 
 
 def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
@@ -294,13 +294,3 @@ def _expiry(entry: Entry | None) -> float:
             f"bad value '{entry.value or ''}' for 'agentos.approvalExpiry'", "give seconds, or 30m, 1h, 2d"
         )
     return min(seconds, _LONGEST_EXPIRY)
-
-
-def _entries(out: bytes) -> tuple[Entry, ...]:
-    fields = [os.fsdecode(field) for field in out.split(b"\0")]
-    found = []
-    for n in range(0, len(fields) - 2, 3):
-        scope, origin, text = fields[n : n + 3]
-        key, has_value, value = text.partition("\n")
-        found.append(Entry(scope, origin, key, value if has_value else None))
-    return tuple(found)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from git_agentos import processes
 from git_agentos.errors import AgentosError
-from git_agentos.git import process
+from git_agentos.git import configuration, process
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, scripts
 from git_agentos.util import files
@@ -170,8 +170,7 @@ def _configured(location: Location, environment: Mapping[str, str]) -> dict[str,
     """core.fsmonitor and core.hooksPath as git in this worktree reads them, by lower-cased key."""
     args = ["config", "-z", "--get-regexp", r"^core\.(fsmonitor|hookspath)$"]
     out = process.run(args, cwd=location.root, env=_environment(environment), ok=(0, 1), neutral_config=False)
-    items = (os.fsdecode(item).partition("\n") for item in out.split(b"\0")[:-1])
-    return {key: value if has_value else "true" for key, has_value, value in items}
+    return {key: values[-1] for key, values in configuration.parse(out).items()}
 
 
 def not_asked(location: Location, environment: Mapping[str, str]) -> str | None:
