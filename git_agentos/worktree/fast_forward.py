@@ -31,6 +31,7 @@ from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
+from git_agentos.util import files
 from git_agentos.worktree import journal, record
 from git_agentos.worktree.agent_branch import standing_in
 from git_agentos.worktree.journal import Intent
@@ -269,9 +270,7 @@ class _Move:
                 wrong = set(index.differences(self.repository, new_index, self.repository.commit_tree(self.new)))
                 if wrong & delta.keys():
                     raise WorktreeError(f"git did not bring the index of '{location.root}' to the merged state")
-                with open(new_index, "rb") as file:
-                    os.fsync(file.fileno())
-                os.rename(new_index, os.path.join(location.git_dir, "index"))
+                files.install(new_index, os.path.join(location.git_dir, "index"))
                 set_ref()
                 self.moved = True
         except refs.RefMoved as error:
