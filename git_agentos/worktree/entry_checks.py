@@ -20,7 +20,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import files
-from git_agentos.worktree import damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal, trash
 from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
@@ -153,12 +153,12 @@ class _Entry:
             if last.branch is None and last.commit is not None:
                 return last.commit + "\n", f"at {last.commit[:8]}"
             if last.branch is not None:
-                return f"ref: {place.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
+                return f"ref: {layout.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
         branch = record.BRANCHES + self.id
         with contextlib.suppress(AgentosError):
             known = record.read(self.git_dir) or record.remembered(self.context.repository, self.id)
             branch = known.branch if known is not None else branch
-        return f"ref: {place.HEADS}{branch}\n", f"on branch '{branch}'"
+        return f"ref: {layout.HEADS}{branch}\n", f"on branch '{branch}'"
 
     # -- the record ------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class _Entry:
         if root is not None and os.path.islink(root) and worktrees.is_linked(root, git_dir):
             yield self._moved(os.path.realpath(root))
             return
-        if root is not None and not os.path.islink(root) and not end.is_lost(root):
+        if root is not None and not os.path.islink(root) and not removal.is_lost(root):
             taken = taken_by(root, git_dir, here.common_dir)
             if taken is None:
                 yield from self._disconnected(root)
@@ -258,7 +258,7 @@ class _Entry:
     def _search(self) -> str | None:
         """Where the folder went, if there is exactly one that says it belongs to this entry."""
         paths = [
-            place.path_of(self.context.location, self.context.settings, self.id),
+            layout.path_of(self.context.location, self.context.settings, self.id),
             record.root_or_none(self.git_dir),
         ]
         with contextlib.suppress(WorktreeError):
