@@ -154,9 +154,9 @@ def repository_id(location: Location, *, make: bool = True) -> str:
 
     Empty where there is none and none is to be made.
     """
-    from git_agentos.git import locks
+    from git_agentos.util import directories
 
-    folder = locks.own_folder(location.shared_state_dir) if make else location.shared_state_dir
+    folder = directories.make_own(location.shared_state_dir) if make else location.shared_state_dir
     path = os.path.join(folder, "repository-id")
     for _ in range(3):
         with contextlib.suppress(FileNotFoundError):

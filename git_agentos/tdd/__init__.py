@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from git_agentos.tdd.arbiter.running import run_pytest_subprocess
-    from git_agentos.tdd.context.rules import validate_context_limits, validate_context_path
+    from git_agentos.tdd.context.source_files import validate_context_limits, validate_context_path
+    from git_agentos.tdd.gate.pytest_run import run_pytest_subprocess
     from git_agentos.tdd.models.mock import MockLLM
     from git_agentos.tdd.routing import (
         route_n0_load_context,
@@ -41,9 +41,9 @@ _ROUTES = (
 _HOMES = {
     "ImplementationState": "git_agentos.tdd.state",
     "MockLLM": "git_agentos.tdd.models.mock",
-    "run_pytest_subprocess": "git_agentos.tdd.arbiter.running",
-    "validate_context_limits": "git_agentos.tdd.context.rules",
-    "validate_context_path": "git_agentos.tdd.context.rules",
+    "run_pytest_subprocess": "git_agentos.tdd.gate.pytest_run",
+    "validate_context_limits": "git_agentos.tdd.context.source_files",
+    "validate_context_path": "git_agentos.tdd.context.source_files",
     **dict.fromkeys(_ROUTES, "git_agentos.tdd.routing"),
 }
 

@@ -16,14 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from git_agentos.tdd.routing import ROUTES
-from git_agentos.tdd.signed import Tampered
+from git_agentos.tdd.signed_rows import Tampered
 from git_agentos.tdd.state import N0, N6, N8, NODES, ImplementationState
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from git_agentos.tdd.node_run import Site
     from git_agentos.tdd.nodes.frame import Node
-    from git_agentos.tdd.site import Site
 
 _STEPS = 10_000  # LangGraph's own limit would end a workflow in its third round; ours are in the state
 
@@ -138,9 +138,9 @@ def _built(work: Callable[[str], Callable[[Any], Any]]) -> Any:
     try:
         from langgraph.graph import START, StateGraph
     except ImportError as error:
-        from git_agentos.tdd import saver
+        from git_agentos.tdd import state_database
 
-        raise saver.missing("tdd", error) from error
+        raise state_database.missing("tdd", error) from error
 
     builder: Any = StateGraph(ImplementationState)  # its signature has no room for plain functions of a TypedDict
     for name in NODES:

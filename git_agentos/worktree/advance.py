@@ -25,7 +25,7 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, WorktreeError
-from git_agentos.git import consolidate, index, locks, process, refs, trees, worktrees
+from git_agentos.git import consolidate, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
@@ -176,7 +176,7 @@ class _Move:
         self.refuse_before()
         saved = None
         try:
-            with locks.turn(location, "worktree"), _index_lock(location), locks.scratch(location) as folder:
+            with state_dir.lock(location, "worktree"), _index_lock(location), state_dir.scratch(location) as folder:
                 self.refuse_before()
                 with self.repository.writer() as writer:
                     delta = self.delta(writer)
@@ -302,7 +302,7 @@ class _Move:
 @contextlib.contextmanager
 def _index_lock(location: Location) -> Iterator[None]:
     try:
-        held = locks.acquire(location, os.path.join(location.git_dir, "index"), patience=2.0)
+        held = lockfile.acquire(location, os.path.join(location.git_dir, "index"), patience=2.0)
     except LockedError as error:
         raise LockedError(
             f"another git process is at work in '{location.root}' (index.lock exists)",
@@ -312,7 +312,7 @@ def _index_lock(location: Location) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            locks.release(held)
+            lockfile.release(held)
 
 
 def _refuse_pending(here: Context) -> None:
@@ -337,8 +337,8 @@ def recover(context: Context, found: Intent) -> Recovered:
         raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
     location = _where_now(context, location)
     here = standing_in(context, location)
-    locks.remove_stale(location)
-    locks.remove_scratch(location)
+    lockfile.remove_stale(location)
+    state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
     target = ref.removeprefix(_HEADS)
     outcome = "left"

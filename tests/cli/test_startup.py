@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from git_agentos.cli.app import COMMANDS
 from tests.support.repo import Repo
 from tests.support.tool import run
 
@@ -43,8 +44,8 @@ def test_the_argument_parser_loads_neither_pydantic_nor_rich(repo: Repo) -> None
 def test_a_command_loads_its_own_module_alone(repo: Repo) -> None:
     loaded = loaded_by(command("-C", str(repo.path), "checkpoint"))
     ours = {name.removeprefix("git_agentos.cli.") for name in loaded if name.startswith("git_agentos.cli.")}
-    assert ours.isdisjoint({"restore", "undo", "recover", "pick", "status", "doctor", "completion"})
-    assert ours.isdisjoint({"documents", "crash", "tree"})
+    assert ours.isdisjoint({f"commands.{name}" for name in COMMANDS if name != "checkpoint"} | {"completion"})
+    assert ours.isdisjoint({"render.json", "crash", "command_tree"})
 
 
 def test_where_there_was_no_run_nothing_of_runs_is_loaded(repo: Repo) -> None:
@@ -80,7 +81,7 @@ def test_only_tdd_at_work_loads_langgraph(repo: Repo, words: tuple[str, ...]) ->
 def test_what_tools_import_of_tdd_loads_no_langgraph() -> None:
     """Nor does anything of the package but what says so."""
     public = "import git_agentos, git_agentos.tdd as tdd\nfor name in tdd.__all__: getattr(tdd, name)"
-    modules = "import git_agentos.tdd.service, git_agentos.tdd.saver, git_agentos.tdd.nodes"
+    modules = "import git_agentos.tdd.workflows, git_agentos.tdd.state_database, git_agentos.tdd.nodes"
     for code in (public, modules):
         assert {name.partition(".")[0] for name in loaded_by(code)}.isdisjoint(OF_TDD), code
 

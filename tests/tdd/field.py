@@ -16,9 +16,9 @@ from typing import Any
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint.context import Context
-from git_agentos.tdd import service
-from git_agentos.tdd.service import Order
+from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
+from git_agentos.tdd.workflows import Order
 from tests.support.repo import Repo
 from tests.support.state import State, complete_state
 from tests.tdd.lean import lean
@@ -108,15 +108,15 @@ class Person:
 def start(repo: Repo, agent: str, person: Person | None = None, **fields: Any) -> Workflow:
     """A workflow for issue 87, until it waits or ends."""
     order = Order(issue_id="87", lld=LLD, agent=agent, **fields)
-    return service.start(context_of(repo), order, environment(), person or Person(), consent=lambda _: None)
+    return workflows.start(context_of(repo), order, environment(), person or Person(), consent=lambda _: None)
 
 
 def decide(repo: Repo, id_: str, word: str, person: Person | None = None) -> Workflow:
-    return service.decide(context_of(repo), id_, word, environment(), person or Person())
+    return workflows.decide(context_of(repo), id_, word, environment(), person or Person())
 
 
 def resume(repo: Repo, id_: str, person: Person | None = None, **fields: Any) -> Workflow:
-    return service.resume(context_of(repo), id_, environment(), person or Person(), **fields)
+    return workflows.resume(context_of(repo), id_, environment(), person or Person(), **fields)
 
 
 def way(workflow: Workflow) -> list[str]:

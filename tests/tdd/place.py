@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.tdd.arbiter import ground, running
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate import pytest_run, setup
+from git_agentos.tdd.gate.setup import Ground
 from tests.support.repo import Repo
 from tests.tdd.lean import lean
 
@@ -27,7 +27,7 @@ def place(tmp_path: Path, *parts: str) -> Repo:
 def ground_of(repo: Repo, environment: Mapping[str, str] | None = None, **changes: Any) -> Ground:
     """Where the repository's tests run."""
     here = open_workspace(repo.path).context
-    found = ground.of(here, os.environ if environment is None else environment, mark=uuid.uuid4().hex)
+    found = setup.of(here, os.environ if environment is None else environment, mark=uuid.uuid4().hex)
     return dataclasses.replace(found, **changes)
 
 
@@ -37,12 +37,12 @@ def _asked(path: Path) -> Ground:
     return ground_of(Repo(path))
 
 
-def ran(repo: Repo, *tests: str, **options: Any) -> running.Tested:
+def ran(repo: Repo, *tests: str, **options: Any) -> pytest_run.Tested:
     """What came of running them."""
-    return running.run(_asked(repo.path), tests, **options)
+    return pytest_run.run(_asked(repo.path), tests, **options)
 
 
-def outcomes(found: running.Tested) -> dict[str, str]:
+def outcomes(found: pytest_run.Tested) -> dict[str, str]:
     """Each case's outcome, by its node id."""
     assert found.cases is not None, found.output
     return {case.node_id: case.outcome for case in found.cases}

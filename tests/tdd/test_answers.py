@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from git_agentos.tdd.models import answers, applying, edits
-from git_agentos.tdd.models.answers import Change, Unusable
+from git_agentos.tdd.models import answer, edits, file_changes
+from git_agentos.tdd.models.answer import Change, Unusable
 from git_agentos.tdd.models.edits import Edit
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo
@@ -24,7 +24,7 @@ MARK = "abc123"
 
 def parsed(text: str) -> tuple[Change, ...]:
     """An answer in which `@` stands for the mark."""
-    return answers.parse(text.replace("@", f"[{MARK}]"), MARK)
+    return answer.parse(text.replace("@", f"[{MARK}]"), MARK)
 
 
 def problems(text: str) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def test_how_models_really_write(text: str, expected: Change) -> None:
         ("@ edit a.py\nx = 1\n@ search\nx\n@ replace\n@ end", "line 2 of the answer: 'a.py' has text before its first"),
         ("@ file a.py\n@ end\n@ delete a.py", "'a.py' has two blocks that do not go together"),
         ("@ file a.py\n@ end\n@ file a.py\n@ end", "'a.py' has two blocks that do not go together"),
-        ("x" * (answers.MOST + 1), f"the answer has {answers.MOST + 1} characters"),
+        ("x" * (answer.MOST + 1), f"the answer has {answer.MOST + 1} characters"),
     ],
 )
 def test_what_is_wrong_with_an_answer(text: str, problem: str) -> None:
@@ -119,8 +119,8 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_instructions_describe_what_is_read() -> None:
-    mark = answers.mark_for("the prompt")
-    found = answers.parse(answers.instructions(mark), mark)
+    mark = answer.mark_for("the prompt")
+    found = answer.parse(answer.instructions(mark), mark)
     assert [(each.path, each.lines is not None, each.edits is not None, each.delete) for each in found] == [
         ("path/to/new.py", True, False, False),
         ("path/to/present.py", False, True, False),
@@ -132,14 +132,14 @@ def test_instructions_describe_what_is_read() -> None:
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_a_mark_is_not_in_the_prompt(prompt: str) -> None:
-    mark = answers.mark_for(prompt)
+    mark = answer.mark_for(prompt)
     assert mark not in prompt
-    assert answers.mark_for(prompt) == mark
+    assert answer.mark_for(prompt) == mark
 
 
 def test_a_prompt_that_was_made_for_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_marks", lambda prompt: iter(["aaaaaa", "bbbbbb", "cccccc"]))
-    assert answers.mark_for("[aaaaaa] file x\nBEGIN bbbbbb") == "cccccc"
+    monkeypatch.setattr(answer, "_marks", lambda prompt: iter(["aaaaaa", "bbbbbb", "cccccc"]))
+    assert answer.mark_for("[aaaaaa] file x\nBEGIN bbbbbb") == "cccccc"
 
 
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=8)
@@ -150,10 +150,10 @@ LINES = st.lists(st.one_of(LINE, st.sampled_from(["", "@", "[abc123", "[ABC123] 
 @settings(deadline=None)
 @given(LINES)
 def test_any_file_can_be_said(lines: list[str]) -> None:
-    if answers._unfenced("a.rst", lines) != tuple(lines) or any(each.strip().startswith("[abc123]") for each in lines):
+    if answer._unfenced("a.rst", lines) != tuple(lines) or any(each.strip().startswith("[abc123]") for each in lines):
         return
     text = "\n".join([f"[{MARK}] file a.rst", *lines, f"[{MARK}] end"])
-    assert answers.parse(text, MARK) == (Change("a.rst", lines=tuple(lines)),)
+    assert answer.parse(text, MARK) == (Change("a.rst", lines=tuple(lines)),)
 
 
 @pytest.mark.law
@@ -164,7 +164,7 @@ def test_any_file_can_be_said(lines: list[str]) -> None:
 )
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        assert answers.parse(text, MARK)
+        assert answer.parse(text, MARK)
     except Unusable as error:
         assert error.problems
 
@@ -302,7 +302,7 @@ def refused(site: Site, *changes: Change) -> str:
     """Why changes are refused; that nothing has changed is looked at."""
     before = {path: look(site.root / path) for path in everything(site.root)}
     with pytest.raises(Unusable) as error:
-        applying.apply(changes, site.here)
+        file_changes.apply(changes, site.here)
     assert {path: look(site.root / path) for path in everything(site.root)} == before
     return "; ".join(error.value.problems)
 
@@ -322,7 +322,7 @@ def test_new_changed_and_deleted_files(site: Site) -> None:
     (site.root / "old.sh").write_bytes(b"one\r\ntwo\r\n\xff\r\n")
     (site.root / "old.sh").chmod(0o750)
     (site.root / "gone.py").write_text("x\n")
-    done = applying.apply(
+    done = file_changes.apply(
         [
             whole("a/b/new é.py", "x = 1"),
             Change("./old.sh", edits=(Edit(("two",), ("three", "four")),)),
@@ -394,7 +394,7 @@ def test_where_nothing_may_be_written(site: Site, tmp_path: Path) -> None:
             assert why in refused(site, Change(path, delete=True)), path
             assert why in refused(site, Change(path, edits=(Edit(("x",), ()),))), path
     assert (tmp_path / "mine").read_text() == "mine"
-    assert applying.apply([whole(":(glob)build/x", "x")], site.here) == [":(glob)build/x"]
+    assert file_changes.apply([whole(":(glob)build/x", "x")], site.here) == [":(glob)build/x"]
 
 
 DOES_NOT_GO = [
@@ -439,7 +439,7 @@ def test_a_disk_that_fails_in_the_middle(site: Site, monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patched:
             patched.setattr(os, "rename", rename)
             assert "it cannot be written: No space left on device" in refused(site, *changes)
-    assert len(applying.apply(changes, site.here)) == 4
+    assert len(file_changes.apply(changes, site.here)) == 4
 
 
 def test_a_folder_that_may_not_be_written(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,11 +458,11 @@ def test_a_tracked_file_that_matches_an_ignore_pattern_can_be_changed(site: Site
     (site.root / "tracked").write_text("")
     site.here.repository.git("add", "tracked")
     (site.root / ".gitignore").write_text("*\n")
-    assert applying.apply([whole("tracked", "x")], site.here) == ["tracked"]
+    assert file_changes.apply([whole("tracked", "x")], site.here) == ["tracked"]
 
 
 def test_the_worktree_of_somebody_in_a_folder_with_quotes(tmp_path: Path) -> None:
     repo = Repo.init(tmp_path / 'it\'s a "place"')
     here = open_workspace(repo.path).context
-    assert applying.apply([whole("a.py", "x")], here) == ["a.py"]
+    assert file_changes.apply([whole("a.py", "x")], here) == ["a.py"]
     assert (repo.path / "a.py").read_text() == "x\n"

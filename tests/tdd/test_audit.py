@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.tdd.arbiter import tamper
-from git_agentos.tdd.arbiter.audit import Finding, _json_in, audit
+from git_agentos.tdd.gate import tamper
+from git_agentos.tdd.gate.audit import Finding, _json_in, audit
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.tdd.place import ground_of, place

@@ -17,11 +17,11 @@ import pytest
 from langchain_core.tracers.langchain import wait_for_all_tracers
 
 from git_agentos.errors import TddError, UsageError
-from git_agentos.tdd import service
-from git_agentos.tdd.models import trouble
+from git_agentos.tdd import workflows
+from git_agentos.tdd.models import failures
 from git_agentos.tdd.models.chat import PROVIDERS, Chat, of_name
 from git_agentos.tdd.models.model import IMPLEMENT, Work
-from git_agentos.tdd.service import Order
+from git_agentos.tdd.workflows import Order
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.tdd import asking, field
@@ -209,7 +209,7 @@ def test_a_whole_workflow(repo: Repo) -> None:
     with serving(*(Reply(text=answering(each)) for each in (scaffold, wrong, right))) as server:
         environment = {**field.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
         order = Order(issue_id="87", lld=field.LLD, agent="model:openai:some-model")
-        workflow = service.start(field.context_of(repo), order, environment, field.Person(), consent=policy.append)
+        workflow = workflows.start(field.context_of(repo), order, environment, field.Person(), consent=policy.append)
     assert field.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert (workflow.state, workflow.tests_passed, workflow.words[0]) == ("waiting", True, "approve")
     assert [
@@ -456,12 +456,12 @@ class Failed(Exception):
     ],
 )
 def test_how_long_the_server_wants_one_to_wait(headers: Mapping[str, str], wait: float | None) -> None:
-    assert trouble.of(Failed(429, headers)).wait == wait
+    assert failures.of(Failed(429, headers)).wait == wait
 
 
 def test_a_date_to_wait_for() -> None:
     date = email.utils.formatdate(time.time() + 3600, usegmt=True)
-    wait = trouble.of(Failed(503, {"retry-after": date})).wait
+    wait = failures.of(Failed(503, {"retry-after": date})).wait
     assert wait is not None
     assert 3000 < wait <= 3601
 
@@ -469,5 +469,5 @@ def test_a_date_to_wait_for() -> None:
 def test_an_error_behind_another_is_seen() -> None:
     outer = ValueError("outer")
     outer.__cause__ = Failed(401, {})
-    assert trouble.of(outer).refused
-    assert not trouble.of(ConnectionRefusedError("no")).refused
+    assert failures.of(outer).refused
+    assert not failures.of(ConnectionRefusedError("no")).refused

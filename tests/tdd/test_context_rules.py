@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from git_agentos.errors import ContextError
 from git_agentos.tdd import validate_context_limits, validate_context_path
-from git_agentos.tdd.context import names, rules, tokens
+from git_agentos.tdd.context import names, source_files, tokens
 
 LARGEST = 102_400
 
@@ -37,7 +37,7 @@ def refused(path: str, root: Path) -> str:
     assert isinstance(caught.value, ContextError)
     assert (caught.value.exit_code, caught.value.kind) == (1, "context")
     with pytest.raises(ContextError) as read:
-        rules.read(str(root), path)
+        source_files.read(str(root), path)
     assert read.value.message == caught.value.message
     return caught.value.message
 
@@ -47,7 +47,7 @@ def test_a_file_of_the_project(path: str, project: Path) -> None:
     found = validate_context_path(path, project)
     assert found == (project / path).resolve()
     assert found.is_absolute()
-    assert rules.read(str(project), path).text == found.read_text()
+    assert source_files.read(str(project), path).text == found.read_text()
 
 
 def test_the_root_may_be_a_link_and_a_text(project: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_links_may_lead_about_in_the_project(project: Path) -> None:
     (project / "docs").symlink_to("src/deep")
     (project / "docs/to-a").symlink_to("../../a.md")
     assert validate_context_path("docs/b.py", project) == project.resolve() / "src/deep/b.py"
-    assert rules.read(str(project), "docs/to-a") == rules.Text("a.md", "a\n", 2)
+    assert source_files.read(str(project), "docs/to-a") == source_files.Text("a.md", "a\n", 2)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,11 @@ def test_a_file_may_have_so_many_bytes(project: Path) -> None:
     (project / "full.md").write_bytes(b"x" * LARGEST)
     (project / "over.md").write_bytes(b"x" * (LARGEST + 1))
     validate_context_limits([project / "full.md"])
-    assert rules.read(str(project), "full.md").size == LARGEST
-    for check in (lambda: validate_context_limits([project / "over.md"]), lambda: rules.read(str(project), "over.md")):
+    assert source_files.read(str(project), "full.md").size == LARGEST
+    for check in (
+        lambda: validate_context_limits([project / "over.md"]),
+        lambda: source_files.read(str(project), "over.md"),
+    ):
         with pytest.raises(ValueError, match=r"over\.md' is too large: it has 102,401 bytes, and at most 102,400 are"):
             check()
 
@@ -198,7 +201,7 @@ def test_a_huge_file_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch)
     read: list[int] = []
     monkeypatch.setattr(os, "read", lambda *_: read.append(1))
     with pytest.raises(ContextError, match="it has 1,099,511,627,776 bytes"):
-        rules.read(str(project), "huge")
+        source_files.read(str(project), "huge")
     assert not read
 
 
@@ -211,7 +214,7 @@ def test_a_file_that_grows_is_read_no_further_than_needed(project: Path, monkeyp
 
     monkeypatch.setattr(os, "read", read)
     with pytest.raises(ContextError, match="is too large: it has more bytes, and at most 102,400 are allowed"):
-        rules.read(str(project), "a.md")
+        source_files.read(str(project), "a.md")
     assert asked == [LARGEST + 1, LARGEST + 1 - 65_536]
 
 
@@ -248,7 +251,7 @@ def test_many_files_have_so_many_tokens(project: Path) -> None:
 )
 def test_binary_files(data: bytes, why: str, project: Path) -> None:
     (project / "b").write_bytes(data)
-    for check in (lambda: rules.read(str(project), "b"), lambda: validate_context_limits([project / "b"])):
+    for check in (lambda: source_files.read(str(project), "b"), lambda: validate_context_limits([project / "b"])):
         with pytest.raises(ContextError) as caught:
             check()
         assert "b' is binary: " + why in caught.value.message
@@ -257,7 +260,7 @@ def test_binary_files(data: bytes, why: str, project: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbfbom\r\n", "\u4e2d\U0001f600\u0301".encode(), b"\x1b[1mbold\x0c\n"])
 def test_texts_are_kept_to_the_byte(data: bytes, project: Path) -> None:
     (project / "t").write_bytes(data)
-    found = rules.read(str(project), "t")
+    found = source_files.read(str(project), "t")
     assert (found.text.encode(), found.size) == (data, len(data))
 
 
@@ -272,7 +275,7 @@ def test_limits_are_for_files_that_are_there(project: Path) -> None:
 def test_names_are_bytes(project: Path) -> None:
     name = os.fsdecode(b"bad\xff \n'name")
     (project / name).write_text("a\n")
-    assert rules.read(str(project), name) == rules.Text(name, "a\n", 2)
+    assert source_files.read(str(project), name) == source_files.Text(name, "a\n", 2)
     assert "does not exist" in refused(name + "x", project)
 
 
@@ -286,7 +289,7 @@ def test_what_is_swapped_for_a_link_is_not_followed(
     victim: str, component: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the opening somebody puts a link there."""
-    located = rules._located
+    located = source_files._located
 
     def swapped(root: str, path: str) -> str:
         found = located(root, path)
@@ -301,13 +304,13 @@ def test_what_is_swapped_for_a_link_is_not_followed(
             target.symlink_to(tmp_path / "outside/o.md")
         return found
 
-    monkeypatch.setattr(rules, "_located", swapped)
+    monkeypatch.setattr(source_files, "_located", swapped)
     with pytest.raises(ContextError, match="was exchanged for a link while it was looked at"):
-        rules.read(str(project), victim)
+        source_files.read(str(project), victim)
 
 
 def test_what_is_swapped_for_a_pipe_is_not_waited_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    located = rules._located
+    located = source_files._located
 
     def swapped(root: str, path: str) -> str:
         found = located(root, path)
@@ -315,15 +318,15 @@ def test_what_is_swapped_for_a_pipe_is_not_waited_for(project: Path, monkeypatch
         os.mkfifo(project / "a.md")
         return found
 
-    monkeypatch.setattr(rules, "_located", swapped)
+    monkeypatch.setattr(source_files, "_located", swapped)
     with pytest.raises(ContextError, match="is no ordinary file"):
-        rules.read(str(project), "a.md")
+        source_files.read(str(project), "a.md")
 
 
 def test_nothing_stays_open(project: Path) -> None:
     before = os.listdir("/proc/self/fd")
-    rules.read(str(project), "src/deep/b.py")
+    source_files.read(str(project), "src/deep/b.py")
     for path in ("src/deep", "nowhere/a/b"):
         with pytest.raises(ContextError):
-            rules.read(str(project), path)
+            source_files.read(str(project), path)
     assert os.listdir("/proc/self/fd") == before

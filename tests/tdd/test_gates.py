@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from git_agentos.run.kernel import children
-from git_agentos.tdd.arbiter import freeze, gates
-from git_agentos.tdd.arbiter.gates import Verdict
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate import frozen_files, gates
+from git_agentos.tdd.gate.gates import Verdict
+from git_agentos.tdd.gate.setup import Ground
 from tests.guard.test_sandbox import needs_bubblewrap
 from tests.support.repo import Repo
 from tests.tdd.lean import lean
@@ -118,7 +118,7 @@ def vetoed(verdict: Verdict, *words: str) -> None:
 def test_red_and_then_green(shop: Shop) -> None:
     red = shop.scaffold().red()
     assert (red.holds, red.exit_code, red.vetoes, red.red, red.feedback) == (True, 1, (), RED, "")
-    assert set(freeze.paths(red.frozen)) == {
+    assert set(frozen_files.paths(red.frozen)) == {
         "pyproject.toml", "tests/data.txt", "tests/test_basket.py", "tests/test_names.py",
     }  # fmt: skip
     shop.repo.write("shop/basket.py", CODE)

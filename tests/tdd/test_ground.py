@@ -15,9 +15,9 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import TddError
-from git_agentos.tdd.arbiter import ground, report, running
-from git_agentos.tdd.arbiter.environment import clean
-from git_agentos.tdd.arbiter.ground import Ground
+from git_agentos.tdd.gate import cases, pytest_run, setup
+from git_agentos.tdd.gate.environment import clean
+from git_agentos.tdd.gate.setup import Ground
 from tests.guard.test_sandbox import needs_bubblewrap
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -27,7 +27,7 @@ from tests.tdd.place import outcomes
 
 def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> Ground:
     here = open_workspace(repo.path).context
-    return ground.of(here, {**os.environ, **extra}, timeout=60, sandbox=sandbox, mark=uuid.uuid4().hex)
+    return setup.of(here, {**os.environ, **extra}, timeout=60, sandbox=sandbox, mark=uuid.uuid4().hex)
 
 
 # -- the interpreter ---------------------------------------------------------------------------------------------------
@@ -198,9 +198,9 @@ def test_the_sandbox(repo: Repo, tmp_path: Path) -> None:
         local.listen()
         values = {"paths": [str(each) for each in paths], "port": server.getsockname()[1], "unix": unix}
         dev.write("test_it.py", HOSTILE.format(**values))
-        found = running.run(of(dev, sandbox=True), ("test_it.py",), canary=True)
-    wrong = {node: outcome for node, outcome in outcomes(found).items() if outcome != report.PASSED}
-    assert wrong == {"test_it.py::test_fails": report.FAILED, str(found.canary): report.FAILED}, found.output
+        found = pytest_run.run(of(dev, sandbox=True), ("test_it.py",), canary=True)
+    wrong = {node: outcome for node, outcome in outcomes(found).items() if outcome != cases.PASSED}
+    assert wrong == {"test_it.py::test_fails": cases.FAILED, str(found.canary): cases.FAILED}, found.output
     assert found.exit_code == 1
     assert dev.read("written") == b"x"
     assert sorted(each.name for each in outside.iterdir()) == ["socket"]
@@ -213,8 +213,8 @@ def test_a_repository_in_memory_can_be_tested_in_the_sandbox() -> None:
         repo = Repo.init(Path(folder) / "repo")
         repo.config("agentos.tdd.python", str(lean(Path(folder) / "venv", copied=True)))
         repo.write("test_a.py", "def test_a(tmp_path): open('written', 'w').close(); (tmp_path / 'x').touch()\n")
-        found = running.run(of(repo, sandbox=True), ())
-        assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": report.PASSED}), found.output
+        found = pytest_run.run(of(repo, sandbox=True), ())
+        assert (found.exit_code, outcomes(found)) == (0, {"test_a.py::test_a": cases.PASSED}), found.output
         assert repo.exists("written")
 
 
@@ -223,11 +223,11 @@ def test_nothing_survives_the_sandbox(repo: Repo, monkeypatch: pytest.MonkeyPatc
     repo.write("test_a.py", "import os, signal\ndef test_a():\n    if os.fork() == 0:\n        os.setsid()\n"
                "        signal.pause()\n    os.kill(os.getpid(), 9)\n")  # fmt: skip
     repo.config("agentos.tdd.python", str(lean(repo.path / ".venv", copied=True)))
-    found = running.run(of(repo, sandbox=True), ())
+    found = pytest_run.run(of(repo, sandbox=True), ())
     assert (found.exit_code, found.cases) == (137, None)
     repo.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     begun = threading.Event()
-    found = running.run(
+    found = pytest_run.run(
         of(repo, sandbox=True), (), show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set
     )
     assert (found.interrupted, found.cases) == (True, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.tdd.arbiter import freeze, helpers, inifile
+from git_agentos.tdd.gate import frozen_files, helpers, pytest_config
 
 TEST = "tests/test_price.py"
 ASSERTS = "def same(one, other):\n    assert one == other\n"
@@ -51,7 +51,7 @@ def test_helpers_and_code(tmp_path: Path, files: dict[str, str], found: list[str
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     root = str(tmp_path)
-    frozen = freeze.freeze(root)
-    starts = [each for each in files if freeze.is_test(each)]
-    said = helpers.find(root, starts, lambda path: freeze.holds(frozen, root, path), inifile.names(root))
+    frozen = frozen_files.freeze(root)
+    starts = [each for each in files if frozen_files.is_test(each)]
+    said = helpers.find(root, starts, lambda path: frozen_files.holds(frozen, root, path), pytest_config.names(root))
     assert list(said) == found

@@ -17,7 +17,7 @@ from textwrap import dedent
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.tdd.arbiter import ground, report, running
+from git_agentos.tdd.gate import cases, pytest_run, setup
 from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.tdd.lean import lean, site_packages
@@ -35,7 +35,7 @@ def test_below():
     out = subprocess.run([sys.executable, "-c", "import {module} as m; print(m.WHERE)"], cwd="/", capture_output=True)
     assert out.stdout == b"worktree\\n", out.stderr
 """
-HERE = {"test_here": report.PASSED, "test_below": report.PASSED}
+HERE = {"test_here": cases.PASSED, "test_below": cases.PASSED}
 
 
 def both(repo: Repo, files: dict[str, str], module: str) -> Repo:
@@ -58,14 +58,14 @@ def installed(repo: Repo, files: dict[str, str]) -> None:
         (site_packages(repo.path / ".venv") / name).write_text(text)
 
 
-def ran(dev: Repo) -> running.Tested:
+def ran(dev: Repo) -> pytest_run.Tested:
     here = open_workspace(dev.path).context
-    made = ground.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
+    made = setup.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
     assert made.python.endswith("/repo/.venv/bin/python")
-    return running.run(made, ())
+    return pytest_run.run(made, ())
 
 
-def of_it(found: running.Tested) -> dict[str, str]:
+def of_it(found: pytest_run.Tested) -> dict[str, str]:
     return {node.partition("::")[2]: outcome for node, outcome in outcomes(found).items()}
 
 
@@ -102,7 +102,7 @@ def test_a_namespace(repo: Repo) -> None:
                "    except ImportError:\n        return\n    assert False\n")  # fmt: skip
     installed(repo, {"project.pth": f"{repo.path}/code\n"})
     found = ran(dev)
-    assert (of_it(found), found.foreign) == ({**HERE, "test_gone": report.PASSED}, ()), found.output
+    assert (of_it(found), found.foreign) == ({**HERE, "test_gone": cases.PASSED}, ()), found.output
 
 
 def finder(name: str, mapping: dict[str, str], spaces: dict[str, list[str]] | None = None) -> dict[str, str]:
@@ -233,7 +233,7 @@ def test_a_plugin_of_the_project_itself_named_in_its_configuration(repo: Repo) -
     dev.append("tests/test_it.py", "\ndef test_plugin(where):\n    assert where == 'worktree'\n")
     installed(repo, {"project.pth": f"{repo.path}/src\n"})
     found = ran(dev)
-    assert (of_it(found), found.foreign) == ({**HERE, "test_plugin": report.PASSED}, ()), found.output
+    assert (of_it(found), found.foreign) == ({**HERE, "test_plugin": cases.PASSED}, ()), found.output
 
 
 @pytest.mark.slow
@@ -245,10 +245,10 @@ def test_in_several_processes(repo: Repo) -> None:
     repo.config("agentos.tdd.python", sys.executable)
     dev.write("pytest.ini", "[pytest]\naddopts = -n 2 -p no:hypothesispytest -p no:langsmith_plugin -p no:anyio\n")
     here = open_workspace(dev.path).context
-    made = ground.of(here, os.environ, timeout=100, mark=uuid.uuid4().hex)
-    found = running.run(made, (), canary=True)
+    made = setup.of(here, os.environ, timeout=100, mark=uuid.uuid4().hex)
+    found = pytest_run.run(made, (), canary=True)
     assert found.canary is not None
-    assert of_it(found) == {**HERE, found.canary[2:]: report.FAILED}, found.output
+    assert of_it(found) == {**HERE, found.canary[2:]: cases.FAILED}, found.output
     assert (found.exit_code, found.foreign) == (1, ())
 
 

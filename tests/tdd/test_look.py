@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.tdd.arbiter import hollow, look
+from git_agentos.tdd.gate import syntax, trivial_tests
 from tests.support.env import PROJECT_ROOT
 
 
 def names(source: str, *patterns: str) -> list[str]:
-    return sorted(look.functions(ast.parse(source), patterns))
+    return sorted(syntax.functions(ast.parse(source), patterns))
 
 
 def test_tests_are_named_as_pytest_names_them() -> None:
@@ -51,12 +51,12 @@ def check_i(): pass
     ],
 )
 def test_the_function_of_a_node_id(node_id: str, path: str, name: str) -> None:
-    assert look.of_node(node_id, path) == name
+    assert syntax.of_node(node_id, path) == name
 
 
 def test_a_name_is_there_too_where_a_class_that_is_there_may_inherit_it() -> None:
     tree = ast.parse("class TestX(Base):\n    pass\ntest_made = make()\ndef test_a(): pass\n")
-    assert [look.has(tree, each) for each in ("TestX.test_b", "test_made", "test_a", "test_b", "TestY.test_b")] == [
+    assert [syntax.has(tree, each) for each in ("TestX.test_b", "test_made", "test_a", "test_b", "TestY.test_b")] == [
         True, True, True, False, False,
     ]  # fmt: skip
 
@@ -95,14 +95,14 @@ def test_b(one):
     ],
 )
 def test_what_was_done_to_tests_that_were_there(after: str | None, said: list[str]) -> None:
-    found = look.altered("t.py", BEFORE.encode(), after.encode() if after is not None else None)
+    found = syntax.altered("t.py", BEFORE.encode(), after.encode() if after is not None else None)
     assert len(found) == len(said), found
     for each, words in zip(found, said, strict=True):
         assert words in each
 
 
 def test_a_file_without_tests_may_go() -> None:
-    assert look.altered("tests/helpers.py", b"def helper(): pass\n", None) == ()
+    assert syntax.altered("tests/helpers.py", b"def helper(): pass\n", None) == ()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_file_without_tests_may_go() -> None:
     ],
 )  # fmt: skip
 def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, said: list[str]) -> None:
-    found = look.interferes("conftest.py", before.encode() if before is not None else None, after.encode())
+    found = syntax.interferes("conftest.py", before.encode() if before is not None else None, after.encode())
     assert len(found) == len(said), found
     for each, words in zip(found, said, strict=True):
         assert words in each
@@ -135,7 +135,7 @@ def test_what_a_conftest_does_beside_fixtures(before: str | None, after: str, sa
 
 def why(source: str) -> list[str]:
     tree = ast.parse(source)
-    return list(hollow.of(tree, look.functions(tree)).values())
+    return list(trivial_tests.of(tree, syntax.functions(tree)).values())
 
 
 EMPTY, TRUE, NEVER = "has an empty body", "asserts nothing but what is always true", "can never pass"
@@ -185,9 +185,9 @@ def test_none_of_our_own_tests_is_refused() -> None:
         for name in files:
             if name.startswith("test_") and name.endswith(".py"):
                 with open(os.path.join(folder, name), "rb") as file:
-                    tree = look.parse(file.read())
+                    tree = syntax.parse(file.read())
                 assert tree is not None
-                refused += list(hollow.of(tree, look.functions(tree)).items())
+                refused += list(trivial_tests.of(tree, syntax.functions(tree)).items())
     assert refused == []
 
 

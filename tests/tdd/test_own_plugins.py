@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.tdd.arbiter import ground, own_plugins, running
+from git_agentos.tdd.gate import own_plugins, pytest_run, setup
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.tdd.lean import site_packages
@@ -30,9 +30,9 @@ def test_a_project_without_an_environment(repo: Repo) -> None:
     here = open_workspace(repo.path).context
     outside = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     for environment in (outside, {**outside, "VIRTUAL_ENV": sys.prefix}):
-        found = ground.of(here, environment, timeout=120, mark=uuid.uuid4().hex)
+        found = setup.of(here, environment, timeout=120, mark=uuid.uuid4().hex)
         assert "anyio" in found.interpreter.hidden  # type: ignore[union-attr]
-        tested = running.run(found, ())
+        tested = pytest_run.run(found, ())
         assert (tested.exit_code, [each.outcome for each in tested.cases or ()]) == (0, ["passed"]), tested.output
 
 
@@ -40,7 +40,7 @@ def test_a_project_with_one_has_its_plugins(repo: Repo) -> None:
     here = open_workspace(repo.path).context
     repo.config("agentos.tdd.python", sys.executable)
     here = open_workspace(repo.path).context
-    found = ground.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
+    found = setup.of(here, os.environ, timeout=60, mark=uuid.uuid4().hex)
     assert found.interpreter is not None and found.interpreter.hidden == ()
 
 
@@ -57,7 +57,7 @@ def installed(folder: Path, name: str, *, needs: tuple[str, ...] = (), plugin: s
 
 
 def hidden(folder: Path) -> list[str]:
-    load = "import json, sys; from git_agentos.tdd.arbiter import own_plugins"
+    load = "import json, sys; from git_agentos.tdd.gate import own_plugins"
     script = f"{load}; print(json.dumps(own_plugins.names(sys.executable)))"
     env = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
     done = subprocess.run(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_agentos.tdd.arbiter import report
-from git_agentos.tdd.arbiter.report import Case
+from git_agentos.tdd.gate import cases as reports
+from git_agentos.tdd.gate.cases import Case
 
 
 def suite(*cases: str) -> bytes:
@@ -37,29 +37,29 @@ def plain(inner: str = "", **attributes: str) -> str:
 @pytest.mark.parametrize(
     ("inner", "outcome", "message"),
     [
-        ("", report.PASSED, ""),
-        ("<system-out>noise</system-out>", report.PASSED, ""),
-        ('<failure message="assert 1 == 2">text</failure>', report.FAILED, "assert 1 == 2"),
-        ('<failure message="">first&#10;second</failure>', report.FAILED, "first"),
-        ('<error message="failed on setup with &quot;E&quot;">t</error>', report.ERROR, 'failed on setup with "E"'),
-        ('<skipped type="pytest.skip" message="why">t</skipped>', report.SKIPPED, "why"),
-        ('<skipped type="pytest.xfail" message="" />', report.XFAILED, ""),
-        ('<error message="e"/><failure message="f"/>', report.FAILED, "f"),
-        ('<failure message="f"/><error message="e"/>', report.FAILED, "f"),
-        ('<skipped message="s"/><error message="e"/>', report.ERROR, "e"),
+        ("", reports.PASSED, ""),
+        ("<system-out>noise</system-out>", reports.PASSED, ""),
+        ('<failure message="assert 1 == 2">text</failure>', reports.FAILED, "assert 1 == 2"),
+        ('<failure message="">first&#10;second</failure>', reports.FAILED, "first"),
+        ('<error message="failed on setup with &quot;E&quot;">t</error>', reports.ERROR, 'failed on setup with "E"'),
+        ('<skipped type="pytest.skip" message="why">t</skipped>', reports.SKIPPED, "why"),
+        ('<skipped type="pytest.xfail" message="" />', reports.XFAILED, ""),
+        ('<error message="e"/><failure message="f"/>', reports.FAILED, "f"),
+        ('<failure message="f"/><error message="e"/>', reports.FAILED, "f"),
+        ('<skipped message="s"/><error message="e"/>', reports.ERROR, "e"),
     ],
 )
 def test_an_outcome(inner: str, outcome: str, message: str) -> None:
     case = Case("tests/test_a.py::test_x", "tests/test_a.py", outcome, message)
-    assert report.read(suite(element("tests/test_a.py::test_x", inner))) == (case,)
+    assert reports.read(suite(element("tests/test_a.py::test_x", inner))) == (case,)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_test_that_stands_there_twice_is_one_case_of_the_worse_outcome(backwards: bool) -> None:
     failed = element("a.py::t", '<failure message="f"/>'), element("a.py::t", '<error message="e"/>')
     other = element("a.py::u")
-    cases = report.read(suite(*(reversed(failed) if backwards else failed), other))
-    assert cases == (Case("a.py::t", "a.py", report.FAILED, "f"), Case("a.py::u", "a.py", report.PASSED, ""))
+    cases = reports.read(suite(*(reversed(failed) if backwards else failed), other))
+    assert cases == (Case("a.py::t", "a.py", reports.FAILED, "f"), Case("a.py::u", "a.py", reports.PASSED, ""))
 
 
 def test_an_error_while_collecting_is_of_its_file_and_says_what_was_raised() -> None:
@@ -68,14 +68,14 @@ def test_an_error_while_collecting_is_of_its_file_and_says_what_was_raised() -> 
     )
     inner = f'<error message="collection failure">{text}</error>'
     skip = '<skipped type="pytest.skip" message="collection skipped">why</skipped>'
-    assert report.read(
+    assert reports.read(
         suite(
             plain(inner, classname="", name="tests.sub.test_a", file="tests/sub/test_a.py"),
             plain(skip, classname="", name="tests.test_b", file="tests/test_b.py"),
         )
     ) == (
-        Case("tests/sub/test_a.py", "tests/sub/test_a.py", report.ERROR, "ImportError: no 'x'", True),
-        Case("tests/test_b.py", "tests/test_b.py", report.SKIPPED, "why", True),
+        Case("tests/sub/test_a.py", "tests/sub/test_a.py", reports.ERROR, "ImportError: no 'x'", True),
+        Case("tests/test_b.py", "tests/test_b.py", reports.SKIPPED, "why", True),
     )
 
 
@@ -89,14 +89,14 @@ def test_an_error_while_collecting_is_of_its_file_and_says_what_was_raised() -> 
     ],
 )
 def test_one_that_was_not_marked_is_known_by_its_name(attributes: dict[str, str], node_id: str) -> None:
-    cases = report.read(suite(plain(**attributes)))
+    cases = reports.read(suite(plain(**attributes)))
     assert cases is not None
     assert [case.node_id for case in cases] == [node_id]
 
 
 def test_secrets_are_taken_out_and_long_messages_cut() -> None:
     inner = f'<failure message="password=hunter22hunter {"x " * 600}"/>'
-    cases = report.read(suite(element("a.py::t", inner)))
+    cases = reports.read(suite(element("a.py::t", inner)))
     assert cases is not None
     assert cases[0].message.startswith("password=[redacted] x")
     assert len(cases[0].message) == 500
@@ -111,25 +111,25 @@ def test_secrets_are_taken_out_and_long_messages_cut() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_report(data: bytes) -> None:
-    assert report.read(data) is None
+    assert reports.read(data) is None
 
 
 def test_a_report_of_nothing_is_one() -> None:
-    assert report.read(suite()) == ()
-    assert report.read(suite(plain(time="0.1"))) == ()  # what `pytest.exit` in a test leaves
-    assert report.read(b"<testsuite/>") == ()
+    assert reports.read(suite()) == ()
+    assert reports.read(suite(plain(time="0.1"))) == ()  # what `pytest.exit` in a test leaves
+    assert reports.read(b"<testsuite/>") == ()
 
 
 def test_a_property_that_is_none_of_ours_is_not_believed() -> None:
     inner = '<properties><property name="agentos_node_id" value="[1]"/></properties>'
-    cases = report.read(suite(plain(inner, classname="tests.test_a", name="t", file="tests/test_a.py")))
-    assert cases == (Case("tests/test_a.py::t", "tests/test_a.py", report.PASSED, ""),)
+    cases = reports.read(suite(plain(inner, classname="tests.test_a", name="t", file="tests/test_a.py")))
+    assert cases == (Case("tests/test_a.py::t", "tests/test_a.py", reports.PASSED, ""),)
 
 
 @pytest.mark.law
 @given(st.lists(st.text(st.characters(), min_size=1), unique=True, max_size=5))
 def test_any_node_id_comes_back(node_ids: list[str]) -> None:
-    cases = report.read(suite(*map(element, node_ids)))
+    cases = reports.read(suite(*map(element, node_ids)))
     assert cases is not None
     assert [case.node_id for case in cases] == node_ids
 
@@ -140,4 +140,4 @@ def test_any_node_id_comes_back(node_ids: list[str]) -> None:
 ))  # fmt: skip
 def test_it_reads_anything(data: bytes) -> None:
     whole = suite(element("a.py::t", '<failure message="f">t</failure>'))
-    assert report.read(data) is None or data == whole or b"<testcase" not in data
+    assert reports.read(data) is None or data == whole or b"<testcase" not in data

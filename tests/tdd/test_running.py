@@ -18,7 +18,7 @@ import pytest
 from git_agentos.errors import RepositoryError
 from git_agentos.run.kernel import children
 from git_agentos.tdd import run_pytest_subprocess
-from git_agentos.tdd.arbiter import bounded, report, running
+from git_agentos.tdd.gate import bounded, cases, pytest_run
 from git_agentos.tdd.state import TIMED_OUT
 from tests.support.repo import Repo
 from tests.support.state import complete_state
@@ -82,22 +82,22 @@ def test_every_outcome_by_its_exact_node_id(project: Repo) -> None:
     found = ran(project)
     inside = "tests/sub dir/test_all-of'em.py::"
     assert outcomes(found) == {
-        inside + "test_passes": report.PASSED,
-        inside + "test_fails": report.FAILED,
-        inside + "test_setup": report.ERROR,
-        inside + "test_teardown": report.ERROR,
-        inside + "test_both": report.FAILED,
-        inside + "test_skips": report.SKIPPED,
-        inside + "test_skips_inside": report.SKIPPED,
-        inside + "test_xfails": report.XFAILED,
-        inside + "test_xpasses": report.PASSED,
-        inside + "test_xpasses_strictly": report.FAILED,
-        inside + "test_with[a::b]": report.PASSED,
-        inside + "test_with[[]": report.PASSED,
-        inside + "test_with[/]": report.PASSED,
-        inside + "test_with[ \\xe4\\n]": report.PASSED,
-        inside + "TestOuter::TestInner::test_method": report.PASSED,
-        inside + "TestOld::test_parts": report.FAILED,
+        inside + "test_passes": cases.PASSED,
+        inside + "test_fails": cases.FAILED,
+        inside + "test_setup": cases.ERROR,
+        inside + "test_teardown": cases.ERROR,
+        inside + "test_both": cases.FAILED,
+        inside + "test_skips": cases.SKIPPED,
+        inside + "test_skips_inside": cases.SKIPPED,
+        inside + "test_xfails": cases.XFAILED,
+        inside + "test_xpasses": cases.PASSED,
+        inside + "test_xpasses_strictly": cases.FAILED,
+        inside + "test_with[a::b]": cases.PASSED,
+        inside + "test_with[[]": cases.PASSED,
+        inside + "test_with[/]": cases.PASSED,
+        inside + "test_with[ \\xe4\\n]": cases.PASSED,
+        inside + "TestOuter::TestInner::test_method": cases.PASSED,
+        inside + "TestOld::test_parts": cases.FAILED,
     }
     assert found.exit_code == 1
     assert {case.path for case in found.cases or ()} == {inside[:-2]}
@@ -135,15 +135,15 @@ def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(pro
     project.write("parts/one/tests/test_a.py", "def test_a(): assert 0\ndef test_b(): assert 0\n")
     found = ran(project, "parts/one/tests")
     inside = "parts/one/tests/test_a.py::"
-    assert outcomes(found) == {inside + "test_a": report.FAILED, inside + "test_b": report.FAILED}  # in spite of -x
+    assert outcomes(found) == {inside + "test_a": cases.FAILED, inside + "test_b": cases.FAILED}  # in spite of -x
 
 
 @pytest.mark.parametrize(
     ("text", "code", "cases"),
     [
-        ("import nowhere\n", 2, {"tests/test_a.py": report.ERROR}),
-        ("def test(:\n", 2, {"tests/test_a.py": report.ERROR}),
-        ("import pytest\npytest.skip('all', allow_module_level=True)\n", 5, {"tests/test_a.py": report.SKIPPED}),
+        ("import nowhere\n", 2, {"tests/test_a.py": cases.ERROR}),
+        ("def test(:\n", 2, {"tests/test_a.py": cases.ERROR}),
+        ("import pytest\npytest.skip('all', allow_module_level=True)\n", 5, {"tests/test_a.py": cases.SKIPPED}),
         ("X = 1\n", 5, {}),
         ("import sys\nsys.exit(0)\n", 3, None),
         ("import pytest\ndef test(): pytest.exit('now', 0)\n", 0, {}),
@@ -183,7 +183,7 @@ def test_deselected_tests_are_absent(project: Repo) -> None:
     project.write("pytest.ini", "[pytest]\naddopts = -k 'not other'\n")
     project.write("test_a.py", "def test_one(): pass\ndef test_other(): assert 0\n")
     found = ran(project, canary=True)
-    assert outcomes(found) == {"test_a.py::test_one": report.PASSED, str(found.canary): report.FAILED}
+    assert outcomes(found) == {"test_a.py::test_one": cases.PASSED, str(found.canary): cases.FAILED}
 
 
 # -- what cannot be believed -------------------------------------------------------------------------------------------
@@ -219,12 +219,12 @@ def test_the_canary_has_to_fail(project: Repo) -> None:
     project.write("test_a.py", "def test_a(): pass\n")
     honest = ran(project, canary=True)
     assert honest.exit_code == 1
-    assert outcomes(honest) == {"test_a.py::test_a": report.PASSED, str(honest.canary): report.FAILED}
+    assert outcomes(honest) == {"test_a.py::test_a": cases.PASSED, str(honest.canary): cases.FAILED}
     project.write("conftest.py", "def pytest_sessionfinish(session): session.exitstatus = 0\n")
     assert ran(project, canary=True).exit_code == 0
     project.write("conftest.py", "def pytest_runtest_call(item): item.runtest = lambda: None\n")
     forced = ran(project, canary=True)
-    assert (forced.exit_code, outcomes(forced)[str(forced.canary)]) == (0, report.PASSED)
+    assert (forced.exit_code, outcomes(forced)[str(forced.canary)]) == (0, cases.PASSED)
     assert forced.canary != honest.canary
 
 
@@ -234,7 +234,7 @@ def test_what_lies_in_the_worktree_does_not_stand_in_for_pytest(project: Repo) -
         project.write(f"{name}.py", forged)
     project.write("test_a.py", "def test_a(): assert 0\n")
     found = ran(project, "test_a.py")
-    assert (found.exit_code, outcomes(found)) == (1, {"test_a.py::test_a": report.FAILED})
+    assert (found.exit_code, outcomes(found)) == (1, {"test_a.py::test_a": cases.FAILED})
 
 
 PLANT = """\
@@ -304,7 +304,7 @@ def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_
         "ODD": "ghp_" + "a" * 36, "LANG": "C.UTF-8", "KEEP": "this", "PWD": "/nowhere",
     }  # fmt: skip
     ground = ground_of(project, {**os.environ, **hostile})
-    found = running.run(ground, ())
+    found = pytest_run.run(ground, ())
     assert found.exit_code == 0, found.output
     got: dict[str, str] = eval(written.read_text())
     assert {name for name in got if name in hostile} == {"PYTHONPATH", "LANG", "KEEP", "PWD"}
@@ -320,11 +320,11 @@ def test_what_is_named_is_passed_on_and_not_said(project: Repo) -> None:
                   "def test_b(): assert 'hunter' in os.environ['DATABASE_URL']\n"
                   "def test_c(): assert 'GIT_DIR' not in os.environ\n")  # fmt: skip
     extra = {"DATABASE_URL": "postgresql://u:hunter22@h/d", "DB_PASSWORD": "correct horse", "GIT_DIR": "/nowhere"}
-    found = running.run(ground_of(project, {**os.environ, **extra}), ())
+    found = pytest_run.run(ground_of(project, {**os.environ, **extra}), ())
     assert outcomes(found) == {
-        "test_a.py::test_a": report.FAILED,
-        "test_a.py::test_b": report.PASSED,
-        "test_a.py::test_c": report.PASSED,
+        "test_a.py::test_a": cases.FAILED,
+        "test_a.py::test_b": cases.PASSED,
+        "test_a.py::test_c": cases.PASSED,
     }
     assert "correct horse" not in found.output
     assert "[redacted]" in found.output
@@ -352,8 +352,8 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
         (folder / "file").touch()
     before = sorted(shared.rglob("*"))
     project.write("test_a.py", "def test_a(tmp_path): (tmp_path / 'x').touch(); print(f'in {tmp_path}'); assert 0\n")
-    found = running.run(ground_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
-    assert outcomes(found) == {"test_a.py::test_a": report.FAILED}
+    found = pytest_run.run(ground_of(project, {**os.environ, "TMPDIR": str(shared)}), ())
+    assert outcomes(found) == {"test_a.py::test_a": cases.FAILED}
     assert sorted(shared.rglob("*")) == before
     where = next(line.removeprefix("in ") for line in found.output.splitlines() if line.startswith("in "))
     assert not os.path.lexists(where)
@@ -365,7 +365,7 @@ def test_temporary_folders_are_its_own(project: Repo, tmp_path: Path) -> None:
 def test_one_that_takes_too_long(project: Repo) -> None:
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     for seconds in (3, 60):  # a busy machine may take longer to come to the test
-        found = running.run(ground_of(project, timeout=float(seconds)), ())
+        found = pytest_run.run(ground_of(project, timeout=float(seconds)), ())
         assert (found.exit_code, found.cases, found.interrupted) == (TIMED_OUT, None, False)
         assert found.output.endswith(f"[git-agentos: ended after {seconds} seconds]\n")
         if "test_a.py::test_a" in found.output:
@@ -453,7 +453,7 @@ def test_output_is_bounded_and_kept(project: Repo, tmp_path: Path) -> None:
 def test_without_a_worktree_nothing_is_run(project: Repo) -> None:
     ground = ground_of(project)
     os.rename(project.path, project.path.parent / "elsewhere")
-    found = running.run(ground, ())
+    found = pytest_run.run(ground, ())
     assert (found.exit_code, found.cases) == (126, None)
 
 
@@ -490,4 +490,4 @@ def test_a_ground_may_be_changed(project: Repo) -> None:
     """The interpreter is asked where nobody has."""
     project.write("test_a.py", "def test_a(): pass\n")
     ground = dataclasses.replace(ground_of(project), interpreter=None)
-    assert running.run(ground, ()).exit_code == 0
+    assert pytest_run.run(ground, ()).exit_code == 0

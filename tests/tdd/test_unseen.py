@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.tdd.arbiter.ground import Ground
-from git_agentos.tdd.arbiter.unseen import Work, unseen
+from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate.uncommitted import Work, unseen
 from tests.support.repo import Repo
 from tests.tdd.field import GOOD_SCAFFOLD, project, script, start
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from git_agentos.tdd import saver
+from git_agentos.tdd import state_database
 
 HOSTILE = "n\0 \udcff \ud83d é \U0001f600 ' \\u0000"
 
@@ -52,9 +52,9 @@ def thread(name: str) -> Any:
 
 def walk(where: str, name: str = "t") -> Any:
     """A workflow that waits, and is gone on with by another process's saver; its last state."""
-    with saver.opened(where) as opened:
+    with state_database.opened(where) as opened:
         graph(opened).invoke({"text": "begin\0", "history": []}, thread(name), durability="sync")
-    with saver.opened(where) as opened:
+    with state_database.opened(where) as opened:
         made = graph(opened)
         assert made.get_state(thread(name)).next == ("second",)
         made.invoke(Command(resume=HOSTILE), thread(name), durability="sync")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from git_agentos.errors import ContextError
-from git_agentos.tdd.context import rules, secrets
+from git_agentos.tdd.context import secrets, source_files
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Material:
 def load(root: str, lld: str, paths: Sequence[str]) -> Material:
     """Read and check everything; ContextError names the file and the rule. `root` is the project's worktree, `lld` and
     `paths` are relative to it. A file that is named twice is taken once."""
-    budget = rules.Budget()
+    budget = source_files.Budget()
     taken: dict[str, Source] = {}
     for path in (lld, *paths):
-        found = rules.read(root, path)
+        found = source_files.read(root, path)
         if found.path in taken:
             continue
         secrets.check(path, found.text)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from git_agentos.redact import redact
-from git_agentos.tdd.context.rules import LARGEST
 from git_agentos.tdd.context.secrets import masked
+from git_agentos.tdd.context.source_files import LARGEST
 
 _MOST_OUTPUT = 24 << 10  # characters, as the following
 _MOST_TESTS = 400 << 10

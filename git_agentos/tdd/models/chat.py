@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, TddError, UsageError
 from git_agentos.redact import redact
-from git_agentos.tdd.models import answers, applying, kept, present, trouble
-from git_agentos.tdd.models.answers import Unusable
+from git_agentos.tdd.models import answer, failures, file_changes, transcript, work_so_far
+from git_agentos.tdd.models.answer import Unusable
+from git_agentos.tdd.models.failures import Trouble
 from git_agentos.tdd.models.model import MODEL, Request, Work
-from git_agentos.tdd.models.trouble import Trouble
 
 EXCHANGES = 3  # the first answer, and those after a correction
 TIMEOUT = 600.0  # seconds for one answer
@@ -130,7 +130,7 @@ class Chat:
         self.recipient = f"{provider.title} at {redact(self._address)[0]} (model {model})"
 
     def work(self, request: Request) -> Work:
-        with kept.Said(request.folder, request.show, self._environment) as said:
+        with transcript.Said(request.folder, request.show, self._environment) as said:
             return _Exchange(self, request, said).work()
 
     # -- one call ------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Chat:
         key = self._environment.get(self._provider.key or "") or _NO_KEY
         return {"base_url": self._address, "api_key": key, "timeout": timeout, "max_retries": 0}
 
-    def answer(self, turns: Sequence[tuple[str, str]], request: Request, said: kept.Said, until: float) -> _Reply:
+    def answer(self, turns: Sequence[tuple[str, str]], request: Request, said: transcript.Said, until: float) -> _Reply:
         """Ask until there is an answer: _GivenUp where there will be none, TddError where there never will."""
         tries = 0
         while True:
@@ -177,8 +177,8 @@ class Chat:
             except AgentosError:
                 raise
             except Exception as error:  # noqa: BLE001 (every library has a tree of its own; `trouble` tells)
-                met = trouble.of(error)
-            met = met._replace(said=kept.clean(met.said, self._environment))
+                met = failures.of(error)
+            met = met._replace(said=transcript.clean(met.said, self._environment))
             if met.refused:
                 raise self._refusal(met)
             if tries >= met.tries:
@@ -212,9 +212,9 @@ class Chat:
             raise box[0]
         return box[0]
 
-    def _wait(self, met: Trouble, tries: int, request: Request, said: kept.Said, until: float) -> None:
-        seconds = trouble.delay(met, tries, self._chance())
-        if seconds > trouble.LONGEST_WAIT:
+    def _wait(self, met: Trouble, tries: int, request: Request, said: transcript.Said, until: float) -> None:
+        seconds = failures.delay(met, tries, self._chance())
+        if seconds > failures.LONGEST_WAIT:
             raise _GivenUp(f"{self._provider.title} asks to wait for {seconds:.0f} s: {met.said}")
         if time.monotonic() + seconds > until:
             raise _GivenUp(self._too_long())
@@ -241,20 +241,20 @@ class Chat:
 class _Exchange:
     """One node's talk with a model."""
 
-    def __init__(self, chat: Chat, request: Request, said: kept.Said) -> None:
+    def __init__(self, chat: Chat, request: Request, said: transcript.Said) -> None:
         self._chat = chat
         self._request = request
         self._said = said
         self._began = time.monotonic()
         self._until = self._began + chat._limit if chat._limit is not None else float("inf")
-        files, others = present.look(request)
-        self._mark = answers.mark_for("\n".join((request.prompt, *files.values())))
-        parts = (request.prompt, present.told(files, others, self._mark), answers.instructions(self._mark))
+        files, others = work_so_far.look(request)
+        self._mark = answer.mark_for("\n".join((request.prompt, *files.values())))
+        parts = (request.prompt, work_so_far.told(files, others, self._mark), answer.instructions(self._mark))
         asked = "\n\n".join(part.rstrip() for part in parts if part) + "\n"
         self._turns = [("system", _ROLE), ("human", asked)]
         self._requests = 0
         self._tokens: list[tuple[int | None, int | None]] = []
-        kept.write(request.folder, kept.PROMPT, asked, chat._environment)
+        transcript.write(request.folder, transcript.PROMPT, asked, chat._environment)
 
     def work(self) -> Work:
         problems: Sequence[str] = ()
@@ -269,7 +269,7 @@ class _Exchange:
                         self._said.say(f"answer {number} cannot be used: {problem}")
                     self._turns += [
                         ("ai", reply.text or "(nothing)"),
-                        ("human", answers.correction(self._mark, problems)),
+                        ("human", answer.correction(self._mark, problems)),
                     ]
                 else:
                     return self._work(None)
@@ -284,7 +284,7 @@ class _Exchange:
         self._said.say(f"asks {self._chat.name} ({number} of at most {EXCHANGES})")
         reply = self._chat.answer(self._turns, self._request, self._said, self._until)
         self._tokens.append((reply.tokens_in, reply.tokens_out))
-        kept.write(self._request.folder, f"answer-{number}.txt", reply.text, self._chat._environment)
+        transcript.write(self._request.folder, f"answer-{number}.txt", reply.text, self._chat._environment)
         return reply
 
     def _take_over(self, reply: _Reply) -> None:
@@ -292,15 +292,15 @@ class _Exchange:
             raise Unusable(
                 ["the answer was cut off at the greatest length it may have: use edit blocks, and less talk"]
             )
-        changes = answers.parse(reply.text, self._mark)
-        paths = applying.apply(changes, self._request.here)
+        changes = answer.parse(reply.text, self._mark)
+        paths = file_changes.apply(changes, self._request.here)
         self._said.say(f"wrote {', '.join(paths)}")
 
     def _work(self, error: str | None, *, interrupted: bool = False) -> Work:
         counted_in = [first for first, _ in self._tokens if first is not None]
         counted_out = [second for _, second in self._tokens if second is not None]
         return Work(
-            error=kept.clean(error, self._chat._environment) if error is not None else None,
+            error=transcript.clean(error, self._chat._environment) if error is not None else None,
             said=self._said.last(),
             seconds=round(time.monotonic() - self._began, 3),
             requests=self._requests,

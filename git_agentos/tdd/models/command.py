@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
-from git_agentos.git import authorship, locks, process
+from git_agentos.git import authorship, process
 from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.rollback import mend
-from git_agentos.tdd.models import kept
+from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
+from git_agentos.util import directories
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -41,8 +42,8 @@ class Command:
         self._limit = limit
 
     def work(self, request: Request) -> Work:
-        kept.write(request.folder, kept.PROMPT, request.prompt, self._environment)
-        with kept.Said(request.folder, request.show, self._environment) as said:
+        transcript.write(request.folder, transcript.PROMPT, request.prompt, self._environment)
+        with transcript.Said(request.folder, request.show, self._environment) as said:
             with prompt_file(request.here, request.prompt) as path:
                 environment = environment_of(request, self._environment) | {PROMPT_FILE: path}
                 ended = run(request, self._text, environment, said, limit=self._limit, stdin=path)
@@ -66,7 +67,7 @@ def run(
     request: Request,
     text: str,
     environment: Mapping[str, str],
-    said: kept.Said,
+    said: transcript.Said,
     *,
     limit: float | None = None,
     stdin: str | None = None,
@@ -101,7 +102,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 @contextlib.contextmanager
 def prompt_file(here: Context, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
-    path = os.path.join(locks.own_folder(here.location.state_dir), _KEPT_IN)
+    path = os.path.join(directories.make_own(here.location.state_dir), _KEPT_IN)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

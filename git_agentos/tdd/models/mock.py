@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from git_agentos.tdd.models import answers, applying, kept, script
-from git_agentos.tdd.models.answers import Change, Unusable
+from git_agentos.tdd.models import answer, file_changes, script, transcript
+from git_agentos.tdd.models.answer import Change, Unusable
 from git_agentos.tdd.models.model import MOCK, SCAFFOLD, Request, Work
 from git_agentos.tdd.models.script import Entry, Script
 
@@ -74,12 +74,12 @@ class MockLLM:
 
     def work(self, request: Request) -> Work:
         began = time.monotonic()
-        kept.write(request.folder, kept.PROMPT, request.prompt, self._environment)
+        transcript.write(request.folder, transcript.PROMPT, request.prompt, self._environment)
         entry = self.entry(request.node, request.attempt)
-        with kept.Said(request.folder, request.show, self._environment) as said:
+        with transcript.Said(request.folder, request.show, self._environment) as said:
             error, code, interrupted = self._do(entry or _own(request), request, said)
             return Work(
-                error=kept.clean(error, self._environment) if error is not None else None,
+                error=transcript.clean(error, self._environment) if error is not None else None,
                 said=said.last(),
                 seconds=round(time.monotonic() - began, 3),
                 requests=1,
@@ -89,7 +89,7 @@ class MockLLM:
                 interrupted=interrupted,
             )
 
-    def _do(self, entry: Entry, request: Request, said: kept.Said) -> tuple[str | None, int | None, bool]:
+    def _do(self, entry: Entry, request: Request, said: transcript.Said) -> tuple[str | None, int | None, bool]:
         """Do an entry: why there is nothing to be used, the exit code of its command, whether that was interrupted."""
         if entry.say is not None:
             said.say(entry.say)
@@ -98,10 +98,10 @@ class MockLLM:
         try:
             changes = list(entry.changes)
             if entry.answer is not None:
-                mark = answers.mark_for(request.prompt)
-                changes += answers.parse(entry.answer.replace("[MARK]", f"[{mark}]"), mark)
+                mark = answer.mark_for(request.prompt)
+                changes += answer.parse(entry.answer.replace("[MARK]", f"[{mark}]"), mark)
             if changes:
-                applying.apply(changes, request.here)
+                file_changes.apply(changes, request.here)
         except Unusable as error:
             return f"the mock's answer cannot be used: {error}", None, False
         code, interrupted = None, False

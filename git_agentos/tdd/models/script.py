@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.errors import TddError
-from git_agentos.tdd.models.answers import Change
+from git_agentos.tdd.models.answer import Change
 from git_agentos.tdd.models.edits import Edit
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD
 

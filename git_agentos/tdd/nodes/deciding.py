@@ -10,9 +10,9 @@ from git_agentos.errors import AgentosError, LockedError, StorageError
 from git_agentos.run import landing, workspace
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record.evidence import Evidence, Tampered
-from git_agentos.tdd import site as sites
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd.node_run import Site
 from git_agentos.tdd.nodes.frame import Update, ended, tell
-from git_agentos.tdd.site import Site
 from git_agentos.tdd.state import N6, N7, RETRY, ImplementationState
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import trees
-from git_agentos.tdd import site as sites
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
 from git_agentos.tdd.routing import ROUTES
-from git_agentos.tdd.site import Begun, Done, Site, Stopped
 from git_agentos.tdd.state import N1, N3, ImplementationState
 
 Update = dict[str, Any]

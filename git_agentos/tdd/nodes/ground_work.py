@@ -16,11 +16,11 @@ from git_agentos.run.record import runs
 from git_agentos.run.record.events import PRE_RUN
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
-from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import gates, ground
-from git_agentos.tdd.looking import PLACE
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd.gate import gates, setup
+from git_agentos.tdd.node_run import Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, ended, tell
-from git_agentos.tdd.site import Site, Stopped
+from git_agentos.tdd.query import PLACE
 from git_agentos.tdd.state import ABORT, N0, N8, ImplementationState
 from git_agentos.worktree import intent, record, remove, repair
 
@@ -55,7 +55,7 @@ def load_context(site: Site, state: ImplementationState) -> Update:
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
     python = None
     with contextlib.suppress(TddError):  # it may be an agent's to make
-        python = gates.python_of(ground.of(here, site.environment, mark=state["mark"]))
+        python = gates.python_of(setup.of(here, site.environment, mark=state["mark"]))
     update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha, "python": python}
     count = len(state.get("context_paths", ())) + 1
     files = "1 document" if count == 1 else f"{count} documents"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from git_agentos.run import workspace
-from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import audit, gates, ground, unseen
+from git_agentos.tdd import node_run as sites
+from git_agentos.tdd.gate import audit, gates, setup, uncommitted
+from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, changed_since, count, do
-from git_agentos.tdd.site import Begun, Done, Site, Stopped
 from git_agentos.tdd.state import N0, N2, N4, N5, PASSED, TIMED_OUT, ImplementationState
 
 _MOST_OUTPUT = 64 << 10  # characters of test output in the state; all of it is in the evidence
@@ -119,9 +119,9 @@ def _how(verdict: gates.Verdict) -> str:
     return f"not {gate}: {how}{more}"
 
 
-def _ground(begun: Begun) -> ground.Ground:
+def _ground(begun: Begun) -> setup.Ground:
     state = begun.state
-    return ground.of(
+    return setup.of(
         begun.here,
         begun.site.environment,
         timeout=state["test_timeout"],
@@ -130,10 +130,10 @@ def _ground(begun: Begun) -> ground.Ground:
     )
 
 
-def _work(begun: Begun) -> unseen.Work:
+def _work(begun: Begun) -> uncommitted.Work:
     """What would be committed, and since when it is being worked on: the first node has made the worktree."""
     ready = next(each for each in begun.state.get("history") or () if each["node"] == N0)
-    return unseen.Work(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
+    return uncommitted.Work(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
 
 
 def _checkpoint(begun: Begun) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from git_agentos.checkpoint import restore
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Options
-from git_agentos.tdd import site as sites
-from git_agentos.tdd.arbiter import freeze, inifile
+from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.context import prompts
+from git_agentos.tdd.gate import frozen_files, pytest_config
 from git_agentos.tdd.models import model
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, Request, Work
+from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, do
-from git_agentos.tdd.site import Begun, Done, Site, Stopped
 from git_agentos.tdd.state import N1, N2, N3, N4, N5, ImplementationState
 
 _MOST_SHOWN = 256 << 10  # bytes of a test file that a model is shown, bounded once more in the prompt
@@ -42,15 +42,17 @@ def implement(site: Site, state: ImplementationState) -> Update:
     retries = state.get("retry_count", 0) + 1 if previous in (N4, N5) else 0
 
     def work(begun: Begun) -> Done:
-        frozen = freeze.paths(state["frozen"])
-        patterns = freeze.patterns(inifile.names(begun.here.location.root))
+        frozen = frozen_files.paths(state["frozen"])
+        patterns = frozen_files.patterns(pytest_config.names(begun.here.location.root))
         _put_back(begun)
         prompt = prompts.implement(
             state["issue_id"],
             state["lld_content"],
             state["context_content"],
             # Those that were there before were named by nobody, and are not for the model to see.
-            _texts(begun.here, [path for path in state.get("changed_files", ()) if freeze.is_test(path, patterns)]),
+            _texts(
+                begun.here, [path for path in state.get("changed_files", ()) if frozen_files.is_test(path, patterns)]
+            ),
             failures=state.get("test_output", ""),
             feedback=state.get("feedback"),
         )
@@ -118,9 +120,9 @@ def _written(begun: Begun, what: str, worked: Work) -> Done:
 def _put_back(begun: Begun) -> None:
     """Bring what was frozen and has changed back to how it was when the red gate held; what is new among it goes."""
     frozen = begun.state["frozen"]
-    now = freeze.freeze(begun.here.location.root, more=freeze.wholly(frozen))
+    now = frozen_files.freeze(begun.here.location.root, more=frozen_files.wholly(frozen))
     changed = {name: "" for name in {*frozen, *now} if frozen.get(name) != now.get(name)}
-    wanted = [os.fsencode(path) for path in freeze.paths(changed)]
+    wanted = [os.fsencode(path) for path in frozen_files.paths(changed)]
     red = begun.state.get("red_checkpoint")
     if not wanted or red is None:
         return
