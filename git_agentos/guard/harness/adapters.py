@@ -1,12 +1,12 @@
 """The harnesses: a table with one row each. A new harness is a new row.
 
 A row says which events the harness sends and in which fields (`parse`), which of its tools run commands and which edit
-files, how the hook replies (`deny`, `no_objection`), and where its settings are and what has to be in them. What is done
-about an event is the same for all harnesses (`handler`).
+files, how the hook replies (`deny`, `no_objection`), and where its settings are and what has to be in them. What is
+done about an event is the same for all harnesses (`handler`).
 
 A hook never replies `allow`: with that, a harness would skip the questions that it asks its user.
 
-    Claude Code   exit code 2 blocks too. Every other failure of a hook lets the tool run, so the command in the settings
+    Claude Code   exit code 2 blocks too. Any other failure of a hook lets the tool run, so the command in the settings
                   turns a failure to start into 2.
     Codex         as Claude Code, but `allow` and `ask` count as failures of the hook, after which the command runs.
                   `apply_patch` has its patch in `command`.
@@ -33,7 +33,6 @@ from git_agentos.guard.harness.events import (
     PROMPT,
     SHELL,
     STOP,
-    TOOL_RAN,
     Event,
     HookReply,
     InvalidEvent,
@@ -59,6 +58,9 @@ class Fields(NamedTuple):
     session: Sequence[str] = ("session_id",)
 
 
+_SNAKE_CASE = Fields()
+
+
 @dataclass(frozen=True)
 class Harness:
     """How to talk to one harness.
@@ -69,7 +71,8 @@ class Harness:
     `note` says how the harness notices new settings. `events` are the events that concern the guard. `name_event` finds
     the name of an event that may lack it. `shared_form` is another harness whose form of events this one sends as well.
     `override_variable` is in the environment of a harness whose shell overrides git's configuration; `rewrite` replies
-    with another command to run. With `reads_main_checkout`, the settings of the main checkout are read in all worktrees.
+    with another command to run. With `reads_main_checkout`, the settings of the main checkout are read in all
+    worktrees.
     """
 
     name: str
@@ -80,7 +83,7 @@ class Harness:
     events: Mapping[str, str]
     deny: Callable[[Event | None, str], HookReply]
     no_objection: Callable[[Event, str], HookReply]
-    fields: Fields = Fields()
+    fields: Fields = _SNAKE_CASE
     settings: Callable[[str, str], dict[str, Any]] | None = None
     plugin: str = ""
     name_event: Callable[[Mapping[str, Any]], str] | None = None
@@ -340,7 +343,7 @@ def _copilot_event(body: Mapping[str, Any]) -> str:
 
 
 def _copilot_deny(event: Event | None, reason: str) -> HookReply:
-    if event is not None and event.name in _CLAUDE_EVENTS:
+    if event is not None and _CLAUDE_EVENTS.get(event.name) == _BEFORE_TOOL:
         return _claude_deny(event, reason)
     return _reply({"permissionDecision": "deny", "permissionDecisionReason": reason})
 
@@ -432,9 +435,7 @@ OPENCODE = Harness(
 
 
 # In the order in which they are listed.
-HARNESSES: Mapping[str, Harness] = {
-    each.name: each for each in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, COPILOT, OPENCODE)
-}
+HARNESSES: Mapping[str, Harness] = {each.name: each for each in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, COPILOT, OPENCODE)}
 
 
 def get(name: str) -> Harness:

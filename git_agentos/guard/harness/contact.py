@@ -19,7 +19,8 @@ from git_agentos.util import files
 
 
 class Contact(NamedTuple):
-    """A call of the hook: `at` is in seconds since the epoch, `below_exec` whether the harness ran below `guard exec`."""
+    """A call of the hook: `at` is in seconds since the epoch, `below_exec` whether the harness ran below `guard
+    exec`."""
 
     at: float
     below_exec: bool

@@ -162,12 +162,12 @@ def _enforce_all(steps: Sequence[Step], who: Who, settings: GuardSettings, calle
             messages.append(verdict.message)
         return verdict.run
 
-    runs = all([enforce(step, hold=True) for step in forbidden])
-    if runs or not forbidden:
-        runs = all([enforce(step, hold=True) for step in to_approve]) and runs
-    if runs:
-        runs = all([enforce(step) for step in (*forbidden, *to_approve)])
-    if runs:
+    runs = [enforce(step, hold=True) for step in forbidden]
+    if all(runs):
+        runs += [enforce(step, hold=True) for step in to_approve]
+    if all(runs):
+        runs = [enforce(step) for step in (*forbidden, *to_approve)]
+    if all(runs):
         risky = [step for step in steps if step.judgement.decision.decision == ALLOW and step.judgement.save]
         for root in dict.fromkeys(step.judgement.root for step in risky):
             in_root = [step for step in risky if step.judgement.root == root]
@@ -176,10 +176,10 @@ def _enforce_all(steps: Sequence[Step], who: Who, settings: GuardSettings, calle
                 return False, verdict.message
             if verdict.message:
                 messages.append(verdict.message)
-    return runs, "\n".join(dict.fromkeys(messages))
+    return all(runs), "\n".join(dict.fromkeys(messages))
 
 
-def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool) -> enforcing.Verdict:
+def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
     # People have to read the request: unknown parts of a command line are shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
     unknown = step.call.unknown or argv != step.call.argv

@@ -33,8 +33,8 @@ class Integration:
     """How a harness's settings are after `guard integrate`; the fields are the keys of JSON kind `guard-integrate`.
 
     `path` is the settings file; `integrated` tells whether our hooks are in it now, `changed` whether it was written;
-    `note` is what the user has to do so that the harness reads it; `settings` what has to be in the file, for `--print`,
-    else None. `needs` is what keeps the harness from reading it as things are now.
+    `note` is what the user has to do so that the harness reads it; `settings` what has to be in the file, for
+    `--print`, else None. `needs` is what keeps the harness from reading it as things are now.
     """
 
     harness: str
@@ -91,8 +91,8 @@ def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool =
 
 
 def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The harnesses that were integrated in the worktree at `root` and lack our hooks now, each with the file that lacks
-    them."""
+    """The harnesses that were integrated in the worktree at `root` and lack our hooks now, each with the file that
+    lacks them."""
     if not os.path.isdir(backup.folder(environment)):
         return
     for name in HARNESSES:
@@ -301,7 +301,8 @@ def _to_json(body: Mapping[str, Any], indent: int | str) -> bytes:
 
 
 def _content(path: str) -> bytes | None:
-    """The bytes of a settings file, which may be a link; None where there is none, GuardError where it is not a file."""
+    """The bytes of a settings file, which may be a link; None where there is none, GuardError where it is not a
+    file."""
     try:
         return files.read(os.path.realpath(path))
     except FileNotFoundError:

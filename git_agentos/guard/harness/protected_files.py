@@ -1,7 +1,7 @@
 """The files that make a harness call our hook: hooks, plugins, and settings that switch hooks off.
 
-One word in them (`disableAllHooks`), or an empty file in their place, switches the guard off. So an agent may not write,
-move or remove them, whatever the new content is.
+One word in them (`disableAllHooks`), or an empty file in their place, switches the guard off. So an agent may not
+write, move or remove them, whatever the new content is.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def _first_line(text: str) -> str:
 
 
 def _prompt(location: Location, event: Event) -> str:
-    """The first line of the prompt that began this turn. It is stored, since later events of the turn do not have it."""
+    """The first line of the prompt that began this turn. It is stored, since later events of the turn do not have
+    it."""
     prompt = _first_line(event.text) if event.kind in (events.PROMPT, events.STOP) else ""
     key = hashlib.sha256((event.session or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
     path = os.path.join(location.state_dir, "harness", f"{key}.json")
