@@ -16,7 +16,7 @@ from git_agentos.run.inside import WorkspaceSnapshot, now
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
 from git_agentos.worktree import record
-from git_agentos.worktree.merge import Merge
+from git_agentos.worktree.agent_merge import Merge
 
 
 class NullWorkspaceService:

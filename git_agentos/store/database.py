@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
-from git_agentos.util import locks
+from git_agentos.util import files, locks
 
 BUSY_SECONDS = 60.0
 _MAGIC = b"SQLite format 3\0"
@@ -177,18 +177,11 @@ def put(path: str, data: bytes) -> None:
     """Make `data`, a copy made by `copy_into`, the database at `path`, where there is none."""
     with guarded(path):
         gate = _lock(path, alone=True)
-        temporary = f"{path}.{os.urandom(6).hex()}"
         try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            # Alone with the database, so that nobody makes one here meanwhile.
+            # The lock is exclusive: no other process makes a database here meanwhile.
             if not os.path.lexists(path):
-                os.rename(temporary, path)
+                files.replace(path, data)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
             _unlock(gate)
 
 

@@ -14,24 +14,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import commands, identity, tampering
-from git_agentos.guard import enforce as enforcing
-from git_agentos.guard import settings as configuration
+from git_agentos.guard import identity, tampering
+from git_agentos.guard.assessment import shell_text
+from git_agentos.guard.assessment.shell_text import AssessedCommand
 from git_agentos.guard.call import Call
-from git_agentos.guard.commands import Step
-from git_agentos.guard.decision import ALLOW, FORBID, Judgement, Operation, Save
+from git_agentos.guard.configuration import settings as configuration
+from git_agentos.guard.configuration.settings import GuardSettings
+from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
+from git_agentos.guard.enforcement import enforcer as enforcing
 from git_agentos.guard.harness import adapters, contact, events, overrides, protected_files, recording
 from git_agentos.guard.harness.adapters import Harness
 from git_agentos.guard.harness.events import Event, HookReply, InvalidEvent
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import operations
-from git_agentos.guard.settings import GuardSettings
-from git_agentos.guard.shell import programs_files
+from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.words import UNKNOWN
 
 
 class Caller(NamedTuple):
-    """Who has started the hook: its folder, environment and process, and the agent id given by `--as`."""
+    """Identity has started the hook: its folder, environment and process, and the agent id given by `--as`."""
 
     cwd: str
     environment: Mapping[str, str]
@@ -67,7 +68,7 @@ def refusal(name: str, reason: str) -> HookReply:
 
 def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
     folder = _existing(event.cwd)
-    git_dir = identity.git_dir_of(folder)
+    git_dir = identity.find_git_dir(folder)
     contact.note(harness.name, git_dir, caller.environment)
     hook_environment = caller.environment
     overrides_git = harness.override_variable in hook_environment
@@ -75,8 +76,8 @@ def _respond_to(harness: Harness, event: Event, caller: Caller) -> HookReply:
         caller = caller._replace(environment=overrides.inherited(hook_environment))
     if event.kind == events.OTHER:
         return harness.no_objection(event, "")
-    who = identity.who(caller.environment, git_dir, caller.pid, caller.explicit)
-    who = who if who.agent is not None else Who(harness.name, "harness")
+    who = identity.identify(caller.environment, git_dir, caller.pid, caller.explicit)
+    who = who if who.agent is not None else Identity(harness.name, "harness")
     if event.kind not in (events.SHELL, events.EDIT):
         return harness.no_objection(event, recording.record(harness.name, event, folder, who, caller.environment))
     settings = configuration.read(folder, caller.environment)
@@ -104,30 +105,30 @@ def _existing(folder: str) -> str:
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
-def _judge(event: Event, who: Who, settings: GuardSettings, caller: Caller) -> list[Step]:
+def _judge(event: Event, who: Identity, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     """What the event does, step by step, each with the judgement about it."""
     if event.kind == events.EDIT:
         return _judge_edit(event, settings, caller)
     call = Call(event.argv, _existing(event.cwd), caller.environment)
     if event.argv:
-        return [Step(call, commands.judge_argv(call, who, settings))]
+        return [AssessedCommand(call, shell_text.assess_argv(call, who, settings))]
     # A step is asked for as a part of the whole text. Where the text cannot be read, the step is the text.
     whole = call._replace(argv=("sh", "-c", event.text), text=event.text, unknown=True)
-    steps = commands.steps(event.text, call, who, settings)
+    steps = shell_text.assess_each(event.text, call, who, settings)
     return [step._replace(call=step.call._replace(text=event.text) if step.call.argv else whole) for step in steps]
 
 
-def _judge_edit(event: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
+def _judge_edit(event: Event, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     """One step for all files that a tool edits; none where the agent may edit them all."""
     folder = _existing(event.cwd)
-    git_dirs = programs_files.git_directories(folder)
+    git_dirs = file_programs.git_directories(folder)
     if not git_dirs and not _is_agents_worktree(event, caller):
         return []  # outside of any repository there is nothing to guard
     root = os.path.realpath(os.path.dirname(git_dirs[0])) if git_dirs else None
     risky: list[Operation] = []
     for path in event.paths:
         real = os.path.realpath(path)
-        if programs_files.in_git_directory(programs_files.Files((path, real)), event.cwd, git_dirs) is not None:
+        if file_programs.in_git_directory(file_programs.Files((path, real)), event.cwd, git_dirs) is not None:
             risky.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             risky.append(Operation("file-outside", path))
@@ -135,28 +136,30 @@ def _judge_edit(event: Event, settings: GuardSettings, caller: Caller) -> list[S
             risky.append(Operation("guard-change", path))
     if not risky:
         return []
-    decision = operations.decision(risky, settings)
+    decision = operations.decide(risky, settings)
     call = Call((event.tool or "edit", *event.paths), folder, caller.environment, text=event.given)
-    save = Save() if root is not None and decision.decision != ALLOW else None
-    return [Step(call, Judgement(decision, save, False, root))]
+    save = SaveScope() if root is not None and decision.decision != ALLOW else None
+    return [AssessedCommand(call, Assessment(decision, save, False, root))]
 
 
 def _is_agents_worktree(event: Event, caller: Caller) -> bool:
-    who = identity.who(caller.environment, identity.git_dir_of(event.cwd), caller.pid, caller.explicit)
+    who = identity.identify(caller.environment, identity.find_git_dir(event.cwd), caller.pid, caller.explicit)
     return who.agent is not None
 
 
 # -- enforcing ---------------------------------------------------------------------------------------------------------
 
 
-def _enforce_all(steps: Sequence[Step], who: Who, settings: GuardSettings, caller: Caller) -> tuple[bool, str]:
+def _enforce_all(
+    steps: Sequence[AssessedCommand], who: Identity, settings: GuardSettings, caller: Caller
+) -> tuple[bool, str]:
     """Whether all steps may run, and the message. A grant is used only where no other step of the same text is stopped,
     and approval is requested only where no step is forbidden."""
-    forbidden = [step for step in steps if step.judgement.decision.decision == FORBID]
-    to_approve = [step for step in steps if step.judgement.decision.decision not in (ALLOW, FORBID)]
+    forbidden = [step for step in steps if step.assessment.decision.decision == FORBID]
+    to_approve = [step for step in steps if step.assessment.decision.decision not in (ALLOW, FORBID)]
     messages: list[str] = []
 
-    def enforce(step: Step, *, hold: bool = False) -> bool:
+    def enforce(step: AssessedCommand, *, hold: bool = False) -> bool:
         verdict = _enforce(step, who, settings, caller, hold=hold)
         if verdict.message:
             messages.append(verdict.message)
@@ -168,10 +171,10 @@ def _enforce_all(steps: Sequence[Step], who: Who, settings: GuardSettings, calle
     if all(runs):
         runs = [enforce(step) for step in (*forbidden, *to_approve)]
     if all(runs):
-        risky = [step for step in steps if step.judgement.decision.decision == ALLOW and step.judgement.save]
-        for root in dict.fromkeys(step.judgement.root for step in risky):
-            in_root = [step for step in risky if step.judgement.root == root]
-            verdict = _enforce(Step(in_root[0].call, commands.merged(in_root)), who, settings, caller)
+        risky = [step for step in steps if step.assessment.decision.decision == ALLOW and step.assessment.save]
+        for root in dict.fromkeys(step.assessment.root for step in risky):
+            in_root = [step for step in risky if step.assessment.root == root]
+            verdict = _enforce(AssessedCommand(in_root[0].call, shell_text.merge(in_root)), who, settings, caller)
             if not verdict.run:
                 return False, verdict.message
             if verdict.message:
@@ -179,11 +182,13 @@ def _enforce_all(steps: Sequence[Step], who: Who, settings: GuardSettings, calle
     return all(runs), "\n".join(dict.fromkeys(messages))
 
 
-def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
+def _enforce(
+    step: AssessedCommand, who: Identity, settings: GuardSettings, caller: Caller, *, hold: bool = False
+) -> enforcing.Verdict:
     # People have to read the request: unknown parts of a command line are shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
     unknown = step.call.unknown or argv != step.call.argv
     call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=unknown)
     return enforcing.enforce(
-        call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
+        call, step.assessment, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
     )

@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import settings as configuration
-from git_agentos.guard import wording
+from git_agentos.guard import messages
+from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.harness import events
 from git_agentos.guard.harness.events import Event
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from git_agentos.redact import redact
 from git_agentos.util import files
 
 _MAX_LENGTH = 200  # characters of a prompt, a command or a session's id
 
 
-def record(harness: str, event: Event, folder: str, who: Who, environment: Mapping[str, str]) -> str:
+def record(harness: str, event: Event, folder: str, who: Identity, environment: Mapping[str, str]) -> str:
     """Create a checkpoint of the worktree at `folder`, where the event may have changed it; the warnings to show."""
     if event.kind == events.TOOL_RAN and not event.paths and not event.text:
         return ""
@@ -37,16 +37,16 @@ def record(harness: str, event: Event, folder: str, who: Who, environment: Mappi
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             _create_checkpoint(harness, event, location, who, environment)
-        return "\n".join(f"git-agentos: {wording.printable(str(each.message))}" for each in caught)
+        return "\n".join(f"git-agentos: {messages.printable(str(each.message))}" for each in caught)
     except (AgentosError, OSError) as error:
-        return f"git-agentos: warning: no checkpoint could be created: {wording.printable(str(error))}"
+        return f"git-agentos: warning: no checkpoint could be created: {messages.printable(str(error))}"
 
 
 def _create_checkpoint(
-    harness: str, event: Event, location: Location, who: Who, environment: Mapping[str, str]
+    harness: str, event: Event, location: Location, who: Identity, environment: Mapping[str, str]
 ) -> None:
     from git_agentos.checkpoint import take
-    from git_agentos.guard import saving
+    from git_agentos.guard.enforcement import saving
 
     prompt = _prompt(location, event)
     is_command = event.kind == events.SHELL or (event.kind == events.TOOL_RAN and not event.paths)
@@ -60,7 +60,7 @@ def _create_checkpoint(
         description = f"{'before' if event.kind == events.SHELL else 'after'} a command: {_first_line(event.text)}"
     elif is_edit:
         paths = ", ".join(os.path.relpath(path, location.root) for path in event.paths[:3])
-        description = f"after an edit of {wording.printable(os.fsencode(paths).decode('utf-8', 'backslashreplace'))}"
+        description = f"after an edit of {messages.printable(os.fsencode(paths).decode('utf-8', 'backslashreplace'))}"
     else:
         turn = f"{'before' if event.kind == events.PROMPT else 'after'} a turn"
         description = f"{turn}: {prompt}" if prompt else turn
@@ -68,7 +68,7 @@ def _create_checkpoint(
     origin = context.origin(
         trigger="task_complete" if event.kind == events.STOP else "periodic",
         description=description,
-        session_id=wording.printable(event.session)[:_MAX_LENGTH] if event.session else None,
+        session_id=messages.printable(event.session)[:_MAX_LENGTH] if event.session else None,
         meta=meta,
     )
     take.take(context.repository, context.settings, origin)
@@ -76,7 +76,7 @@ def _create_checkpoint(
 
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return wording.printable(redact(line)[0])[:_MAX_LENGTH]
+    return messages.printable(redact(line)[0])[:_MAX_LENGTH]
 
 
 def _prompt(location: Location, event: Event) -> str:

@@ -41,7 +41,7 @@ from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
 from git_agentos.store import location as place
 from git_agentos.util import files
-from git_agentos.worktree import place as worktrees
+from git_agentos.worktree import layout as worktrees
 
 __all__ = [
     "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",

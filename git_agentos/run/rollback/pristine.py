@@ -37,7 +37,7 @@ from git_agentos.checkpoint.walk import Folder, Known, Walked
 from git_agentos.config import boolean
 from git_agentos.git import convert, process, state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.util import directories
+from git_agentos.util import directories, files
 
 _VERSION = 1
 _FOLDER = "pristine"
@@ -101,10 +101,8 @@ def record(inner: Context, _evidence_folder: str | None = None) -> None:
         "config": _text(configuration(location)),
     }
     os.utime(copy, (_LATER, _LATER))
-    temporary = os.path.join(folder, _MANIFEST + ".new")
-    with open(temporary, "w", encoding="ascii") as file:
-        json.dump(body, file, separators=(",", ":"))
-    os.replace(temporary, os.path.join(folder, _MANIFEST))
+    text = json.dumps(body, separators=(",", ":"))
+    files.replace(os.path.join(folder, _MANIFEST), text.encode("ascii"), durable=False)
 
 
 def forget(location: Location) -> None:
