@@ -14,6 +14,7 @@ from git_agentos import config
 from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 ILL_FORMED = "?"
 
@@ -60,8 +61,8 @@ def git_dir_of(path: str) -> str | None:
 
 
 def _by_ancestors(pid: int) -> Who:
-    for each in (pid, *ancestry.parents(pid)):
-        environment = ancestry.environment(each) or {}
+    for each in (pid, *table.parents(pid)):
+        environment = table.environment(each) or {}
         for variable in ("AGENTOS_AGENT_ID", ancestry.MARKER):
             if environment.get(variable):
                 return _checked(environment[variable], "ancestor")

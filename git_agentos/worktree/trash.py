@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.git import locks
 from git_agentos.git.location import Location
+from git_agentos.process import removal
 from git_agentos.util import files
 from git_agentos.worktree import losses
 
@@ -87,7 +87,7 @@ def delete(bins: list[Bin]) -> None:
     """
     for bin_ in bins:
         with contextlib.suppress(OSError):
-            processes.remove_in_background(bin_)
+            removal.remove_in_background(bin_)
 
 
 def leftovers(location: Location) -> Iterator[Bin]:

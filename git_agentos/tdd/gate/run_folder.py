@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos import processes
+from git_agentos.process import removal
 from git_agentos.tdd.gate import cases, python, sandbox
 from git_agentos.tdd.gate.cases import Case
 from git_agentos.tdd.gate.setup import Site
@@ -67,7 +67,7 @@ def folder() -> Iterator[str]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield path
     finally:
-        processes.remove_folder(path)
+        removal.remove_folder(path)
         os.close(descriptor)
 
 
@@ -85,7 +85,7 @@ def _remove_if_left(path: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # An empty one may be somebody's who has just made it, and has not locked it yet.
         if os.fstat(descriptor).st_uid == os.geteuid() and os.listdir(descriptor):
-            processes.remove_folder(path)
+            removal.remove_folder(path)
     finally:
         os.close(descriptor)
 
