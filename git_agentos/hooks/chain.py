@@ -46,7 +46,7 @@ def _report_tampering(pid: int, git_dir: str) -> None:
     from git_agentos.guard import identity, tampering
 
     with contextlib.suppress(AgentosError, OSError):
-        who = identity.who(os.environ, git_dir, pid)
+        who = identity.identify(os.environ, git_dir, pid)
         said = tampering.report_at(os.getcwd(), who, os.environ)
         talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
@@ -69,7 +69,7 @@ def _text(found: chained.Chained, strict: str, record: bool) -> str:
 def _policy() -> tuple[str, bool]:
     """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
     commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
-    from git_agentos.guard import settings
+    from git_agentos.guard.configuration import settings
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.policy import operations
 
@@ -80,7 +80,8 @@ def _policy() -> tuple[str, bool]:
     stricter = [
         name
         for name, rule in found.policy.items()
-        if rule.decision != ALLOW and (name not in operations.TABLE or operations.TABLE[name].default == ALLOW)
+        if rule.decision != ALLOW
+        and (name not in operations.OPERATIONS or operations.OPERATIONS[name].default == ALLOW)
     ]
     return "all" if "look" in stricter else "some" if stricter else "", found.auto_on("afterCommit")
 
