@@ -22,7 +22,7 @@ from git_agentos.errors import (
 from git_agentos.git import moment, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.log import Entry
-from git_agentos.worktree import work
+from git_agentos.worktree import agent_branch
 
 COMMIT, CHECKPOINT, RESTORE, ENTRY = "commit", "checkpoint", "restore", "entry"
 MOST = 5000  # of a kind, in a review
@@ -139,7 +139,7 @@ def _range(context: Context, name: str) -> tuple[str | None, str | None]:
     if name == timeline.MAIN:
         return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None
     try:
-        found = work.find(context, name)
+        found = agent_branch.find(context, name)
     except (WorktreeError, UsageError):
         return None, None
     if found.record is not None:

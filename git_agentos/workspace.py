@@ -238,10 +238,10 @@ class Workspace:
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
                 raise UsageError("--worktree goes with no other option and no paths")
-            from git_agentos.worktree import create
+            from git_agentos.worktree import creation
 
             self._discard()
-            return create.with_state(self.context, checkpoint, worktree)
+            return creation.with_state(self.context, checkpoint, worktree)
         options = transaction.Options(
             paths=self._inside(paths) if paths else None,
             branch=branch,
@@ -323,9 +323,9 @@ class Workspace:
             now = replace(now, pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
             return now  # no worktree of an agent was ever made here
-        from git_agentos.worktree import intent
+        from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in intent.pending(self._location)])
+        return replace(now, interrupted_worktrees=[each.id for each in journal.pending(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:

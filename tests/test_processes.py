@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.process import lock_holders, mounts, occupants, programs, removal, table
+from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
 from tests.support.repo import Repo
 
 _ENV = {"PATH": os.environ["PATH"]}
@@ -171,7 +171,7 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
         (tmp_path / name / "deep/file").write_text("x")
         (tmp_path / name / "deep").chmod(0o500)
     code = (
-        "import os, sys; from git_agentos.process import removal; removal.remove_in_background(sys.argv[1:]);"
+        "import os, sys; from git_agentos.process import deletion; deletion.remove_in_background(sys.argv[1:]);"
         "os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "trash/one"), str(tmp_path / "other/two")])
@@ -182,5 +182,5 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
 def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:
     (small_disk / "file").write_text("precious")
     assert mounts.mounted_below(str(small_disk.parent)) != []
-    assert not removal.remove_folder(str(small_disk))
+    assert not deletion.remove_folder(str(small_disk))
     assert (small_disk / "file").read_text() == "precious"

@@ -4,7 +4,7 @@ table          the processes of this machine, by /proc (elsewhere `ps`): the onl
 occupants      which processes use a folder
 lock_holders   which processes may have made a lock file
 mounts         mount points and file systems
-programs       running programs that are not git; `removal` deletes folders, also in the background
+programs       running programs that are not git; `deletion` deletes folders, also in the background
 supervisor     the program above a command that ends everything below it
 contained      running a command below it; `output` is what the command writes, without secrets
 bubblewrap     finding and trying the program that makes sandboxes

@@ -12,7 +12,7 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import moment, refs, trees
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.worktree import end, record
+from git_agentos.worktree import record, removal
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         if run.worktree_path != root and os.path.isdir(run.worktree_path):
             hint = f"git agentos worktree repair {id_} finds it again in '{run.worktree_path}'"
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
-    pointed = end.pointed_at(root)
+    pointed = removal.pointed_at(root)
     if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):
         raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' is another", hint)
     try:
         refs.read_head(managed.location)
-        return end.inner_context(context, managed)._replace(agent=run.agent_id)
+        return removal.inner_context(context, managed)._replace(agent=run.agent_id)
     except (AgentosError, OSError) as error:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 

@@ -45,7 +45,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout as tops
 from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence

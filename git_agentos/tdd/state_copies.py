@@ -26,7 +26,7 @@ from git_agentos.run.record import evidence, recovery
 from git_agentos.store import database, threads
 from git_agentos.store import location as places
 from git_agentos.store.database import Connection
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout as tops
 
 PREFIX = "refs/agentos/workflows/"
 _ROWS, _PLACE = b"rows.json", b"place.json"

@@ -56,7 +56,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 __all__ = [
     "Nobody",
@@ -424,8 +424,8 @@ def _into(context: Context, given: str | None) -> str:
         if head.branch is None:
             raise UsageError("HEAD is detached here", "say where the work is to be merged: --into BRANCH")
         given = head.branch
-    name = given.removeprefix(place.HEADS)
-    if refs.resolve(context.location, place.HEADS + name) is None:
+    name = given.removeprefix(layout.HEADS)
+    if refs.resolve(context.location, layout.HEADS + name) is None:
         raise UsageError(f"there is no branch '{name}' with a commit", "git branch lists the branches")
     return name
 

@@ -20,8 +20,8 @@ from git_agentos.errors import MissingObjectsError
 from git_agentos.git import merging, state_dir, trees
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.worktree import work
-from git_agentos.worktree.work import LeftOut, Work
+from git_agentos.worktree import agent_branch
+from git_agentos.worktree.agent_branch import LeftOut, Work
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False)
     beyond it, too."""
     left_out: list[LeftOut] = []
     if ids:
-        works = [work.find(context, id_) for id_ in dict.fromkeys(ids)]
+        works = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     else:
-        works, left_out = work.found_and_left_out(context)
+        works, left_out = agent_branch.found_and_left_out(context)
     works.sort(key=lambda each: each.id)
     repository = context.repository
     with state_dir.scratch(context.location) as folder:
@@ -156,7 +156,7 @@ def _side(context: Context, writer: Writer, each: Work, *, dirty: bool) -> _Side
     that merge bases are the real ones; unless there is none, or what has been committed since leaves it behind."""
     repository = context.repository
     committed = _Side(each.commit, each.commit, repository.commit_tree(each.commit), None)
-    link = work.last_link(context, each) if dirty else None
+    link = agent_branch.last_link(context, each) if dirty else None
     if link is None:
         return committed
     seen, checkpoint = repository.commit(link.commit), repository.commit(link.checkpoint)

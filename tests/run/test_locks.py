@@ -18,7 +18,7 @@ from git_agentos.git import dead_locks
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record.events import Run
 from git_agentos.run.rollback import mend
-from git_agentos.worktree import end
+from git_agentos.worktree import removal
 from tests.run.field import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
 from tests.run.ground import Ground, prepare
 from tests.support.repo import Repo
@@ -148,7 +148,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
         run = kernel.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
         nobody_left(repo, "T-1")
-        end.end(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
+        removal.end_worktree(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
         assert not list(repo.git_dir.rglob("*.lock"))
         return
     check_works(repo, run)

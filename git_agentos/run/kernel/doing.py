@@ -34,7 +34,7 @@ from git_agentos.run.record import patches, runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 
 class Stopped(Exception):
@@ -147,9 +147,9 @@ def _moved(site: Site, begun: _Begun) -> list[str] | None:
     """The branches that are elsewhere than when the step began, but for the run's own."""
     if begun.heads is None:
         return None
-    now, own = protected.heads(site.context.location), place.HEADS + begun.run.branch_name
+    now, own = protected.heads(site.context.location), layout.HEADS + begun.run.branch_name
     moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
-    return [name.removeprefix(place.HEADS) for name in moved]
+    return [name.removeprefix(layout.HEADS) for name in moved]
 
 
 def _moved_refs(site: Site, begun: _Begun) -> list[str] | None:

@@ -30,7 +30,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
 from git_agentos.git import moment
 from git_agentos.git.location import Location
-from git_agentos.process import removal
+from git_agentos.process import deletion
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, saved, sealing
@@ -41,7 +41,7 @@ from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
 from git_agentos.store import location as place
 from git_agentos.util import files
-from git_agentos.worktree import place as worktrees
+from git_agentos.worktree import layout as worktrees
 
 __all__ = [
     "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",
@@ -321,7 +321,7 @@ def make(location: Location, run_id: str) -> Evidence:
 
 def remove(location: Location, run_id: str) -> None:
     """Remove the evidence of a run that has come to nothing, and its copy."""
-    removal.remove_folder(os.path.join(folder_of(location), run_id))
+    deletion.remove_folder(os.path.join(folder_of(location), run_id))
     with contextlib.suppress(AgentosError, OSError):
         saved.drop(location, run_id)
 

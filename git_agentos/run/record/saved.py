@@ -28,7 +28,7 @@ from git_agentos.run.context import CONTEXT, is_id, worktree_id
 from git_agentos.run.record.folder import Folder
 from git_agentos.store import location as place
 from git_agentos.util import directories, files, locks
-from git_agentos.worktree import place as worktrees
+from git_agentos.worktree import layout as worktrees
 
 PREFIX = "refs/agentos/runs/"
 _SMALL = 1 << 20

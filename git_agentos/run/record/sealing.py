@@ -30,7 +30,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
 from git_agentos.run.context import CONTEXT, worktree_id
 from git_agentos.run.record.events import EVENTS, Run, state_of
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 if TYPE_CHECKING:
     from git_agentos.run.record.evidence import Evidence
@@ -124,7 +124,7 @@ def _role(name: str) -> str:
 
 def _checkpoint(inner: Context, origin: Origin, evidence: Evidence, names: list[str]) -> str:
     """The final checkpoint: of the worktree as it stands, or, where that cannot be looked at, as it was last seen."""
-    top = place.top_of(inner.location)
+    top = layout.top_of(inner.location)
     store = Repository(Location(top, inner.location.common_dir, inner.location.common_dir))
     with store.writer() as writer:
         files = _carry(writer, evidence, names)

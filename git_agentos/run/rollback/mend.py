@@ -37,7 +37,7 @@ from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
 from git_agentos.util import directories
-from git_agentos.worktree import end, place, record
+from git_agentos.worktree import layout, record, removal
 from git_agentos.worktree.record import Managed, Record
 
 _LOST = "it was missing: what was in it could not be saved"
@@ -87,7 +87,7 @@ def unlock(
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
     lockfile.remove_stale(location)
-    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, place.HEADS + run.branch_name)]
+    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, layout.HEADS + run.branch_name)]
     if killed:
         candidates += dead_locks.of_repositories_inside(location)
         candidates += dead_locks.shared(location, moment.parse(location, run.created_at).timestamp())
@@ -106,7 +106,7 @@ class _Mending:
         self.dry_run = dry_run
         self.common = context.location.common_dir
         self.id = worktree_id(run.run_id)
-        self.ref = place.HEADS + run.branch_name
+        self.ref = layout.HEADS + run.branch_name
         self.found = Mended()
         self.empty = False  # its folder had to be made
         self.location: Location
@@ -191,7 +191,7 @@ class _Mending:
 
     def _is_foreign(self, root: str, git_dir: str | None) -> bool:
         """Whether the folder is a living worktree, by an entry of its own that says so too."""
-        target = end.pointed_at(root)
+        target = removal.pointed_at(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
         return record.known_root(target) == root and record.id_of(target) != self.id
@@ -200,7 +200,7 @@ class _Mending:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
         self._touch()
         target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
-        foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
+        foreign = removal.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
         if foreign is not None and record.known_root(foreign) == path:
             worktrees.relink(foreign, target)
@@ -250,7 +250,7 @@ class _Mending:
         holds them."""
         for git_dir in record.entries(self.common):
             root = record.known_root(git_dir)
-            if git_dir == self.location.git_dir or root is None or not end.below(root, self.location.root):
+            if git_dir == self.location.git_dir or root is None or not removal.below(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
                 self._touch()
@@ -325,7 +325,7 @@ class _Mending:
         path = os.path.join(self.location.git_dir, "HEAD")
         try:
             found = refs.read_head(self.location)
-            valid = found.ref is None or found.ref.startswith(place.HEADS)
+            valid = found.ref is None or found.ref.startswith(layout.HEADS)
             if valid and (found.commit is None or self._has(found.commit)):
                 return
             reason = "it led to a commit that is not there"
@@ -415,7 +415,7 @@ class _Mending:
         managed = record.read(self.location.git_dir)
         assert managed is not None
         there = Managed(managed, self.location.git_dir, self.location.root, self.common)
-        return end.inner_context(self.context, there)
+        return removal.inner_context(self.context, there)
 
     def _interrupted(self, goal: str) -> None:
         inner = self.found.inner
@@ -428,7 +428,7 @@ class _Mending:
 
 
 def _leads_to(root: str, git_dir: str) -> bool:
-    target = end.pointed_at(root) if not os.path.islink(os.path.join(root, ".git")) else None
+    target = removal.pointed_at(root) if not os.path.islink(os.path.join(root, ".git")) else None
     return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 

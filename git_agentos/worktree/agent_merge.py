@@ -23,9 +23,9 @@ from git_agentos.git.location import Location
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
-from git_agentos.worktree import advance, intent, work
-from git_agentos.worktree.advance import MovedError, Recovered, recover
-from git_agentos.worktree.work import Work
+from git_agentos.worktree import agent_branch, fast_forward, journal
+from git_agentos.worktree.agent_branch import Work
+from git_agentos.worktree.fast_forward import MovedError, Recovered, recover
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -98,7 +98,7 @@ def merge(
     """
     if not ids:
         raise UsageError("name the agents whose work is to be merged")
-    works = [work.find(context, id_) for id_ in dict.fromkeys(ids)]
+    works = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     works = [replace(each, commit=commits.get(each.id, each.commit)) for each in works]
     for each in works:
         if operation.on_own_branch(each.operation):
@@ -120,11 +120,11 @@ def merge(
         names = [each.id for each in made.sources if each.state == MERGED]
         try:
             if dry_run:
-                advance.check(context, ref, old, made.merge_commit)
+                fast_forward.check(context, ref, old, made.merge_commit)
                 sources = [replace(each, merge_commit=None) for each in made.sources]
                 return replace(made, merge_commit=None, sources=sources)
-            with intent.turn(context.location):
-                done = advance.advance(
+            with journal.turn(context.location):
+                done = fast_forward.advance(
                     context,
                     ref,
                     old,
@@ -206,10 +206,10 @@ class _Making:
         self.squash = squash
         self.dry_run = dry_run
         self.seconds = int(time.time())
-        self.checkpoints = {each.id: work.last_checkpoint(context, each) for each in works}
+        self.checkpoints = {each.id: agent_branch.last_checkpoint(context, each) for each in works}
 
     def run(self) -> Merge:
-        location = advance.checkout_of(self.context, self.ref)
+        location = fast_forward.checkout_of(self.context, self.ref)
         with (
             state_dir.scratch(self.context.location) as folder,
             _ground(self.context, location, self.old, folder) as ground,
@@ -292,7 +292,7 @@ class _Making:
         )
 
     def _source(self, each: Work, state: str, commit: str | None) -> Source:
-        left = work.uncommitted(each)
+        left = agent_branch.uncommitted(each)
         return Source(each.id, each.branch, each.commit, self.checkpoints[each.id], state, commit, left)
 
 
@@ -359,8 +359,8 @@ def _write_down(context: Context, made: Merge, works: Sequence[Work]) -> list[st
 
     assert made.merge_commit is not None
     merged = [each.id for each in made.sources if each.state == MERGED]
-    location = advance.checkout_of(context, _HEADS + made.target) if made.worktree_path else None
-    there = work.standing_in(context, location) if location is not None else context
+    location = fast_forward.checkout_of(context, _HEADS + made.target) if made.worktree_path else None
+    there = agent_branch.standing_in(context, location) if location is not None else context
     warnings = []
     known = set(timeline.all_names(context.location))
     try:
@@ -373,7 +373,7 @@ def _write_down(context: Context, made: Merge, works: Sequence[Work]) -> list[st
     log.note(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
     for each in works:
         if each.id in merged and each.location is not None and each.location.git_dir != there.location.git_dir:
-            inner = work.standing_in(context, each.location)
+            inner = agent_branch.standing_in(context, each.location)
             log.note(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings
 

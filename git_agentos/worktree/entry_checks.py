@@ -18,9 +18,9 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.process import lock_holders, removal
+from git_agentos.process import deletion, lock_holders
 from git_agentos.util import files
-from git_agentos.worktree import damaged, end, index_repair, last_state, place, pruned, record, trash
+from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal, trash
 from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
@@ -72,7 +72,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(root, ".git"))
             os.rmdir(root)
-        removal.remove_folder(git_dir)
+        deletion.remove_folder(git_dir)
         return "nothing was in it yet, and it is gone"
 
     yield Fault(id_, "initializing", message, fix)
@@ -153,12 +153,12 @@ class _Entry:
             if last.branch is None and last.commit is not None:
                 return last.commit + "\n", f"at {last.commit[:8]}"
             if last.branch is not None:
-                return f"ref: {place.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
+                return f"ref: {layout.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
         branch = record.BRANCHES + self.id
         with contextlib.suppress(AgentosError):
             known = record.read(self.git_dir) or record.remembered(self.context.repository, self.id)
             branch = known.branch if known is not None else branch
-        return f"ref: {place.HEADS}{branch}\n", f"on branch '{branch}'"
+        return f"ref: {layout.HEADS}{branch}\n", f"on branch '{branch}'"
 
     # -- the record ------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class _Entry:
         if root is not None and os.path.islink(root) and worktrees.is_linked(root, git_dir):
             yield self._moved(os.path.realpath(root))
             return
-        if root is not None and not os.path.islink(root) and not end.is_lost(root):
+        if root is not None and not os.path.islink(root) and not removal.is_lost(root):
             taken = taken_by(root, git_dir, here.common_dir)
             if taken is None:
                 yield from self._disconnected(root)
@@ -257,7 +257,7 @@ class _Entry:
 
     def _search(self) -> str | None:
         """Where the folder went, if there is exactly one that says it belongs to this entry."""
-        paths = [place.path_of(self.context.location, self.context.settings, self.id), record.known_root(self.git_dir)]
+        paths = [layout.path_of(self.context.location, self.context.settings, self.id), record.known_root(self.git_dir)]
         with contextlib.suppress(WorktreeError):
             known = record.read(self.git_dir)
             paths.append(known.path if known is not None else None)

@@ -1,6 +1,6 @@
 """Deleting folders, whatever their permissions; also in a process that outlives this one.
 
-Run as a script (`removal.py FOLDER…`), it deletes folders: that is how `remove_in_background` goes on.
+Run as a script (`deletion.py FOLDER…`), it deletes folders: that is how `remove_in_background` goes on.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard.setup import effect
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
-from git_agentos.worktree import intent, place, pruned, record
+from git_agentos.worktree import journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
 ARCHIVED = "archived"
@@ -173,7 +173,7 @@ def find(context: Context, id_: str) -> _Known:
     for each in (*_entries(context), *_archived(context, only=id_)):
         if each.id == id_:
             return each
-    place.check_id(id_)
+    layout.check_id(id_)
     raise WorktreeError(f"there is no managed worktree '{id_}'", "git agentos worktree list shows them")
 
 
@@ -184,7 +184,7 @@ def _entries(context: Context) -> Iterator[_Known]:
     """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
     being made is not there yet."""
     location = context.location
-    alive = {each.id for each in intent.everything(location) if intent.alive(each) and each.operation == "create"}
+    alive = {each.id for each in journal.everything(location) if journal.alive(each) and each.operation == "create"}
     for git_dir in record.entries(location.common_dir):
         id_ = record.identify(git_dir)
         if id_ is None or id_ in alive:
@@ -281,7 +281,7 @@ def _without_folder(context: Context, known: _Known) -> Worktree:
     branch = made.branch if made is not None else record.BRANCHES + known.id
     head = None
     with contextlib.suppress(RepositoryError, OSError):
-        head = refs.resolve(context.location, place.HEADS + branch)
+        head = refs.resolve(context.location, layout.HEADS + branch)
     ahead, behind, integrated = _against_base(context, head, made) if made is not None else (None, None, None)
     return Worktree(
         id=known.id,
@@ -381,7 +381,7 @@ def target_of(context: Context, made: Record) -> str | None:
         found = _commit(context, made.base_ref)
         if found is not None:
             return found
-    main = Location(place.top_of(context.location), context.location.common_dir, context.location.common_dir)
+    main = Location(layout.top_of(context.location), context.location.common_dir, context.location.common_dir)
     with contextlib.suppress(AgentosError):
         return refs.read_head(main).commit
     return None
@@ -389,7 +389,7 @@ def target_of(context: Context, made: Record) -> str | None:
 
 def base_ref(context: Context, name: str) -> str | None:
     """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
-    for prefix in ("" if name.startswith("refs/") else place.HEADS, "refs/remotes/", "refs/tags/"):
+    for prefix in ("" if name.startswith("refs/") else layout.HEADS, "refs/remotes/", "refs/tags/"):
         with contextlib.suppress(RepositoryError):
             if refs.resolve(context.location, prefix + name) is not None:
                 return prefix + name

@@ -21,7 +21,7 @@ from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
-from git_agentos.worktree import end, intent, place, record
+from git_agentos.worktree import journal, layout, record, removal
 from git_agentos.worktree.record import Record
 
 OPERATION = "complete"
@@ -88,23 +88,23 @@ def complete(context: Context, id_: str | None = None, *, push: bool = False) ->
     wanted = id_ or context.timeline
     if wanted == timeline.MAIN:
         raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
-    place.check_id(wanted)
-    with intent.turn(context.location):
-        begun = intent.begin(context.location, wanted, OPERATION)
+    layout.check_id(wanted)
+    with journal.turn(context.location):
+        begun = journal.begin(context.location, wanted, OPERATION)
     try:
         return _complete(context, wanted, push=push)
     finally:
-        intent.end(begun)
+        journal.end(begun)
 
 
 def _complete(context: Context, id_: str, *, push: bool) -> Completion:
-    managed = end.find(context, id_)
+    managed = removal.find(context, id_)
     if not os.path.isdir(managed.root):
         raise WorktreeError(
             f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
         )
-    end.check_folder(managed, id_)
-    inner = context if context.location.git_dir == managed.git_dir else end.inner_context(context, managed)
+    removal.check_folder(managed, id_)
+    inner = context if context.location.git_dir == managed.git_dir else removal.inner_context(context, managed)
     known = managed.record
     head = refs.read_head(inner.location)
     if head.commit is None:
@@ -326,7 +326,7 @@ def _send(context: Context, known: Record, branch: str | None, title: str, docum
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
-        args = [*chained.options(context.location), "push", "--set-upstream", remote, f"{place.HEADS}{branch}"]
+        args = [*chained.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
         process.run(args, cwd=context.location.root, env=env, fixed=False)
     except GitCommandError as error:
         return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])

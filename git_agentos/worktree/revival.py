@@ -17,20 +17,9 @@ from git_agentos.checkpoint.restore import Options, Restoration
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
-from git_agentos.guard import authorize
-from git_agentos.worktree import create, end, last_state, modules, place
-from git_agentos.worktree.creation import Made, Wanted
-from git_agentos.worktree.end import Removal
+from git_agentos.worktree import creation, last_state, layout, submodules
 from git_agentos.worktree.last_state import Ended
-
-
-@authorize.entry("worktree", "archive")
-def archive(context: Context, id_: str) -> Removal:
-    """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
-
-    Branch and timeline stay. Refuses what `end.end` refuses.
-    """
-    return end.end(context, id_, end.ARCHIVE)
+from git_agentos.worktree.new_worktree import Made, Wanted
 
 
 def revive(
@@ -54,7 +43,7 @@ def revive(
 
 def check(id_: str, sparse: Sequence[str]) -> None:
     """UsageError for words that `revive` cannot have."""
-    place.check_id(id_)
+    layout.check_id(id_)
     if sparse:
         raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
 
@@ -85,7 +74,7 @@ def bring_back(
     def bring_up(made: Made) -> Restoration:
         inner = made.inner
         origin = inner.origin()._replace(created_by=context.agent)
-        modules.put_back(inner.location, id_, inner.location.git_dir)
+        submodules.put_back(inner.location, id_, inner.location.git_dir)
         done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
             restore.restore(inner.repository, inner.settings, origin, saved.of, Options.of_part(saved.part))
@@ -93,8 +82,8 @@ def bring_back(
         log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
         return done
 
-    done = create.make(context, wanted, bring_up)
-    modules.forget(context.location, id_)
+    done = creation.make(context, wanted, bring_up)
+    submodules.forget(context.location, id_)
     return done
 
 

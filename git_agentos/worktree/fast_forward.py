@@ -19,7 +19,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos.checkpoint import capture, contents, journal, operation, restore, take
+from git_agentos.checkpoint import capture, contents, operation, restore, take
+from git_agentos.checkpoint import journal as restore_journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
@@ -31,11 +32,11 @@ from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
-from git_agentos.worktree import intent, record
-from git_agentos.worktree.intent import Intent
-from git_agentos.worktree.obstacles import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
-from git_agentos.worktree.place import used
-from git_agentos.worktree.work import standing_in
+from git_agentos.worktree import journal, record
+from git_agentos.worktree.agent_branch import standing_in
+from git_agentos.worktree.journal import Intent
+from git_agentos.worktree.layout import used
+from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
 
 OPERATION = "merge"
 _HEADS = "refs/heads/"
@@ -188,7 +189,7 @@ class _Move:
                 self._go_back(self.entry, saved or "", error)
             raise
         assert self.entry is not None
-        intent.end(self.entry)
+        journal.end(self.entry)
         with contextlib.suppress(OSError, AgentosError, refs.RefMoved):
             # As after any merge: the way back for `git reset --keep ORIG_HEAD`.
             refs.update(location, "ORIG_HEAD", self.old, refs.resolve(location, "ORIG_HEAD"))
@@ -254,7 +255,7 @@ class _Move:
                 # back, by ourselves (git would overwrite an ignored file) and by git.
                 refuse_obstacles(location, self.repository, now, self.repository.commit_tree(self.old), delta)
                 self._read_tree(new_index, "--dry-run")
-                self.entry = intent.begin(
+                self.entry = journal.begin(
                     location,
                     self.here.timeline,
                     OPERATION,
@@ -289,13 +290,13 @@ class _Move:
         try:
             go_back(self.here, saved, self.old, self.new)
         except (OSError, AgentosError) as second:
-            intent.leave(entry)
+            journal.leave(entry)
             first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise WorktreeError(
                 f"the merge failed ({first}) and could not be taken back ({then})",
                 f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair goes back",
             ) from error
-        intent.end(entry)
+        journal.end(entry)
 
 
 @contextlib.contextmanager
@@ -315,7 +316,7 @@ def _index_lock(location: Location) -> Iterator[None]:
 
 
 def _refuse_pending(here: Context) -> None:
-    for each in intent.pending(here.location):
+    for each in journal.pending(here.location):
         if each.id == here.timeline:
             raise WorktreeError(
                 f"an interrupted {each.operation} is waiting in '{here.location.root}'",
@@ -349,7 +350,7 @@ def recover(context: Context, found: Intent) -> Recovered:
         except OSError as error:
             raise take.storage_error(error) from error
         outcome = "went-back"
-    intent.end(found)
+    journal.end(found)
     return Recovered(target, location.root, saved, outcome)
 
 
@@ -379,15 +380,15 @@ def go_back(here: Context, saved: str, old: str, new: str) -> None:
     gone = {path for path in created if not mode_of(os.path.join(root, path))}
     paths = [path for path in delta if path not in gone]
     staged = _staged(here, gone)
-    last = journal.read_last(location)
+    last = restore_journal.read_last(location)
     if paths or staged:
         options = Options(paths=[*paths, *staged])
         restore.restore(here.repository, here.settings, here.origin(), saved, options)
     # `undo` is to go back to the state before the user's last restore, not to the middle of a merge.
     if last is not None:
-        journal.write_last(location, last)
+        restore_journal.write_last(location, last)
     else:
-        journal.forget_last(location)
+        restore_journal.forget_last(location)
 
 
 def _remove_hidden(here: Context, paths: Sequence[bytes], delta: Delta) -> None:

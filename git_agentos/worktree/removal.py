@@ -40,16 +40,17 @@ from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, refs
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
+from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.process import mounts, occupants
 from git_agentos.util import files, locks
-from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
-from git_agentos.worktree.intent import Intent
+from git_agentos.worktree import journal, last_state, layout, losses, record, submodules, trash
+from git_agentos.worktree.agent_branch import standing_in
+from git_agentos.worktree.journal import Intent
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.occupied import taken_by
 from git_agentos.worktree.record import Managed
 from git_agentos.worktree.trash import Bin
-from git_agentos.worktree.work import standing_in
 
 REMOVE = "remove"
 ARCHIVE = "archive"
@@ -66,7 +67,7 @@ _TICK_NS = 12_000_000
 
 pointed_at = worktrees.read_gitfile
 belongs = worktrees.belongs
-below = place.below
+below = layout.below
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,26 @@ class _Saved(NamedTuple):
     not_saved: list[Skipped]
 
 
-def end(
+@authorize.entry("worktree", "remove")
+def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
+    """Save all that is in the managed worktree `id_` in a checkpoint, and remove it.
+
+    With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
+    that cannot be saved are lost, and named in the result. Refuses what `end_worktree` refuses.
+    """
+    return end_worktree(context, id_, REMOVE, delete_branch=delete_branch, discard_ignored=discard_ignored)
+
+
+@authorize.entry("worktree", "archive")
+def archive(context: Context, id_: str) -> Removal:
+    """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
+
+    Branch and timeline stay. Refuses what `end_worktree` refuses.
+    """
+    return end_worktree(context, id_, ARCHIVE)
+
+
+def end_worktree(
     context: Context, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
 ) -> Removal:
     """Save all that is in the managed worktree `id_`, and remove it; see the module's docstring.
@@ -116,10 +136,10 @@ def end(
     """
     if id_ == timeline.MAIN:
         raise WorktreeError("the main worktree cannot be removed", "it is the repository itself; " + _NOTHING)
-    place.check_id(id_)
+    layout.check_id(id_)
     try:
-        with intent.turn(context.location):
-            begun = intent.begin(context.location, id_, operation)
+        with journal.turn(context.location):
+            begun = journal.begin(context.location, id_, operation)
         return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
         raise take.storage_error(error) from error
@@ -177,7 +197,7 @@ class _End:
 
     @property
     def ref(self) -> str:
-        return place.HEADS + self.managed.record.branch
+        return layout.HEADS + self.managed.record.branch
 
     def run(self) -> Removal:
         try:
@@ -190,12 +210,12 @@ class _End:
         except BaseException:
             if not self.done:
                 if not self.stuck:
-                    modules.drop(self.kept_modules)
-                (intent.leave if self.stuck else intent.end)(self.intent)
+                    submodules.drop(self.kept_modules)
+                (journal.leave if self.stuck else journal.end)(self.intent)
             raise
         if done is None:
-            modules.drop(self.kept_modules)
-            intent.end(self.intent)
+            submodules.drop(self.kept_modules)
+            journal.end(self.intent)
             raise WorktreeError(
                 f"files in the worktree '{self.id}' keep changing while it is being saved",
                 f"end what writes them, then try again; {_NOTHING}",
@@ -222,7 +242,7 @@ class _End:
         """WorktreeError, before anything is touched."""
         root, git_dir = self.managed.root, self.managed.git_dir
         if self.location.git_dir == git_dir:
-            main = place.top_of(self.location)
+            main = layout.top_of(self.location)
             raise WorktreeError(
                 f"'{self.id}' is the worktree that you are in",
                 f"run it from another one: git -C {quote(main)} agentos worktree {self.intent.operation} {self.id}",
@@ -259,14 +279,14 @@ class _End:
     def _check_branch(self) -> None:
         for user in worktrees.branch_users(self.location, self.ref, except_git_dir=self.managed.git_dir):
             raise WorktreeError(
-                f"the branch '{self.managed.record.branch}' is {place.used(user)}",
+                f"the branch '{self.managed.record.branch}' is {layout.used(user)}",
                 f"leave --delete-branch out; {_NOTHING}",
             )
 
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            other = place.top_of(self.location) if git_dir == self.location.common_dir else record.known_root(git_dir)
+            other = layout.top_of(self.location) if git_dir == self.location.common_dir else record.known_root(git_dir)
             if other is not None and git_dir != self.managed.git_dir and below(other, root):
                 raise WorktreeError(
                     f"another worktree lies inside of '{self.id}': '{other}'",
@@ -297,8 +317,8 @@ class _End:
         """Save, and go; None where something has changed meanwhile, and all is as it was."""
         since = time.time_ns() - _TICK_NS
         saved = self._save_remains() if self.missing else self._save()
-        modules.drop(self.kept_modules)
-        self.kept_modules = modules.keep(self.location, self.id, self.managed.git_dir)
+        submodules.drop(self.kept_modules)
+        self.kept_modules = submodules.keep(self.location, self.id, self.managed.git_dir)
         tip = refs.resolve(self.location, self.ref)
         self.result = Removal(
             id=self.id,
@@ -428,7 +448,7 @@ class _End:
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
         files: dict[bytes, trees.Entry] = {record.CARGO: (trees.REGULAR, writer.write("blob", body))}
         if self.managed.record.run_id is not None:
-            files.update(_evidence(writer, place.top_of(self.location), self.managed.record.run_id))
+            files.update(_evidence(writer, layout.top_of(self.location), self.managed.record.run_id))
         if self.missing:
             if os.path.isdir(os.path.join(self.managed.root, ".agentos")):
                 files.update(log.archive_files(self.inner, writer))
@@ -440,10 +460,10 @@ class _End:
     # -- going -----------------------------------------------------------------------------------------------------
 
     def _go(self, since: int, tip: str | None) -> Removal | None:
-        with intent.turn(self.location):
+        with journal.turn(self.location):
             self._check()
             bin_ = trash.choose(self.location, self.managed.root, self.id)
-            self.intent = intent.note(
+            self.intent = journal.note(
                 self.intent,
                 path=self.managed.root,
                 git_dir=self.managed.git_dir,
@@ -469,7 +489,7 @@ class _End:
             self.done = True
             self._forget_branch()
             unguard(self.location)
-        intent.finish(self.intent)
+        journal.finish(self.intent)
         trash.delete([bin_])
         return self.result
 
@@ -511,7 +531,7 @@ def forward(location: Location, begun: Intent) -> None:
         try:
             refs.drop(location, ref, fields["tip"])
         except refs.RefMoved as error:
-            name = ref.removeprefix(place.HEADS)
+            name = ref.removeprefix(layout.HEADS)
             raise WorktreeError(
                 f"the branch '{name}' has just moved", f"leave --delete-branch out, or try again; {_NOTHING}"
             ) from error
