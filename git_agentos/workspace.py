@@ -325,7 +325,7 @@ class Workspace:
             return now  # no worktree of an agent was ever made here
         from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in journal.pending(self._location)])
+        return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
@@ -404,7 +404,7 @@ class Workspace:
         if agent in (None, self._timeline) and not every:
             pending.record(self._location)
             return
-        for location in worktrees.living(self._location):
+        for location in worktrees.existing(self._location):
             if every or timeline.name_of(location) == agent:
                 pending.record(location)
 

@@ -151,7 +151,7 @@ def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -
 def _managed(common_dir: str) -> dict[str, str]:
     """The git directories of the managed worktrees, by id."""
     found = {}
-    for git_dir in worktrees.entries(common_dir):
+    for git_dir in worktrees.linked_git_dirs(common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ is not None:
             found[id_] = os.path.realpath(git_dir)

@@ -87,7 +87,7 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     again where all of `.agentos` is gone, or with `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.top_of(location), places.FOLDER)):
+    if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
         recovery.bring_back(location)
     known = ids(location)
     if every:
@@ -146,7 +146,7 @@ def _target(context: Context, recorded: str) -> str:
     """The file that the rows go to: where they were, if a worktree of this repository has its database there, else that
     of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
-    living = worktrees.living(context.location, core)
+    living = worktrees.existing(context.location, core)
     own = [os.path.join(each.root, places.FOLDER, places.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 

@@ -75,7 +75,7 @@ class Targets:
     def _worktrees(self) -> list[str]:
         """The roots of the linked worktrees of the agent's repository."""
         found = gitfile.find(self.call.cwd)
-        entries = worktrees.entries(_common_dir(found[1])) if found is not None else ()
+        entries = worktrees.linked_git_dirs(_common_dir(found[1])) if found is not None else ()
         pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
         return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
 

@@ -57,7 +57,8 @@ def _records(git_dir: str, runs: list[str]) -> Iterator[dict[str, Any]]:
     """The records of these runs' worktrees, in their order, and last that of the worktree with this git directory."""
     if runs:
         shared = common_dir(git_dir)
-        known = [each for entry in worktrees.entries(shared) if (each := _record(entry, lenient=True)) is not None]
+        records = (_record(entry, lenient=True) for entry in worktrees.linked_git_dirs(shared))
+        known = [each for each in records if each is not None]
         for run in runs:
             yield from (each for each in known if each.get("run_id") == run)
     branch = _record(git_dir)

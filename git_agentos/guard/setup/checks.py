@@ -276,7 +276,7 @@ def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
 
 def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
-    for each in worktrees.living(location):
+    for each in worktrees.existing(location):
         if each.git_dir == location.git_dir or not _enabled(each):
             continue
         try:
@@ -318,7 +318,7 @@ def _shell_reader() -> Iterator[Finding]:
 
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(

@@ -100,7 +100,7 @@ class _Sight:
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
             if each.said.startswith(_MADE) or _MERGED in each.said
         }
-        self._others = [each for each in worktrees.living(location) if each.git_dir != own]
+        self._others = [each for each in worktrees.existing(location) if each.git_dir != own]
 
     def judge(self, name: str, old: str | None, new: str | None) -> str | None:
         """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""
@@ -216,9 +216,8 @@ def _told(branch: str, old: str | None, new: str | None) -> str:
 def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     """git's entry of the run's worktree; None where it is no more."""
     id_ = worktree_id(run.run_id)
-    return next(
-        (each for each in worktrees.entries(location.common_dir) if identity.worktree_agent_id(each) == id_), None
-    )
+    git_dirs = worktrees.linked_git_dirs(location.common_dir)
+    return next((each for each in git_dirs if identity.worktree_agent_id(each) == id_), None)
 
 
 def _stands_on(location: Location, run: WorkspaceContext) -> str | None:
