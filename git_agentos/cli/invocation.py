@@ -77,7 +77,7 @@ class Invocation:
         from git_agentos.guard.harness import integration
 
         try:
-            for name, path in integration.put_back(workspace.context.location.root, os.environ):
+            for name, path in integration.restore_removed(workspace.context.location.root, os.environ):
                 text = f"'{path}' was gone, and {name} did not ask the guard: our hooks were written again"
                 self.output.warn(text, f"git agentos guard integrate {name} --remove takes them out")
         except (AgentosError, OSError):

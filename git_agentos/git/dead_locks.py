@@ -24,10 +24,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.processes import Identity
+from git_agentos.process import lock_holders
+from git_agentos.process.table import Process
 from git_agentos.util import directories, locks
 
 PATIENCE = 5.0  # seconds that processes have to end by themselves
@@ -55,7 +55,7 @@ class Lock:
         self.waits = False
         self._candidate = candidate
         self._descriptor: int | None = None
-        self._makers: Mapping[Identity, str] = {}
+        self._makers: Mapping[Process, str] = {}
         self._first: os.stat_result
 
     def look(self) -> None:
@@ -67,9 +67,9 @@ class Lock:
         except OSError as error:
             self.reason = "it is gone" if isinstance(error, FileNotFoundError) else (error.strerror or "").lower()
             return
-        self.reason = processes.unprovable(self.path, self._first)
+        self.reason = lock_holders.why_unprovable(self.path, self._first)
         if self.reason is None:
-            self._makers = processes.makers(self._first, self._candidate.places)
+            self._makers = lock_holders.holders(self._first, self._candidate.places)
             self.waits = bool(self._makers) or self._candidate.settles
             self.reason = next(iter(self._makers.values()), "it has just been made" if self.waits else None)
 
@@ -79,7 +79,7 @@ class Lock:
             self.reason, self.waits = "it is gone", False
             return
         if self._makers:
-            self._makers = processes.makers(self._first, self._candidate.places, self._makers)
+            self._makers = lock_holders.holders(self._first, self._candidate.places, self._makers)
             self.reason = next(iter(self._makers.values()), "it has just been made")
         if not self._makers and (age >= _SETTLED or not self._candidate.settles):
             self.reason, self.waits = None, False

@@ -21,10 +21,11 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import moment, process, trees
+from git_agentos.process import contained
 from git_agentos.redact import redact_value
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import children, protected
+from git_agentos.run.kernel import protected
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.record import evidence as folders
@@ -153,7 +154,7 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
     touched: list[str] = []
     if earlier is not None:
-        children.sweep(state["mark"])
+        contained.sweep(state["mark"])
         unlock(site, run)
         # Before the worktree is taken back: what it did is told by its reflogs.
         touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]

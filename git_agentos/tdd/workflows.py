@@ -19,8 +19,8 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
+from git_agentos.process import contained
 from git_agentos.run import branches, lock
-from git_agentos.run.kernel import children
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
@@ -338,7 +338,7 @@ class _Work:
     def give_up(self, at: Position) -> Workflow:
         """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
         self._watcher.began(self._told(at))
-        children.sweep(at.state["mark"])
+        contained.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
             sites.unlock(self._site, self._site.run())
         said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())

@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from git_agentos import processes
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import WorktreeError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
+from git_agentos.process import deletion
 from git_agentos.worktree import journal, layout
 from git_agentos.worktree.journal import WorktreeJournal
 
@@ -128,5 +128,5 @@ def _disable_worktree_config(location: Location) -> None:
 
 
 def _remove(path: str) -> None:
-    if os.path.lexists(path) and not processes.remove_folder(path):
+    if os.path.lexists(path) and not deletion.remove_folder(path):
         raise WorktreeError(f"'{path}' cannot be removed")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import NamedTuple
 
-from git_agentos import log, processes
+from git_agentos import log
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
@@ -20,6 +20,7 @@ from git_agentos.git import chained, process, refs, worktrees
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
+from git_agentos.process import programs
 from git_agentos.worktree import journal, layout, record, removal
 from git_agentos.worktree.record import Record
 
@@ -370,7 +371,7 @@ def _open_request(
 
 
 def _run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str | None, str | None]:
-    ended = processes.run(argv, cwd=cwd, env=env, timeout=_FORGE_PATIENCE)
+    ended = programs.run(argv, cwd=cwd, env=env, timeout=_FORGE_PATIENCE)
     said = ended.output.decode("utf-8", "replace").strip()
     if ended.code != 0:
         why = "it took too long" if ended.timed_out else said.splitlines()[-1] if said else f"exit code {ended.code}"

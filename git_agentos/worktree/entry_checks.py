@@ -13,12 +13,12 @@ from dataclasses import replace
 from shlex import quote
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
+from git_agentos.process import deletion, lock_holders
 from git_agentos.util import files
 from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal, trash
 from git_agentos.worktree.occupied import taken_by
@@ -57,7 +57,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
             return
     except OSError:
         return
-    reason = processes.why_not_stale(path, places)
+    reason = lock_holders.why_not_stale(path, places)
     if reason is not None:
         yield Fault(id_, "initializing", f"the worktree '{id_}' is being made: {reason}", hint="wait for it")
         return
@@ -72,7 +72,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(root, ".git"))
             os.rmdir(root)
-        processes.remove_folder(git_dir)
+        deletion.remove_folder(git_dir)
         return "nothing was in it yet, and it is gone"
 
     yield Fault(id_, "initializing", message, fix)

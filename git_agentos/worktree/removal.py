@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from shlex import quote
 from typing import Any, NamedTuple
 
-from git_agentos import config, log, processes
+from git_agentos import config, log
 from git_agentos.checkpoint import capture, format, restore, take, timeline
 from git_agentos.checkpoint.capture import Request
 from git_agentos.checkpoint.context import Context
@@ -42,6 +42,7 @@ from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
+from git_agentos.process import mounts, occupants
 from git_agentos.util import files, locks
 from git_agentos.worktree import journal, last_state, layout, losses, record, submodules, trash
 from git_agentos.worktree.journal import WorktreeJournal
@@ -265,7 +266,7 @@ class _End:
                 f"another worktree lies inside of '{self.id}': '{inside}'",
                 f"move it away first (git worktree move), or remove it; {_NOTHING}",
             )
-        mounted = processes.mounted_below(root)
+        mounted = mounts.mounted_below(root)
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
         refuse_processes(root, self.id)
@@ -486,7 +487,7 @@ class _End:
 
 def stirs(folder: str, since: int) -> str | None:
     """Why a folder in the trash is not dead: a process in it, or a change since then; None where it is."""
-    alive = processes.inside(folder)
+    alive = occupants.find(folder)
     if alive:
         return f"process {alive[0].pid} ({alive[0].name})"
     return losses.changed_since(folder, since)
@@ -604,7 +605,7 @@ def _wait_for_recorders(git_dir: str) -> None:
 
 def refuse_processes(root: str, id_: str) -> None:
     """WorktreeError where a live process works in the folder."""
-    found = processes.inside(root)
+    found = occupants.find(root)
     if not found:
         return
     first = found[0]
@@ -622,6 +623,6 @@ def refuse_processes(root: str, id_: str) -> None:
     )
 
 
-def _does(process: processes.Process) -> str:
+def _does(process: occupants.Occupant) -> str:
     words = {"cwd": "stands in", "root": "has as its root", "exe": "runs from", "mapped": "has mapped files of"}
     return f"{words.get(process.how, 'has open')} {process.path}"

@@ -20,7 +20,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
@@ -29,6 +28,7 @@ from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.guard.setup import checks as guard
+from git_agentos.process import occupants
 from git_agentos.util import files
 from git_agentos.worktree import abort, completion, entry_checks, journal, layout, pruned, record, removal, trash
 from git_agentos.worktree.entry_checks import Fault
@@ -403,7 +403,7 @@ def _settle_creation(location: Location, found: WorktreeJournal) -> str:
             journal.remove(found)
             return "it is complete"
     path = found.fields.get("path")
-    alive = processes.inside(path) if path is not None and os.path.isdir(path) else []
+    alive = occupants.find(path) if path is not None and os.path.isdir(path) else []
     if alive:
         raise WorktreeError(f"process {alive[0].pid} ({alive[0].name}) works in '{path}'", "end it, then repair again")
     abort.abort_creation(location, found)

@@ -20,12 +20,12 @@ import stat
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
 from git_agentos.git import process, scan, worktrees
 from git_agentos.git.location import Location, locate
+from git_agentos.process import programs
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
@@ -68,7 +68,7 @@ def command_of(location: Location) -> str | None:
 
 def _run(command: str, inner: Context, made: Record) -> None:
     env = process.for_others({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
-    ended = processes.run_shell(command, cwd=inner.location.root, env=env)
+    ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
         how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"
         said = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_TOLD_LINES:]

@@ -23,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from git_agentos import processes
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
@@ -31,7 +30,8 @@ from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import merging, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import effect
-from git_agentos.processes import Process
+from git_agentos.process import occupants
+from git_agentos.process.occupants import Occupant
 from git_agentos.worktree import journal, layout, pruned, record
 from git_agentos.worktree.record import Record
 
@@ -134,7 +134,7 @@ class _Known(NamedTuple):
 def list_worktrees(context: Context) -> Worktrees:
     """Every managed worktree, by id: active, complete, archived and broken ones."""
     known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
-    there = processes.standing(each.root for each in known if each.root is not None)
+    there = occupants.standing_in(each.root for each in known if each.root is not None)
     with ThreadPoolExecutor(_THREADS) as pool:
         return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
 
@@ -146,7 +146,7 @@ def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | N
     just been taken of it: then git does not look at it again, either.
     """
     known = find(context, id_)
-    there = processes.standing([known.root] if known.root is not None and not new else [])
+    there = occupants.standing_in([known.root] if known.root is not None and not new else [])
     return _look(context, known, there, new=new, saved=saved)
 
 
@@ -226,7 +226,7 @@ def _timelines(location: Location) -> list[str]:
 def _look(
     context: Context,
     known: _Known,
-    there: Mapping[str, list[Process]],
+    there: Mapping[str, list[Occupant]],
     *,
     new: bool = False,
     saved: Checkpoint | None = None,
@@ -346,7 +346,7 @@ def _last_entry(context: Context, location: Location) -> LastEntry | None:
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 
-def _first(inside: Sequence[Process]) -> ActiveProcess | None:
+def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
     """The first that is not what this command was started by."""
     return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
 

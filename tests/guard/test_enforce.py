@@ -10,11 +10,11 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import locate
-from git_agentos.guard.ancestry import Process
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, SaveScope
 from git_agentos.guard.enforcement import enforcer, saving
 from git_agentos.guard.identity import Identity
+from git_agentos.process.table import Process
 from tests.guard.asking import AGENT, PERSON, Sleeper, approve, at_terminal, common_dir, forbid, judged, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo

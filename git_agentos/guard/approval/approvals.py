@@ -30,11 +30,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
-from git_agentos.guard import ancestry, signing
-from git_agentos.guard.ancestry import Process
+from git_agentos.guard import signing
 from git_agentos.guard.approval import documents, requests
 from git_agentos.guard.approval.documents import Store, store
 from git_agentos.guard.approval.requests import Asked, digest
+from git_agentos.process import table
+from git_agentos.process.table import Process
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "Approval", "Asked", "Pass", "Store", "deny", "digest", "every",
@@ -178,8 +179,8 @@ def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | 
     except OSError:
         return None
     place: Store | None = None
-    for each in (pid, *ancestry.parents(pid)) if names else ():
-        process = ancestry.identify(each)
+    for each in (pid, *table.parents(pid)) if names else ():
+        process = table.identify(each)
         if process is None or documents.file_name(documents.name(process)) not in names:
             continue
         place = place or Store(folder, signing.key(environment, make=False))

@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
-from git_agentos.guard import ancestry, signing
-from git_agentos.guard.ancestry import Process
+from git_agentos.guard import signing
+from git_agentos.process import table
+from git_agentos.process.table import Process
 from git_agentos.util import directories, files
 
 DEFAULT_EXPIRY = 3600.0
@@ -153,7 +154,7 @@ def drop_ended(place: Store) -> None:
         if entry.name.startswith("."):
             continue  # being written
         pid = entry.name.partition("-")[0]
-        process = ancestry.identify(int(pid)) if pid.isdigit() else None
+        process = table.identify(int(pid)) if pid.isdigit() else None
         if process is None or file_name(name(process)) != entry.name:
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)

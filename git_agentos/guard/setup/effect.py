@@ -16,11 +16,11 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 
-from git_agentos import processes
 from git_agentos.errors import AgentosError
 from git_agentos.git import process
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, scripts
+from git_agentos.process import programs
 from git_agentos.util import files
 
 ON, OFF, BROKEN = "on", "off", "broken"
@@ -122,7 +122,7 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
         if other is None:
             return f"the Python that its hooks are run with is gone: '{python}'"
         argv = [other, "hook"]
-    ended = processes.run(argv, cwd="/", env=process.environment(base=environment), timeout=_PATIENCE)
+    ended = programs.run(argv, cwd="/", env=process.environment(base=environment), timeout=_PATIENCE)
     if ended.code == _NAMED_NO_HOOK:
         return None
     said = ended.output.decode("utf-8", "replace").strip().splitlines()

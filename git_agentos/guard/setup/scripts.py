@@ -25,11 +25,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import git_agentos
-from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import chained, process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
+from git_agentos.process import deletion
 from git_agentos.util import directories, files, locks
 
 FSMONITOR = "fsmonitor"
@@ -148,7 +148,7 @@ def uninstall(location: Location) -> None:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(top, name))
     for name in _CACHES:
-        processes.remove_folder(os.path.join(top, name))
+        deletion.remove_folder(os.path.join(top, name))
     for path in (hooks_dir(location.common_dir), shim_dir(location.common_dir), top):
         with contextlib.suppress(OSError):
             os.rmdir(path)

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from git_agentos import processes
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
 from git_agentos.git import moment
 from git_agentos.git.location import Location
+from git_agentos.process import deletion
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, saved, sealing
@@ -321,7 +321,7 @@ def make(location: Location, run_id: str) -> Evidence:
 
 def remove(location: Location, run_id: str) -> None:
     """Remove the evidence of a run that has come to nothing, and its copy."""
-    processes.remove_folder(os.path.join(folder_of(location), run_id))
+    deletion.remove_folder(os.path.join(folder_of(location), run_id))
     with contextlib.suppress(AgentosError, OSError):
         saved.drop(location, run_id)
 

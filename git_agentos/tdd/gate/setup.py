@@ -9,7 +9,7 @@ from git_agentos import config
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
-from git_agentos.run.kernel.children import MARK
+from git_agentos.process.contained import MARK
 from git_agentos.tdd.gate import environment as environments
 from git_agentos.tdd.gate import own_plugins
 from git_agentos.tdd.gate import python as interpreters
@@ -22,7 +22,7 @@ class Ground:
     """`here` is the worktree (its root is where pytest starts), `main_root` the main checkout whose copies must not be
     imported (None: there is no other); `python` the interpreter's path, `environment` what the process gets (no keys,
     nothing of git's); `timeout` in seconds; `sandbox` for no network and writes in the worktree alone. `mark` is the
-    run's (`run.kernel.children.MARK`). `interpreter` is what `python` said when it was asked."""
+    run's (`process.contained.MARK`). `interpreter` is what `python` said when it was asked."""
 
     here: Context
     main_root: str | None
