@@ -338,7 +338,7 @@ def _others(context: Context) -> dict[str, Location | None]:
     """The other worktrees that this repository knows of, by id; None for those that are gone."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
-    for where in worktrees.existing(context.location, core):
+    for where in worktrees.list_existing(context.location, core):
         found[timeline.name_of(where)] = where
     found.pop(context.timeline, None)
     return found

@@ -125,7 +125,7 @@ def read(context: Context, *, agent: str | None = None, every: bool = False) -> 
     names = [context.timeline]
     if agent is not None or every:
         core = context.settings.values.get("core.worktree", [None])[-1]
-        living = {timeline.name_of(where): where for where in worktrees.existing(context.location, core)}
+        living = {timeline.name_of(where): where for where in worktrees.list_existing(context.location, core)}
         names = sorted({*timeline.all_names(context.location), *living})
         for name in names:
             if name != context.timeline:

@@ -404,7 +404,7 @@ class Workspace:
         if agent in (None, self._timeline) and not every:
             pending.record(self._location)
             return
-        for location in worktrees.existing(self._location):
+        for location in worktrees.list_existing(self._location):
             if every or timeline.name_of(location) == agent:
                 pending.record(location)
 

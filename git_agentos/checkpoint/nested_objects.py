@@ -160,7 +160,7 @@ def _add_logged(inner: Repository, roots: _Roots, oids: set[str]) -> None:
 
 def other_worktrees(location: Location) -> list[str]:
     """The folders of a repository's linked worktrees that are there."""
-    roots = [worktrees.recorded_root(git_dir) for git_dir in worktrees.linked_git_dirs(location.common_dir)]
+    roots = [worktrees.root_or_none(git_dir) for git_dir in worktrees.linked_git_dirs(location.common_dir)]
     return [root for root in roots if root is not None and os.path.lexists(os.path.join(root, ".git"))]
 
 

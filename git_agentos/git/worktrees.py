@@ -11,14 +11,28 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, refs
-from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, recorded_root, root_of
+from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, root_of, root_or_none
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
 __all__ = [
-    "BranchUser", "DamagedEntryError", "branch_users", "existing", "is_head", "is_linked", "is_own_file",
-    "leads_to_common_dir", "linked_git_dirs", "lock", "main_folder", "other_owner", "read_gitfile", "recorded_root",
-    "relink", "root_of", "unreadable_file",
+    "BranchUser",
+    "DamagedEntryError",
+    "branch_users",
+    "is_head",
+    "is_linked",
+    "is_trusted_config_origin",
+    "leads_to_common_dir",
+    "linked_git_dirs",
+    "list_existing",
+    "lock",
+    "main_folder",
+    "other_owner",
+    "read_gitfile",
+    "relink",
+    "root_of",
+    "root_or_none",
+    "unreadable_file",
 ]  # fmt: skip
 
 _HEADS = "refs/heads/"
@@ -121,7 +135,7 @@ def branch_users(location: Location, ref: str, *, except_git_dir: str | None = N
     for git_dir in (location.common_dir, *linked_git_dirs(location.common_dir)):
         if git_dir == except_git_dir:
             continue
-        root = main_folder(location) if git_dir == location.common_dir else recorded_root(git_dir)
+        root = main_folder(location) if git_dir == location.common_dir else root_or_none(git_dir)
         found += [BranchUser(git_dir, root, how) for how, name in _used(location, git_dir) if name == ref]
     return found
 
@@ -158,7 +172,7 @@ def _line(path: str) -> str:
 # -- which there are -----------------------------------------------------------------------------------------------
 
 
-def existing(location: Location, core_worktree: str | None = None) -> list[Location]:
+def list_existing(location: Location, core_worktree: str | None = None) -> list[Location]:
     """All worktrees whose folder is there: the main one first, if there is one, then the linked ones by name.
 
     `core_worktree` is the repository's core.worktree, if it is set.
@@ -182,7 +196,7 @@ def existing(location: Location, core_worktree: str | None = None) -> list[Locat
     return found
 
 
-def is_own_file(origin: str, root: str, common_dir: str) -> bool:
+def is_trusted_config_origin(origin: str, root: str, common_dir: str) -> bool:
     """Whether a value of git's configuration with this `--show-origin` comes from a file that no commit can have
     brought along: one outside of every worktree, or in the common git directory. `root` is where git names files from.
 
@@ -195,6 +209,6 @@ def is_own_file(origin: str, root: str, common_dir: str) -> bool:
     if path.startswith(common_dir + os.sep):
         return not path.startswith(os.path.join(common_dir, "worktrees") + os.sep)
     roots = [root, os.path.realpath(common_dir.removesuffix(os.sep + ".git"))]
-    recorded = map(recorded_root, linked_git_dirs(common_dir))
+    recorded = map(root_or_none, linked_git_dirs(common_dir))
     roots += [os.path.realpath(each) for each in recorded if each is not None]
     return not any(path.startswith(each + os.sep) for each in roots if each != common_dir)

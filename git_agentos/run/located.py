@@ -34,7 +34,7 @@ def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:
     common, id_ = context.location.common_dir, worktree_id(run.run_id)
     usual = os.path.join(common, "worktrees", id_)
     if record.id_of(usual) == id_:
-        return worktrees.recorded_root(usual)
+        return worktrees.root_or_none(usual)
     if run.repo_root == top and os.path.lexists(run.worktree_path):
         return None
     found = record.get(common, id_)

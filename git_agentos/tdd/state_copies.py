@@ -146,7 +146,7 @@ def _target(context: Context, recorded: str) -> str:
     """The file that the rows go to: where they were, if a worktree of this repository has its database there, else that
     of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
-    living = worktrees.existing(context.location, core)
+    living = worktrees.list_existing(context.location, core)
     own = [os.path.join(each.root, places.FOLDER, places.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 

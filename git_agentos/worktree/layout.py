@@ -116,7 +116,7 @@ def choose_path(context: Context, id_: str, branch: str, *, revived: bool = Fals
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
-    if any(worktrees.recorded_root(git_dir) == path for git_dir in worktrees.linked_git_dirs(location.common_dir)):
+    if any(worktrees.root_or_none(git_dir) == path for git_dir in worktrees.linked_git_dirs(location.common_dir)):
         raise WorktreeError(
             f"a worktree at '{path}' is registered, but its folder is missing",
             f"git agentos worktree repair; {_NOTHING}",
@@ -141,7 +141,7 @@ def _is_inside(entry: str, common_dir: str) -> bool:
 def _check_taken(location: Location, id_: str) -> None:
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.id_in_timelines(git_dir, location.common_dir) == id_:
-            root = worktrees.recorded_root(git_dir)
+            root = worktrees.root_or_none(git_dir)
             where = f" at '{root}'" if root else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
@@ -200,7 +200,7 @@ def exclude(context: Context, path: str) -> str | None:
     if _inside(path, location.common_dir) or around is not None:
         raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
-        root = worktrees.recorded_root(git_dir)
+        root = worktrees.root_or_none(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
             raise _bad_root(path, f"inside of the worktree '{root}'")
     if top == location.common_dir or not _inside(path, top):

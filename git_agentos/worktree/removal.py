@@ -257,7 +257,7 @@ class _End:
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
         common_dir = self.location.common_dir
-        others = {each: worktrees.recorded_root(each) for each in worktrees.linked_git_dirs(common_dir)}
+        others = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(common_dir)}
         others[common_dir] = layout.main_folder(self.location)
         others.pop(self.managed.git_dir, None)
         inside = next((each for each in others.values() if each is not None and layout.is_inside(each, root)), None)

@@ -339,7 +339,7 @@ class _Work:
     def _other_indexes(self) -> Iterator[Mended]:
         """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
         values = self.context.settings.values.get("core.worktree", [])
-        for location in worktrees.existing(self.location, values[-1] if values else None):
+        for location in worktrees.list_existing(self.location, values[-1] if values else None):
             is_meant = location.is_main or location.git_dir == self.location.git_dir
             if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
@@ -399,7 +399,7 @@ def _settle_creation(location: Location, found: WorktreeJournal) -> str:
     """Before, unless all was done but for the end."""
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         # The record is written last: where there is one, damaged or not, somebody may have worked there since.
-        if worktrees.recorded_root(git_dir) == found.fields.get("path") and record.has_record(git_dir):
+        if worktrees.root_or_none(git_dir) == found.fields.get("path") and record.has_record(git_dir):
             journal.remove(found)
             return "it is complete"
     path = found.fields.get("path")

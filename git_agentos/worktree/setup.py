@@ -57,7 +57,9 @@ def command_of(location: Location) -> str | None:
     found: str | None = None
     for n in range(0, len(fields) - 2, 3):
         scope, origin, value = (os.fsdecode(field) for field in fields[n : n + 3])
-        if scope not in _OWN_SCOPES or not worktrees.is_own_file(origin, location.root, location.common_dir):
+        if scope not in _OWN_SCOPES or not worktrees.is_trusted_config_origin(
+            origin, location.root, location.common_dir
+        ):
             raise ConfigurationError(
                 f"'{SETUP}' is set in '{origin.removeprefix('file:')}', which is not your own configuration",
                 f"no command is taken from there; if you trust it: git config {SETUP} COMMAND",

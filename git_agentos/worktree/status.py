@@ -193,7 +193,7 @@ def _entries(context: Context) -> Iterator[_Known]:
         made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Known(id_, git_dir, worktrees.recorded_root(git_dir), made)
+        yield _Known(id_, git_dir, worktrees.root_or_none(git_dir), made)
     for one in pruned.find(context):
         if one.id not in alive:
             yield _Known(one.id, one.git_dir, one.root, one.record)

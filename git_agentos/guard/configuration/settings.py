@@ -208,7 +208,7 @@ def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
     if place.common_dir is None:
         return ours
     common_dir = place.common_dir
-    return [entry for entry in ours if worktrees.is_own_file(entry.origin, place.top, common_dir)]
+    return [entry for entry in ours if worktrees.is_trusted_config_origin(entry.origin, place.top, common_dir)]
 
 
 def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], options: Sequence[str]) -> bool:

@@ -276,7 +276,7 @@ def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
 
 def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
-    for each in worktrees.existing(location):
+    for each in worktrees.list_existing(location):
         if each.git_dir == location.git_dir or not _enabled(each):
             continue
         try:

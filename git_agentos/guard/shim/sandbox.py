@@ -77,7 +77,7 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
     configuration = list(dict.fromkeys(_configuration(location, environment)))
     for path in _movable([*configuration, os.path.realpath(signing.folder(environment))]):
         yield "--dev-bind", path  # first of all: everything else lies over it
-    others = [each for each in worktrees.existing(location) if each.git_dir != location.git_dir]
+    others = [each for each in worktrees.list_existing(location) if each.git_dir != location.git_dir]
     # Outer folders first: a worktree may lie in another one.
     places = [("--ro-bind", each.root) for each in others]
     places += [("--bind", location.root), ("--bind", common)]

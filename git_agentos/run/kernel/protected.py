@@ -100,7 +100,7 @@ class _Sight:
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
             if each.said.startswith(_MADE) or _MERGED in each.said
         }
-        self._others = [each for each in worktrees.existing(location) if each.git_dir != own]
+        self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 
     def judge(self, name: str, old: str | None, new: str | None) -> str | None:
         """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""

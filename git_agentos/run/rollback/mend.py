@@ -167,7 +167,7 @@ class _Mending:
         for git_dir in entries:
             # What we had written into it is gone.
             named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
-            if named and record.id_of(git_dir) is None and worktrees.recorded_root(git_dir) == self.run.worktree_path:
+            if named and record.id_of(git_dir) is None and worktrees.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
 
@@ -175,7 +175,7 @@ class _Mending:
         """Where the worktree's folder is; one is there afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
-            moved = worktrees.recorded_root(git_dir)
+            moved = worktrees.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
@@ -194,7 +194,7 @@ class _Mending:
         target = worktrees.read_gitfile(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
-        return worktrees.recorded_root(target) == root and record.id_of(target) != self.id
+        return worktrees.root_or_none(target) == root and record.id_of(target) != self.id
 
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
@@ -202,7 +202,7 @@ class _Mending:
         target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
         foreign = worktrees.read_gitfile(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
-        if foreign is not None and worktrees.recorded_root(foreign) == path:
+        if foreign is not None and worktrees.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
@@ -234,7 +234,7 @@ class _Mending:
             self._touch()
             kept = self._keep(dot_git, "dot-git")
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
-        if not _leads_to(location.root, location.git_dir) or worktrees.recorded_root(location.git_dir) != location.root:
+        if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
@@ -249,7 +249,7 @@ class _Mending:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
         holds them."""
         for git_dir in worktrees.linked_git_dirs(self.common):
-            root = worktrees.recorded_root(git_dir)
+            root = worktrees.root_or_none(git_dir)
             if git_dir == self.location.git_dir or root is None or not layout.is_inside(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
