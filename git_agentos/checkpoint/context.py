@@ -9,9 +9,9 @@ from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.format import Origin
 from git_agentos.config import Settings
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.scan import read_config
 
 
 class Context(NamedTuple):
@@ -38,6 +38,6 @@ class Context(NamedTuple):
         if location.git_dir == self.location.git_dir:
             return self
         ours = self.settings
-        values = read_config(location) if os.path.isdir(location.root) else ours.values
+        values = configuration.read(location) if os.path.isdir(location.root) else ours.values
         settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
         return Context(Repository(location), settings, self.agent, timeline.name_of(location))

@@ -188,7 +188,7 @@ def _check_room(location: Location, ref: str) -> None:
                 f"the branch '{parent}' is in the way of '{name}': git cannot have both",
                 f"rename it (git branch -m {quote(parent)} NEW); {_NOTHING}",
             )
-    if refs.names(location, ref + "/"):
+    if refs.list_refs(location, ref + "/"):
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 

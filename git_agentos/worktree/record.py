@@ -14,14 +14,13 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import moment, worktrees
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
@@ -39,7 +38,7 @@ ATTACHMENT = b"worktree.json"  # where a checkpoint carries it
 
 def now() -> str:
     """The time as records have it."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()
 
 
 @dataclass(frozen=True)

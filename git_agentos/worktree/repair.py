@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import dead_locks, lockfile, state_dir, worktrees
+from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
@@ -256,10 +256,10 @@ class _Work:
                     state_dir.remove_abandoned(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
-        places = dead_locks.everywhere(self.location)
+        places = stale_locks.everywhere(self.location)
         ids = {path: id_ for id_, path in self._lock_files()}
-        candidates = [dead_locks.Candidate(path, places) for path in ids]
-        with dead_locks.looked_at(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+        candidates = [stale_locks.Candidate(path, places) for path in ids]
+        with stale_locks.examined(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
             for lock in found:
                 id_ = ids[lock.path]
                 if lock.reason is not None:
@@ -289,7 +289,7 @@ class _Work:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            for path in sorted(dead_locks.in_git_dir(git_dir)):
+            for path in sorted(stale_locks.in_git_dir(git_dir)):
                 if path not in ours and self._concerns(id_, path):
                     yield id_, path
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from git_agentos.git import worktrees
+from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, config_edit, manifest, scripts
 from git_agentos.guard.setup.activation import PEOPLE_COMMENT
@@ -79,7 +79,7 @@ def _later(location: Location) -> Iterator[str]:
     ours = {each.name.lower(): each.value for each in activation.values(location)}
     for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
-        said = config_edit.values_of(path, includes=True)
+        said = configuration.read_file(path, includes=True)
         if any(said.get(key, [value])[-1] != value for key, value in ours.items()):
             yield path
 

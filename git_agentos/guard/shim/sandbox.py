@@ -115,7 +115,9 @@ def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
 
 def _exec_path(location: Location, environment: Mapping[str, str]) -> str:
     """git's own folder."""
-    out = process.run(["--exec-path"], cwd=location.root, env=process.environment(base=environment), fixed=False)
+    out = process.run(
+        ["--exec-path"], cwd=location.root, env=process.environment(base=environment), neutral_config=False
+    )
     return os.fsdecode(out.rstrip(b"\n"))
 
 
@@ -155,7 +157,7 @@ def _system_files(location: Location, environment: Mapping[str, str]) -> list[st
     """The system's configuration files, where git reads and tells them (2.41); they need not be there."""
     env = process.environment(base=environment)
     status, out, _ = process.finish(
-        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, fixed=False)
+        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, neutral_config=False)
     )
     return [os.fsdecode(line) for line in out.split(b"\n") if line] if status == 0 else []
 

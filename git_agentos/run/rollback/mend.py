@@ -22,13 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from git_agentos.checkpoint import head as heads
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dead_locks, lockfile, moment, process, refs, state_dir, worktrees
+from git_agentos.git import dates, lockfile, process, refs, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -36,7 +35,7 @@ from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
-from git_agentos.util import directories
+from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
 
@@ -80,18 +79,18 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
 
 
 def unlock(
-    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = dead_locks.PATIENCE
+    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = stale_locks.PATIENCE
 ) -> dict[str, str]:
     """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
-    may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
+    may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what else they may
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
     lockfile.remove_stale(location)
-    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, layout.HEADS + run.branch_name)]
+    candidates = [*stale_locks.of_worktree(location), *stale_locks.of_ref(location, layout.HEADS + run.branch_name)]
     if killed:
-        candidates += dead_locks.of_repositories_inside(location)
-        candidates += dead_locks.shared(location, moment.parse(location, run.created_at).timestamp())
-    found = dead_locks.remove(location, candidates, patience=patience)
+        candidates += stale_locks.of_repositories_inside(location)
+        candidates += stale_locks.shared(location, dates.parse(location, run.created_at).timestamp())
+    found = stale_locks.remove(location, candidates, patience=patience)
     return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
@@ -152,7 +151,7 @@ class _Mending:
         """Put a file or folder aside, in the worktree's git directory; where it is then."""
         folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
         folder = directories.make_own(os.path.join(folder, "kept"))
-        target = os.path.join(folder, f"{what}-{heads.stamp()}-{os.urandom(2).hex()}")
+        target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
         shutil.move(path, target)
         return target
 
@@ -199,7 +198,7 @@ class _Mending:
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
         self._touch()
-        target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
+        target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
         foreign = worktrees.read_gitfile(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
         if foreign is not None and worktrees.root_or_none(foreign) == path:
@@ -254,7 +253,7 @@ class _Mending:
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
                 self._touch()
-                target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
+                target = f"{self.location.root}.{os.path.basename(root)}-{times.name_stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
                 worktrees.relink(git_dir, target)
                 self._lost(root, f"another worktree of this repository: it is at '{target}' now")

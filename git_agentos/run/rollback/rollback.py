@@ -30,6 +30,7 @@ from git_agentos.run.record import events, evidence, recovery
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
+from git_agentos.util import times
 from git_agentos.worktree import layout, losses
 
 PRE_RUN = events.PRE_RUN
@@ -209,7 +210,7 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
     ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.back_to(location, goal.checkpoint, goal.state, head.stamp()), []
+        return head.back_to(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
     shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
     if present is None:

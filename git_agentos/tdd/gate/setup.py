@@ -58,7 +58,7 @@ def of(
     main_root = _main_of(here.location)
     configured = config.tdd_python(values) or ""
     clean = environments.clean(environment, config.tdd_pass_environment(values))
-    clean |= authorship.carry(here.location.root, environment, clean)
+    clean |= authorship.variables(here.location.root, environment, clean)
     found = _interpreter(here.location.root, main_root, configured, environment, clean)
     if sandbox:
         sandboxes.program(clean)

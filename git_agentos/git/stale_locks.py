@@ -111,7 +111,7 @@ class Lock:
 
 
 @contextlib.contextmanager
-def looked_at(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
+def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
     """The lock files among `candidates` that are there, each looked at until it is known to be stale, or gone, or
     `patience` seconds have passed."""
     wanted: dict[str, Candidate] = {}
@@ -140,7 +140,7 @@ def looked_at(candidates: Iterable[Candidate], *, patience: float = PATIENCE) ->
 
 def remove(location: Location, candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> dict[str, str | None]:
     """Remove the stale ones among lock files; of each that is there, why it stays, or None where it was removed."""
-    with looked_at(candidates, patience=patience) as found:
+    with examined(candidates, patience=patience) as found:
         return {each.path: each.reason for each in found if each.remove(location) or each.reason is not None}
 
 
