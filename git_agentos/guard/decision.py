@@ -8,11 +8,11 @@ variable names: lower-case letters, digits and dashes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 ALLOW, APPROVE, FORBID = "allow", "approve", "forbid"
-_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
+RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
 class Operation(NamedTuple):
@@ -100,10 +100,17 @@ class Assessment(NamedTuple):
     fully_saved: bool = False
     root: str | None = None
     relies_on_checkpoint: bool = False
-    found: tuple[Operation, ...] = ()
+    operations: tuple[Operation, ...] = ()
     moves_head: bool = False
 
 
 def stricter(one: str, other: str) -> str:
     """The stricter of two decisions."""
-    return one if _RANK[one] >= _RANK[other] else other
+    return one if RANK[one] >= RANK[other] else other
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """The first of the strictest decisions, with the operations of all."""
+    found = max(decisions, key=lambda each: RANK[each.decision])
+    names = (name for each in (found, *decisions) for name in each.operations)
+    return replace(found, operations=list(dict.fromkeys(names)))

@@ -30,7 +30,7 @@ _ALL_OF_UNKNOWN = re.compile(UNKNOWN + r"/+\.?\*")
 _OF_LINKS = frozenset({"rm", "unlink", "rmdir", "mv", "ln", "trash", "trash-put"})
 
 
-class FileNote(NamedTuple):
+class FileEffect(NamedTuple):
     """`operations` that a program does, or what has to be saved before it of the worktree `root`."""
 
     operations: Sequence[Operation] = ()
@@ -48,7 +48,7 @@ class NamedFiles:
         self.targets = Targets(call, identity)
         self.links: dict[str, str] = {}  # those that the text makes, and where they lead
 
-    def named_by(self, program: Program) -> Iterator[FileNote]:
+    def named_by(self, program: Program) -> Iterator[FileEffect]:
         """What a program does to files that it names, and the shell, where it writes the output."""
         writes = Files(tuple(word for word in program.writes if not is_device(word)), overwrites=True)
         argv = program.argv if program.argv and known(program.argv[0]) else ()
@@ -64,7 +64,7 @@ class NamedFiles:
                 yield from self._of(program, Files(into=tuple(made.values())), follows=True)
             self.links |= made
 
-    def unknown_to(self, program: Program) -> Iterator[FileNote]:
+    def unnamed_by(self, program: Program) -> Iterator[FileEffect]:
         """What has to be saved before a program that may change files which its command line does not tell."""
         if self.identity.agent is None or not file_programs.may_write(program.argv):
             return
@@ -72,11 +72,11 @@ class NamedFiles:
             mentioned_paths = Files(into=tuple(file_programs.mentioned_paths(program.argv)))
             yield from self._saves(program, mentioned_paths, named=False)
 
-    def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileNote]:
+    def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileEffect]:
         own = file_programs.git_directories(program.directory)
         found = file_programs.in_git_directory(files, program.directory, own)
         if found is not None:
-            yield FileNote([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            yield FileEffect([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
             return
         asked = self._not_ones_own(program, files, follows)
         asked += [
@@ -85,7 +85,7 @@ class NamedFiles:
             if _ALL_OF_UNKNOWN.fullmatch(w)
         ]
         if asked:
-            yield FileNote(asked)
+            yield FileEffect(asked)
         if files.overwrites and file_programs.exists(files, program.directory):
             yield from self._saves(program, files, named=True)
 
@@ -114,7 +114,7 @@ class NamedFiles:
                 return target + path[len(link) :]
         return path
 
-    def _saves(self, program: Program, files: Files, *, named: bool) -> Iterator[FileNote]:
+    def _saves(self, program: Program, files: Files, *, named: bool) -> Iterator[FileEffect]:
         """What has to be saved before a program: the worktree that it stands in, those of the files in `files`, and of
         these files, where they are `named` as its targets, the ignored ones."""
         words = [word for word in (*files.paths, *files.deleted_trees, *files.into) if known(word)]
@@ -134,7 +134,7 @@ class NamedFiles:
                 continue  # a sandbox keeps it as it is
             below = [root] if everywhere else inside
             save = self._ignored_among(root, below if named else [], files.names, collapse=everywhere)
-            yield FileNote((), save, root)
+            yield FileEffect((), save, root)
 
     def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> SaveScope:
         inside = [path for path in paths if is_below(path, root)]

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import harness, identity, messages, tampering
-from git_agentos.guard.assessment import shell_text
-from git_agentos.guard.assessment.shell_text import AssessedCommand
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.assessment.shell_text import AssessedCommand, merge
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
@@ -126,10 +126,10 @@ def _existing(folder: str) -> str:
 def _commands(found: Event, who: Identity, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     call = Call(found.argv, _existing(found.cwd), caller.environment)
     if found.argv:
-        return [AssessedCommand(call, shell_text.assess_argv(call, who, settings))]
+        return [AssessedCommand(call, assessor.assess_argv(call, who, settings))]
     # Each is asked for as a part of the whole text. Where that cannot be read, it is the text itself.
     whole = call._replace(argv=("sh", "-c", found.text), text=found.text, unknown=True)
-    steps = shell_text.assess_each(found.text, call, who, settings)
+    steps = assessor.assess_each(found.text, call, who, settings)
     return [step._replace(call=step.call._replace(text=found.text) if step.call.argv else whole) for step in steps]
 
 
@@ -193,7 +193,7 @@ def _enforced(
     risky = [step for step in judged if step.assessment.decision.decision == ALLOW and step.assessment.save is not None]
     for root in dict.fromkeys(step.assessment.root for step in risky):
         here = [step for step in risky if step.assessment.root == root]
-        verdict = _enforce(AssessedCommand(here[0].call, shell_text.merge(here)), who, settings, caller)
+        verdict = _enforce(AssessedCommand(here[0].call, merge(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
         if verdict.message:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
+from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.paths import is_device, leads_through_a_process
@@ -13,6 +14,17 @@ from git_agentos.guard.policy import config_keys, harmless_programs, options
 from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.options import UNKNOWN, Options
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands, OwnWork
+
+# These change a worktree: its files, its index, what it has checked out, or its own configuration. Stash entries belong
+# to the worktree that pushed them, branches and tags to all.
+_CHANGES_WORKTREE = frozenset(
+    "add commit stash stash-apply stash-other switch revert apply reset-index checkout-paths remove move abort "
+    "continue bisect submodule-update sparse-widen config-set merge rebase cherry-pick pull am commit-amend reset-soft "
+    "reset-mixed reset-hard reset-merge reset-keep skip remove-force move-force clean clean-interactive clean-unforced "
+    "checkout-merge checkout-conflict checkout-interactive checkout-force checkout-dirty switch-shared index-rewrite "
+    "index-flags submodule-change submodule-force read-tree checkout-index sparse-checkout branch-reset symbolic-ref "
+    "config-guard".split()
+)
 
 
 class ReadOnly(Exception):
@@ -207,3 +219,14 @@ class Analysis:
         for word in words:
             if word.partition("::")[0] in ("ext", "fd") and "::" in word:
                 self.add("run-command", word)
+
+    def changes_other_worktree(self) -> bool:
+        """Whether the command changes a worktree that is not the caller's own."""
+        names = {operation.name for operation in self.operations} - {"look"}
+        changes = not names.isdisjoint(_CHANGES_WORKTREE) or (bool(names) and self.command in ("switch", "checkout"))
+        return (
+            changes
+            and self.caller is not None
+            and self.caller.identity.agent is not None
+            and any(ownership.is_others(self.caller, each) for each in self.facts.changed_worktrees)
+        )

@@ -68,7 +68,7 @@ class ConfigEffect(NamedTuple):
     """What a value comes to: an operation's name, or None; and a shell text that git would run, or None."""
 
     operation: str | None = None
-    text: str | None = None
+    shell_text: str | None = None
 
 
 def category(key: str) -> str:

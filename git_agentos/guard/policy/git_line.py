@@ -22,11 +22,16 @@ _FLAGS = frozenset(
 
 
 class ConfigOverride(NamedTuple):
-    """One configuration value that comes with a command; `how` is `-c`, or the variable it is from."""
+    """One configuration value that comes with a command; `source` is `-c`, or the variable that it is from."""
 
     key: str
     value: str | None
     source: str
+
+    @property
+    def text(self) -> str:
+        """The value as it is given to `-c`."""
+        return self.key if self.value is None else f"{self.key}={self.value}"
 
 
 class GitLine(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.configuration.settings import GuardSettings
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, RANK, Decision, Operation
 from git_agentos.guard.policy import effects
 from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, EFFECTS, FORBIDDEN
 
@@ -49,7 +49,6 @@ def _effects() -> dict[str, str]:
 
 
 OPERATIONS = _table()
-_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
 def rule_for(name: str, settings: GuardSettings | None, *, recoverable: bool = False) -> tuple[str, str]:
@@ -83,7 +82,7 @@ def decide_by_name(names: Iterable[str], settings: GuardSettings | None) -> tupl
 
 
 def _strictest(found: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
-    worst = max(found, key=lambda each: _RANK[each[0]], default=None)
+    worst = max(found, key=lambda each: RANK[each[0]], default=None)
     if worst is None:
         return ALLOW, None
     return worst[0], worst[1] if worst[0] != ALLOW or "." in worst[1] else None
@@ -105,7 +104,7 @@ def decide(
 
     ordered = sorted(
         dict.fromkeys(operations),
-        key=lambda each: (-_RANK[about(each)[0]], -_RANK[OPERATIONS[each.name].default]),
+        key=lambda each: (-RANK[about(each)[0]], -RANK[OPERATIONS[each.name].default]),
     )
     decided, rule = _strictest([about(each) for each in ordered])
     names = list(dict.fromkeys(each.name for each in ordered))

@@ -205,13 +205,13 @@ def _clone(analysis: Analysis) -> None:
     _transport(analysis, options, *options.operands[:1])
     for text in options.given.get("config", ()):
         key, has_value, value = text.partition("=")
-        meaning = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
-        commands = meaning.operation == "config-guard" or meaning.text is not None
+        effect = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
+        commands = effect.operation == "config-guard" or effect.shell_text is not None
         if commands or config_keys.category(key) == config_keys.ALIAS:
             # In a repository of its own; but what it runs, it runs with everybody's rights.
             analysis.add("config-command", key)
-        elif meaning.operation is not None:
-            analysis.add(meaning.operation if meaning.operation == "run-command" else "config-risky", key)
+        elif effect.operation is not None:
+            analysis.add(effect.operation if effect.operation == "run-command" else "config-risky", key)
     if options.has("template", "separate-git-dir") or analysis.facts.has_template:
         analysis.add("init-redirect")
     analysis.add("clone")

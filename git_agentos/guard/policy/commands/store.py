@@ -203,8 +203,8 @@ def _change(analysis: Analysis, action: str, words: Sequence[str]) -> None:
     elif UNKNOWN in key:
         analysis.add("unresolved", key)
     elif action in ("unset", "unset-all"):
-        meaning = config_keys.operation_of_write(key, None)
-        analysis.add("config-guard" if meaning == "config-guard" else "config-unset", key)
+        effect = config_keys.operation_of_write(key, None)
+        analysis.add("config-guard" if effect == "config-guard" else "config-unset", key)
     else:
         value = words[1] if len(words) > 1 else ""
         analysis.add(config_keys.operation_of_write(key, value) or "config-set", key)
