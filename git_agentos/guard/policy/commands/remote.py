@@ -1,4 +1,4 @@
-"""Commands that exchange with other repositories and the world: push, fetch, pull, clone, remote, submodule, bundle."""
+"""Commands that exchange data with other repositories: push, fetch, pull, clone, remote, submodule; other systems."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def _fetched(analysis: Analysis, options: Options) -> None:
 
 
 def _keep_pruned(analysis: Analysis, remotes: Sequence[str]) -> None:
-    """What only the remote-tracking refs of these remotes hold goes into a checkpoint. Which of them will be pruned,
-    the remote alone knows."""
+    """Save the commits that only the remote-tracking refs of these remotes hold. Only the remote knows which refs will
+    be pruned."""
     commits = analysis.facts.commits_only_in([f"refs/remotes/{name}/" for name in remotes])
     if commits:
         analysis.require_checkpoint(commits=commits)
@@ -133,7 +133,7 @@ def _default_remote(analysis: Analysis) -> str:
 
 
 def _refspec(analysis: Analysis, refspec: str, *, force: bool, prune: bool, overwrite: bool) -> None:
-    """One refspec of a fetch: what it writes here."""
+    """What one refspec of a fetch writes here."""
     forced = force or refspec.startswith("+")
     source, colon, target = refspec.lstrip("+").partition(":")
     if refspec.startswith(UNKNOWN):
