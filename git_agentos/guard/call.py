@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 
 class Call(NamedTuple):
@@ -31,13 +31,13 @@ def call_of_process(pid: int) -> Call | None:
     Of an alias, git's own process holds the expanded argv. git changes to the worktree's root before it runs anything,
     so that is the `cwd` of a git process that calls a hook.
     """
-    argv = ancestry.argv(pid)
+    argv = table.argv(pid)
     if not argv:
         return None
-    if not ancestry.has_proc():
+    if not table.has_proc():
         return Call(argv, os.getcwd(), dict(os.environ))
-    cwd = ancestry.cwd(pid)
-    environment = ancestry.environment(pid)
+    cwd = table.cwd(pid)
+    environment = table.environment(pid)
     if cwd is None or environment is None:
         return None
     return Call(argv, cwd, environment)

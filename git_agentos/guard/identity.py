@@ -14,6 +14,7 @@ from git_agentos import config
 from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 ILL_FORMED = "?"
 
@@ -63,8 +64,8 @@ def find_git_dir(path: str) -> str | None:
 
 
 def _by_ancestors(pid: int) -> Identity:
-    for each in (pid, *ancestry.parents(pid)):
-        environment = ancestry.environment(each) or {}
+    for each in (pid, *table.parents(pid)):
+        environment = table.environment(each) or {}
         for variable in ("AGENTOS_AGENT_ID", ancestry.MARKER):
             if environment.get(variable):
                 return _checked(environment[variable], "ancestor")

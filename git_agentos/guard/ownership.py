@@ -19,6 +19,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from git_agentos.util import directories, files
 
 _MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
@@ -137,8 +138,8 @@ def _claims(caller: Caller) -> Iterator[_Claim]:
     """The processes of agents, from the one that acts to the outermost."""
     own = caller.identity.agent if caller.identity.source in ("environment", "as", "harness", "worktree") else None
     yield from _claim(own, caller.environment, caller.cwd)
-    for pid in ancestry.parents(caller.pid):
-        environment = ancestry.environment(pid) or {}
+    for pid in table.parents(caller.pid):
+        environment = table.environment(pid) or {}
         yield from _claim(None, environment, ancestry.started_in(pid))
 
 

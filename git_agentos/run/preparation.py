@@ -30,8 +30,8 @@ from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
-from git_agentos.worktree import base, create, intent, place, record, repair
-from git_agentos.worktree.creation import Made, Wanted
+from git_agentos.worktree import base, creation, journal, layout, record, repair
+from git_agentos.worktree.new_worktree import Made, Wanted
 from git_agentos.worktree.record import Managed
 
 
@@ -61,12 +61,12 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
     if plan.agent_id is not None:
         config.agent_id(plan.agent_id, source="agent_id")
     id_ = worktree_id(plan.run_id)
-    if any(each.id == id_ for each in intent.pending(context.location)):
+    if any(each.id == id_ for each in journal.pending(context.location)):
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
-        place.check_branch(context, plan.branch)
+        layout.check_branch(context, plan.branch)
     base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
     wanted = Wanted(
@@ -84,7 +84,7 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         return _fill(context, new, plan, kept)
 
     try:
-        made, state = create.make(context, wanted, fill)
+        made, state = creation.make(context, wanted, fill)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
@@ -175,7 +175,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
     inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
-        repo_root=place.top_of(context.location),
+        repo_root=layout.top_of(context.location),
         worktree_path=inner.location.root,
         branch_name=made.branch,
         base_ref=made.base_ref,
@@ -195,7 +195,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
         cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
         writer.flush()
         taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
-        writer.assure()
+        writer.rewrite_missing()
     pristine.record(inner)
     kept.write_once(CONTEXT, text)
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)

@@ -10,14 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from git_agentos import processes
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import WorktreeError
 from git_agentos.git import process, refs
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import intent, place, record
-from git_agentos.worktree.intent import Intent
+from git_agentos.process import deletion
+from git_agentos.worktree import journal, layout, record
+from git_agentos.worktree.journal import Intent
 
 OPERATION = "create"
 
@@ -69,14 +69,14 @@ def abort_creation(location: Location, begun: Intent) -> None:
             with contextlib.suppress(OSError):
                 os.rmdir(parent)
         if fields["exclude"] is not None and not os.path.lexists(os.path.dirname(path)):
-            place.remove_exclude(location, fields["exclude"])
-    intent.end(begun)
+            layout.remove_exclude(location, fields["exclude"])
+    journal.end(begun)
 
 
 def _refuse_others(location: Location, path: str) -> None:
     """WorktreeError where a folder that is to be removed holds more than the worktree that was being made."""
-    others = [location.common_dir, *map(record.known_root, record.entries(location.common_dir))]
-    inside = next((each for each in others if each is not None and each != path and place.below(each, path)), None)
+    others = [location.common_dir, *map(record.root_or_none, record.entries(location.common_dir))]
+    inside = next((each for each in others if each is not None and each != path and layout.below(each, path)), None)
     if not os.path.isabs(path) or inside is not None or os.path.isfile(os.path.join(path, ".git", "HEAD")):
         raise WorktreeError(
             f"'{path}' is not a worktree that was being made", "look at it, and remove it and the record by hand"
@@ -128,5 +128,5 @@ def _disable_worktree_config(location: Location) -> None:
 
 
 def _remove(path: str) -> None:
-    if os.path.lexists(path) and not processes.remove_folder(path):
+    if os.path.lexists(path) and not deletion.remove_folder(path):
         raise WorktreeError(f"'{path}' cannot be removed")

@@ -18,11 +18,12 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from git_agentos import config, processes
+from git_agentos import config
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError
 from git_agentos.git import process
 from git_agentos.git.location import Location
+from git_agentos.process import programs
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import record
 
@@ -84,7 +85,7 @@ def refill(context: Context) -> None:
     except LockedError:
         return  # somebody is at it, and will look again
     words = [sys.executable, "-P", "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
-    processes.start_in_background(words, env=process.for_others({}))
+    programs.start_in_background(words, env=process.user_environment({}))
 
 
 @contextlib.contextmanager

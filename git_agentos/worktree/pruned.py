@@ -20,7 +20,7 @@ from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
 from git_agentos.util import files
-from git_agentos.worktree import index_repair, place, record
+from git_agentos.worktree import index_repair, layout, record
 from git_agentos.worktree.record import Record
 
 
@@ -36,7 +36,7 @@ class Pruned(NamedTuple):
 def find(context: Context) -> Iterator[Pruned]:
     """Those in the folder that agents' worktrees are in, by name."""
     try:
-        found = sorted(os.scandir(place.folder_of(context.location, context.settings)), key=lambda each: each.name)
+        found = sorted(os.scandir(layout.folder_of(context.location, context.settings)), key=lambda each: each.name)
     except OSError:
         return
     for entry in found:
@@ -104,7 +104,7 @@ def _head(context: Context, one: Pruned, location: Location) -> tuple[bytes, str
         if link is not None:
             last = format.read(context.repository, link.checkpoint)
             commit, branch = last.commit, last.branch
-    ref = None if branch is None else place.HEADS + branch
+    ref = None if branch is None else layout.HEADS + branch
     tip = None if ref is None else refs.resolve(context.location, ref)
     if ref is not None and (tip is not None or commit is None) and not worktrees.branch_users(location, ref):
         return os.fsencode(f"ref: {ref}\n"), f"on branch '{branch}'"

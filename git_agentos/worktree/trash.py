@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.git.location import Location
+from git_agentos.process import deletion
 from git_agentos.util import directories, files
 from git_agentos.worktree import losses
 
@@ -86,7 +86,7 @@ def delete(bins: list[Bin]) -> None:
     """
     for bin_ in bins:
         with contextlib.suppress(OSError):
-            processes.remove_in_background(bin_)
+            deletion.remove_in_background(bin_)
 
 
 def leftovers(location: Location) -> Iterator[Bin]:

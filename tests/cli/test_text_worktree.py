@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import worktree as text_worktree
-from git_agentos.worktree.survey import Dirty, Inside, LastCheckpoint, LastEntry, Worktree
+from git_agentos.worktree.status import Dirty, Inside, LastCheckpoint, LastEntry, Worktree
 
 A, B = "a" * 40, "b" * 40
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
-from git_agentos.guard import ancestry, signing
+from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
 from git_agentos.guard.approval.approvals import Asked, Store
+from git_agentos.process import table
 from tests.cli.test_documents import check_document
 from tests.guard.asking import AGENT, approve, at_terminal, run_by, together
 from tests.support.agents import agent
@@ -52,8 +53,8 @@ def asked(**changes: Any) -> Asked:
     return made._replace(**changes)
 
 
-def me() -> ancestry.Process:
-    found = ancestry.identify(os.getpid())
+def me() -> table.Process:
+    found = table.identify(os.getpid())
     assert found is not None
     return found
 
@@ -267,7 +268,6 @@ def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
 _WORK = """\
 import os, sys, itertools
 from git_agentos.guard.approval import approvals
-from git_agentos.guard import ancestry
 from git_agentos.guard.approval.approvals import Asked
 place = approvals.store(sys.argv[1], os.environ)
 print("ready", flush=True)
@@ -276,7 +276,7 @@ for n in itertools.count():
     asked = Asked("merge", ("merge",), words, approvals.digest(words), None, "/w", None, None, "dev")
     found = approvals.request(place, asked)
     granted = approvals.grant(place, found.id, by="me")
-    assert approvals.use(place, granted, ancestry.identify(os.getpid()))
+    assert approvals.use(place, granted, table.identify(os.getpid()))
 """
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import locate
-from git_agentos.guard.ancestry import Process
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, SaveScope
 from git_agentos.guard.enforcement import enforcer, saving
 from git_agentos.guard.identity import Identity
+from git_agentos.process.table import Process
 from tests.guard.asking import AGENT, PERSON, Sleeper, approve, at_terminal, common_dir, forbid, judged, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -170,7 +170,7 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
     dev.git("checkout", "-q", "--detach")
     cwd_unknown = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
-    context = saving.context_at(locate(str(dev.path), inherit=False), "dev", os.environ)
+    context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
     made = [
         saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
         for commits in ([], [], [cwd_unknown], [cwd_unknown], ["0" * 40, "1" * 40])

@@ -18,6 +18,7 @@ from git_agentos.errors import GuardError
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents, requests
 from git_agentos.guard.approval.approvals import Asked, Store
+from git_agentos.process import table
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -389,6 +390,5 @@ def test_what_cannot_be_shown_cannot_be_asked_for_without_a_key(place: Store) ->
 
 
 def _me() -> Any:
-    from git_agentos.guard import ancestry
 
-    return ancestry.identify(os.getpid())
+    return table.identify(os.getpid())

@@ -26,15 +26,16 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
-from git_agentos.guard import ancestry, signing
-from git_agentos.guard.ancestry import Process
+from git_agentos.guard import signing
 from git_agentos.guard.approval import documents, requests
 from git_agentos.guard.approval.documents import Store, store
 from git_agentos.guard.approval.requests import Asked, digest
+from git_agentos.process import table
+from git_agentos.process.table import Process
+from git_agentos.util import times
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "Approval", "Asked", "Pass", "Store", "deny", "digest", "every",
@@ -178,8 +179,8 @@ def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | 
     except OSError:
         return None
     place: Store | None = None
-    for each in (pid, *ancestry.parents(pid)) if names else ():
-        process = ancestry.identify(each)
+    for each in (pid, *table.parents(pid)) if names else ():
+        process = table.identify(each)
         if process is None or documents.file_name(documents.name(process)) not in names:
             continue
         place = place or Store(folder, signing.key(environment, make=False))
@@ -356,5 +357,5 @@ def _with_decision(place: Store, found: Approval, decided: Mapping[str, Any] | N
 
 def _is_over(place: Store, denied: Approval) -> bool:
     """Whether a denial is so old that the same may be asked again."""
-    decided = datetime.fromisoformat(denied.decided_at).timestamp() if denied.decided_at else 0.0
+    decided = times.to_seconds(denied.decided_at) if denied.decided_at else 0.0
     return place.clock() >= decided + place.expiry

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import gitfile, worktrees
-from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 RUN_ID = "AGENTOS_RUN_ID"
 
@@ -49,7 +49,7 @@ def read_run_protection(folder: str, pid: int) -> RunProtection:
 
 def _runs(pid: int) -> list[str]:
     """The runs that a process works for, the innermost first."""
-    found = ((ancestry.environment(each) or {}).get(RUN_ID) for each in (pid, *ancestry.parents(pid)))
+    found = ((table.environment(each) or {}).get(RUN_ID) for each in (pid, *table.parents(pid)))
     return list(dict.fromkeys(each for each in found if each))
 
 

@@ -22,9 +22,9 @@ from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.guard import ancestry
 from git_agentos.guard.messages import printable
-from git_agentos.util import git_command_line
+from git_agentos.process import table
+from git_agentos.util import git_command_line, times
 
 _STEP = 10_000_000  # ns
 _SHOWN = 3
@@ -100,7 +100,7 @@ def find_changes(
 
 def _started_at(pid: int) -> int | None:
     """When a process was started, in ns since the epoch, at most 10 ms too early; None if that is not known."""
-    process = ancestry.identify(pid)
+    process = table.identify(pid)
     if process is None or not process.start.isdigit() or not hasattr(time, "CLOCK_BOOTTIME"):
         return None
     since_boot = int(process.start) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -141,9 +141,7 @@ def _earlier(context: Context, now: Checkpoint | None, first: int) -> Checkpoint
 
 
 def _nanoseconds(text: str) -> int:
-    from datetime import datetime
-
-    return int(datetime.fromisoformat(text).timestamp() * 1000) * 1_000_000
+    return int(times.to_seconds(text) * 1000) * 1_000_000
 
 
 def _trees(repository: Repository, commits: Sequence[str]) -> set[str]:

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError, IncompleteCaptureError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import ancestry, messages
+from git_agentos.guard import messages
 from git_agentos.guard.approval import approvals, weaker_settings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.identity import ILL_FORMED, Identity
+from git_agentos.process import table
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
@@ -278,7 +279,7 @@ class _Case:
         if self.layer == HARNESS:
             used = approvals.tell(place, found)
         else:
-            process = ancestry.identify(self.pid)
+            process = table.identify(self.pid)
             used = process is not None and approvals.use(place, found, process)
         if not used:
             return self._refused(approvals.request(place, asked))
@@ -337,7 +338,7 @@ class _Case:
         )
         where = git_line.parse(call.argv, call.environment).location_options if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
-        started = ancestry.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
+        started = table.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
         asked = inputs.add(asked, call, location, where, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
@@ -362,7 +363,7 @@ class _Case:
         for path in dict.fromkeys((self.assessment.root, self.call.cwd)):
             if path is not None:
                 try:
-                    return locate(path, inherit=False)
+                    return locate(path, use_environment=False)
                 except AgentosError:
                     continue
         return None
@@ -381,7 +382,7 @@ class _Case:
     @property
     def _can_be_stopped(self) -> bool:
         """Whether the layer can stop the command at all: `core.fsmonitor` does so by ending the git that called it."""
-        return self.layer != "fsmonitor" or self.asking is None or ancestry.can_be_ended(self.asking)
+        return self.layer != "fsmonitor" or self.asking is None or table.can_be_ended(self.asking)
 
     @property
     def _stopped_save(self) -> SavePlan:

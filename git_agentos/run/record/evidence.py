@@ -22,15 +22,13 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from git_agentos import processes
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
-from git_agentos.git import moment
 from git_agentos.git.location import Location
+from git_agentos.process import deletion
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, saved, sealing
@@ -40,8 +38,8 @@ from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
 from git_agentos.store import location as place
-from git_agentos.util import files
-from git_agentos.worktree import place as worktrees
+from git_agentos.util import files, times
+from git_agentos.worktree import layout as worktrees
 
 __all__ = [
     "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",
@@ -125,7 +123,7 @@ class Evidence:
         kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
         if self._written:
             kept["files"] = self._written
-        body = {"event": kind, "at": moment.stamp(datetime.now(UTC)), **kept}
+        body = {"event": kind, "at": times.now_text(), **kept}
         with _writing():
             body = self._journal.append(body)
         self._written = {}
@@ -287,7 +285,7 @@ class Evidence:
 
 
 def _tampered(reason: str) -> dict[str, Any]:
-    return {"event": "tampered", "at": moment.stamp(datetime.now(UTC)), "reason": reason}
+    return {"event": "tampered", "at": times.now_text(), "reason": reason}
 
 
 def folder_of(location: Location) -> str:
@@ -321,7 +319,7 @@ def make(location: Location, run_id: str) -> Evidence:
 
 def remove(location: Location, run_id: str) -> None:
     """Remove the evidence of a run that has come to nothing, and its copy."""
-    processes.remove_folder(os.path.join(folder_of(location), run_id))
+    deletion.remove_folder(os.path.join(folder_of(location), run_id))
     with contextlib.suppress(AgentosError, OSError):
         saved.drop(location, run_id)
 
