@@ -23,7 +23,7 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.util import directories, files
+from git_agentos.util import directories, files, times
 
 BRANCHES = "agent/"
 RUN_BRANCHES = "agentos/"  # of the worktree of a run, whose id is `run-<run id>`
