@@ -337,7 +337,8 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = f"{weaker_settings.format_setting(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
+        setting = weaker_settings.format_setting(each)
+        message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
