@@ -62,7 +62,7 @@ def _has_runs(context: Context) -> bool:
         return True
     from git_agentos.git import refs
 
-    return bool(refs.names(context.location, "refs/agentos/runs/", sound=True))
+    return bool(refs.list_refs(context.location, "refs/agentos/runs/", skip_broken=True))
 
 
 def _guard_problems(context: Context) -> list[str]:

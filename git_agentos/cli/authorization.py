@@ -38,8 +38,8 @@ def require_operator(invocation: Invocation, location: Location, action: str, *,
 
     `action` is for the message (`granting`); `since` is when the request was made that is decided.
     """
-    from git_agentos.guard import settings
     from git_agentos.guard.approval import authority
+    from git_agentos.guard.configuration import settings
 
     key_file = settings.read(location.root, os.environ).approval_key
     who = authorize.current(invocation.agent)

@@ -112,7 +112,7 @@ class Invocation:
         from git_agentos.guard.harness import integration
 
         try:
-            for name, path in integration.put_back(workspace.context.location.root, os.environ):
+            for name, path in integration.restore_removed(workspace.context.location.root, os.environ):
                 self.output.warn(
                     f"the guard hooks of {name} were missing from '{path}': they were written again",
                     f"'git agentos guard integrate {name} --remove' removes them",

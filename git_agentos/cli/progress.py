@@ -17,7 +17,7 @@ from git_agentos.errors import PolicyError
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation
-    from git_agentos.run.record.events import Run, Step
+    from git_agentos.run.events import Run, Step
     from git_agentos.tdd.state import Record, Review, Workflow
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import process
-from git_agentos.guard import settings
+from git_agentos.guard.configuration import settings
 
 _USUAL = ("main", "master")
 

@@ -36,7 +36,7 @@ from git_agentos.run.record.events import CANCELLED, SERVICE, Run
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
@@ -285,4 +285,4 @@ class GitWorktreeWorkspaceService:
             head = refs.read_head(inner(self._context, run).location)
             if head.commit is not None:
                 return head.commit
-        return refs.resolve(self._context.location, place.HEADS + run.branch_name) or run.base_sha
+        return refs.resolve(self._context.location, layout.HEADS + run.branch_name) or run.base_sha

@@ -146,7 +146,7 @@ def test_interrupted_is_130(repo: Repo) -> None:
         "import os, signal\n"
         # A shell starts background jobs with SIGINT ignored, and they hand that on.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from git_agentos.cli import common, entry\n"
+        "from git_agentos.cli import entry, invocation\n"
         "def stop(self): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(10)\n"
         "invocation.Invocation.workspace = stop\n"
         "entry.main()"

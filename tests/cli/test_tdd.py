@@ -136,7 +136,9 @@ def test_one_that_cannot_be_believed() -> None:
     found = replace(WORKFLOW, state="tampered", node=None, words=["abort"], reason="a row has no code", history=[])
     said = text_tdd.finished(found, PLAIN)
     assert lines(said)[0] == "Workflow 87-3fa9c1 cannot be trusted: a row has no code."
-    assert said.hints == ("'git agentos tdd abort 87-3fa9c1' saves everything, then removes the worktree and the branch",)
+    assert said.hints == (
+        "'git agentos tdd abort 87-3fa9c1' saves everything, then removes the worktree and the branch",
+    )
     assert "State:      tampered: a row has no code" in lines(text_tdd.status(found, PLAIN))
 
 

@@ -217,7 +217,9 @@ def test_status() -> None:
         "Last checkpoint: a1b2c3d4, 3 minutes ago (manual): before the rename\n"
         "Interrupted: restore of checkpoint a1b2c3d4\n"
     )
-    assert said.hints == ("'git agentos recover' finishes it, 'git agentos recover --abort' aborts it; nothing is lost",)
+    assert said.hints == (
+        "'git agentos recover' finishes it, 'git agentos recover --abort' aborts it; nothing is lost",
+    )
     fresh = replace(STATUS, branch=None, dirty=False, operation=None, last_checkpoint=None, interrupted=None)
     assert status.status(Overview(fresh), PLAIN).result == (
         "Agent 'main', HEAD detached at commit b1b2c3d4\nWorktree: /w\nChanges: none\nLast checkpoint: none\n"

@@ -88,7 +88,11 @@ def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
             "other refs have moved",
             "Meanwhile other refs were created, moved or deleted: 'refs/tags/aside'.",
         ),
-        ("git branch aside", "other refs have moved", "Meanwhile other branches were created, moved or deleted: 'aside'."),
+        (
+            "git branch aside",
+            "other refs have moved",
+            "Meanwhile other branches were created, moved or deleted: 'aside'.",
+        ),
     ],
 )
 def test_what_is_no_work_is_told_all_the_same(repo: Repo, agent: str, detail: str, words: str) -> None:

@@ -1,7 +1,6 @@
 """`git agentos approvals`: list, show, grant and deny approval requests."""
 
 import os
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ from git_agentos.cli import authorization
 from git_agentos.cli.command import group
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.render.text import approvals as render
+from git_agentos.util import times
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Store
@@ -34,7 +34,8 @@ def list_(
     """List pending and unused requests."""
     from git_agentos.guard.approval import approvals as domain
 
-    result = domain.listed(domain.every(_store(ctx.workspace(), make=False)), everything=everything)
+    requests = domain.read_all(_store(ctx.workspace(), create=False))
+    result = requests if everything else domain.open_only(requests)
     ctx.output.show("approval-list", {"approvals": result}, lambda style: render.listing(result, style))
 
 
@@ -43,7 +44,7 @@ def show(ctx: Invocation, request: Request) -> None:
     """Show a request: the command, its folder, its agent."""
     from git_agentos.guard.approval import approvals as domain
 
-    result = domain.find(_store(ctx.workspace(), make=False), request)
+    result = domain.find(_store(ctx.workspace(), create=False), request)
     ctx.output.show("approval", result, lambda style: render.details(result, style))
 
 
@@ -58,9 +59,9 @@ def grant(ctx: Invocation, request: Request) -> None:
     from git_agentos.guard.approval import approvals as domain
 
     workspace = ctx.workspace()
-    created = datetime.fromisoformat(domain.find(_store(workspace, make=False), request).created_at)
-    by = authorization.require_operator(ctx, workspace.context.location, "granting", since=created.timestamp())
-    result = domain.grant(_store(workspace, make=True), request, by=by)
+    created = times.to_seconds(domain.find(_store(workspace, create=False), request).created_at)
+    by = authorization.require_operator(ctx, workspace.context.location, "granting", since=created)
+    result = domain.grant(_store(workspace, create=True), request, by=by)
     ctx.output.show("approval", result, lambda style: render.decided(result, style))
 
 
@@ -75,14 +76,14 @@ def deny(
 
     workspace = ctx.workspace()
     by = authorization.require_operator(ctx, workspace.context.location, "denying")
-    result = domain.deny(_store(workspace, make=True), request, by=by, note=message)
+    result = domain.deny(_store(workspace, create=True), request, by=by, note=message)
     ctx.output.show("approval", result, lambda style: render.decided(result, style))
 
 
-def _store(workspace: "Workspace", *, make: bool) -> "Store":
-    from git_agentos.guard import settings
+def _store(workspace: "Workspace", *, create: bool) -> "Store":
     from git_agentos.guard.approval import approvals as domain
+    from git_agentos.guard.configuration import settings
 
     location = workspace.context.location
     expiry = settings.read(location.root, os.environ).approval_expiry
-    return domain.store(location.common_dir, os.environ, expiry=expiry, make=make)
+    return domain.open_store(location.common_dir, os.environ, expiry=expiry, create=create)

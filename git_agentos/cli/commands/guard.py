@@ -53,18 +53,19 @@ def check(
     """
     if (shell is None) == (not words):
         raise UsageError("give a command after '--', or shell text with --shell")
-    from git_agentos.guard import commands, identity
+    from git_agentos.guard import identity
+    from git_agentos.guard.assessment import assessor
     from git_agentos.guard.call import Call
     from git_agentos.guard.decision import ALLOW
 
     folder = os.path.abspath(ctx.directory)
-    caller = identity.who(os.environ, identity.git_dir_of(folder), os.getpid(), ctx.agent)
+    caller = identity.identify(os.environ, identity.find_git_dir(folder), os.getpid(), ctx.agent)
     call = Call(tuple(words or ()), folder, os.environ)
     if shell is None:
-        judgement = commands.judge_argv(_with_git(call), caller)
+        assessment = assessor.assess_argv(_with_git(call), caller)
     else:
-        judgement = commands.judge_text(shell, call, caller)
-    decision, saved = judgement.decision, judgement.relies_on_save
+        assessment = assessor.assess_text(shell, call, caller)
+    decision, saved = assessment.decision, assessment.relies_on_checkpoint
     ctx.output.show("decision", decision, lambda _: render.decision(decision, saved=saved))
     if decision.decision != ALLOW:
         raise typer.Exit(PolicyError.exit_code)
@@ -127,11 +128,11 @@ def confirm(
         raise UsageError("--list and KEY cannot be used together")
     location = ctx.workspace().context.location
     if list_:
-        result = weaker_settings.look(location.root, os.environ)
+        result = weaker_settings.review(location.root, os.environ)
         ctx.output.show("confirm", result, lambda style: render.settings(result, style))
         return
     by = authorization.require_operator(ctx, location, "confirming")
-    before = weaker_settings.look(location.root, os.environ).pending
+    before = weaker_settings.review(location.root, os.environ).pending
     result = weaker_settings.confirm(location.root, os.environ, keys or (), by=by)
     confirmed = [each for each in before if each not in result.pending]
     ctx.output.show("confirm", result, lambda style: render.confirmed(result, confirmed, style))
@@ -164,7 +165,7 @@ def exec_(
 
     The exit code is the command's; a git command that is stopped exits with 3.
     """
-    from git_agentos.guard import settings
+    from git_agentos.guard.configuration import settings
     from git_agentos.guard.shim import shim
 
     command = ctx.paths(words)
@@ -191,26 +192,24 @@ def harness(ctx: Invocation, name: HarnessName) -> None:
     file outside the agent's worktree, and whatever is not understood; takes checkpoints of edits and turns. 'guard
     integrate' adds this to the harness's settings.
     """
-    from git_agentos.guard.harness import handler, module
+    from git_agentos.guard.harness import adapters, handler
 
-    module(name)
+    adapters.get(name)
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     caller = handler.Caller(os.path.abspath(ctx.directory), os.environ, os.getpid(), ctx.agent)
     try:
-        answer = handler.answer(name, data, caller)
+        reply = handler.respond(name, data, caller)
     except Exception as error:  # noqa: BLE001 (most harnesses run a tool if its hook fails)
         from git_agentos.cli import crash
 
         path = crash.record(error, None)
-        answer = handler.refusal(
-            name, f"git-agentos: denied, because of a bug in git-agentos; the traceback is in '{path}'"
+        reply = handler.refusal(
+            name, f"git-agentos: denied: the guard cannot decide: a bug; the traceback is in '{path}'"
         )
     # The format is the harness's, even if --json is given.
     ctx.output.json = False
-    notes = (answer.said.rstrip("\n"),) if answer.said else ()
-    ctx.output.show("", {}, lambda _: Text(answer.out, answer.out, notes=notes))
-    if answer.code:
-        raise typer.Exit(answer.code)
+    notes = (reply.stderr.rstrip("\n"),) if reply.stderr else ()
+    ctx.output.show("", {}, lambda _: Text(reply.stdout, reply.stdout, notes=notes))
 
 
 @guard.command()
@@ -238,7 +237,7 @@ def integrate(
         raise UsageError("--user and a worktree's ID cannot be used together")
     root = _settings_root(ctx, id_, user=user, any_folder=print_)
     if print_:
-        printed = integration.printed(name, root, os.environ, user=user)
+        printed = integration.preview(name, root, os.environ, user=user)
         ctx.output.show("guard-integrate", printed, lambda _: Text(printed.settings or ""))
         return
     change = integration.remove if remove else integration.add

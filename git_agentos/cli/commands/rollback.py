@@ -28,8 +28,8 @@ def rollback(
     POINT is 'pre_run', the state of a new worktree at the run's base; 'step:N', the state at the start of step N; or a
     checkpoint of the run. Without RUN, resets the run of the current worktree.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     context = ctx.workspace().context if dry_run else runs_context(ctx)
-    result = kernel.roll_back(context, run_id, to, dry_run=dry_run)
+    result = commands.roll_back(context, run_id, to, dry_run=dry_run)
     ctx.output.show("rollback", result, lambda _: render.rolled_back(result))

@@ -14,8 +14,8 @@ from git_agentos.errors import AgentosError, ConflictError, UsageError
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
-    from git_agentos.run.kernel.spec import RunSpec
-    from git_agentos.run.record.events import Run
+    from git_agentos.run.events import Run
+    from git_agentos.run.spec import RunSpec
 
 _EXIT_CODES = {"passed": 0, "accepted": 0, "interrupted": 130}
 
@@ -83,14 +83,14 @@ def start(ctx: Invocation, options: Options) -> None:
     The exit code is 0 if the run passed, 1 if it failed, and 130 if it was interrupted.
     """
     from git_agentos.cli.progress import RunProgress
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     spec = _spec(ctx, options)
     if not spec.guard:
         authorization.authorize_option(ctx, "run", "start", option="--no-guard")
     context = runs_context(ctx)
     with RunProgress(ctx.output) as progress:
-        result = kernel.start(context, spec, progress)
+        result = commands.start(context, spec, progress)
     _show_result(ctx, result)
 
 
@@ -101,11 +101,11 @@ def resume(ctx: Invocation, run_id: RunId) -> None:
     Saves its worktree, resets it to the start of the interrupted step, and continues with that step.
     """
     from git_agentos.cli.progress import RunProgress
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     context = runs_context(ctx)
     with RunProgress(ctx.output) as progress:
-        result = kernel.resume(context, run_id, progress)
+        result = commands.resume(context, run_id, progress)
     _show_result(ctx, result)
 
 
@@ -115,9 +115,9 @@ def cancel(ctx: Invocation, run_id: RunId) -> None:
 
     Ends all its processes. Keeps or rolls back its worktree, as --on-failure says.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    result = kernel.cancel(runs_context(ctx), run_id)
+    result = commands.cancel(runs_context(ctx), run_id)
     ctx.output.show("run", result, lambda _: render.finished(result))
 
 
@@ -182,23 +182,23 @@ def list_(ctx: Invocation) -> None:
     """List the runs of the repository, newest first."""
     context = runs_context(ctx)
     if ctx.output.ids_only:
-        from git_agentos.run.record import runs as records
+        from git_agentos.run import query
 
-        ids = records.ids(context)
+        ids = query.ids(context)
         ctx.output.show("run-list", {}, lambda _: render.ids(ids))
         return
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    runs = kernel.all_(context)
+    runs = commands.all_(context)
     ctx.output.show("run-list", {"runs": runs}, lambda style: render.listing(runs, style))
 
 
 @run.command()
 def show(ctx: Invocation, run_id: RunId) -> None:
     """Show details of a run, step by step."""
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    result = kernel.show(runs_context(ctx), run_id)
+    result = commands.show(runs_context(ctx), run_id)
     ctx.output.show("run", result, lambda style: render.details(result, style))
 
 
@@ -213,9 +213,9 @@ def logs(
     Each step's standard output comes before its standard error. Secrets were removed before the output was stored.
     """
     from git_agentos.cli.render import json
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    result = kernel.logs(runs_context(ctx), run_id, number(step, "--step"))
+    result = commands.logs(runs_context(ctx), run_id, number(step, "--step"))
     fields = {"run_id": run_id, "logs": [json.step_log(*each) for each in result]}
     ctx.output.show("run-logs", fields, lambda style: render.logs(result, style))
 
@@ -227,9 +227,9 @@ def diff(ctx: Invocation, run_id: RunId, stat: Stat = False) -> None:
     The patch leads from the run's base to the current state of its worktree; of a run that was rolled back, to the
     state before the rollback.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    patch = kernel.diff(runs_context(ctx), run_id)
+    patch = commands.diff(runs_context(ctx), run_id)
     fields = {"run_id": run_id, "patch": None if stat else patch.decode("utf-8", "surrogateescape")}
     ctx.output.show("run-diff", fields, lambda style: render.diff(patch, style, stat=stat))
 
@@ -241,12 +241,12 @@ def verify(ctx: Invocation, run_id: RunId) -> None:
     Checks the codes of its events, every file against the events and the manifest, the manifest against the run's last
     checkpoint, and that the commits that are named exist. The exit code is 1 if there is a problem.
     """
-    from git_agentos.run.record import evidence, recovery
+    from git_agentos.run import evidence_store
 
     context = runs_context(ctx)
     with contextlib.suppress(AgentosError):  # `verify` reports the problem
-        recovery.have(context.location, run_id)
-    result = evidence.verify(context, run_id)
+        evidence_store.have(context.location, run_id)
+    result = evidence_store.verify(context, run_id)
     ctx.output.show("run-verify", result, lambda style: render.verified(result, style))
     if not result.ok:
         raise typer.Exit(1)
@@ -257,21 +257,21 @@ def runs_context(ctx: Invocation) -> "Context":
 
     First rebuilds evidence that `git clean -fdx` has removed, and copies evidence into git that has no copy there.
     """
-    from git_agentos.run.record import evidence, recovery
+    from git_agentos.run import evidence_store
 
     context = ctx.workspace().context
-    rebuilt = recovery.bring_back(context.location)
+    rebuilt = evidence_store.bring_back(context.location)
     if rebuilt:
-        folder = evidence.folder_of(context.location)
+        folder = evidence_store.folder_of(context.location)
         count = "one run" if len(rebuilt) == 1 else f"{len(rebuilt)} runs"
-        recovery.tell(f"'{folder}' was missing: the evidence of {count} was rebuilt from git")
-    recovery.copy_missing(context.location)
+        evidence_store.tell(f"'{folder}' was missing: the evidence of {count} was rebuilt from git")
+    evidence_store.copy_missing(context.location)
     return context
 
 
 def _spec(ctx: Invocation, options: Options) -> "RunSpec":
     """What the run does; for options that were not given, the file or the default decides."""
-    from git_agentos.run.kernel import spec
+    from git_agentos.run import spec
 
     given = {name: value for name, value in options._asdict().items() if value is not None}
     file, agents, validations = (given.pop(name, None) for name in ("file", "agents", "validations"))
@@ -280,8 +280,8 @@ def _spec(ctx: Invocation, options: Options) -> "RunSpec":
         given["max_attempts"] = int(attempts)
     if file is None:
         return spec.from_options(agents or (), validations or (), **given)
-    for name, commands in (("--agent", agents), ("--validate", validations)):
-        if commands:
+    for name, given_commands in (("--agent", agents), ("--validate", validations)):
+        if given_commands:
             raise UsageError(f"--file and {name} cannot be used together", "the file defines the steps")
     return spec.from_file(ctx.path(file), **given)
 

@@ -92,7 +92,7 @@ def run_(
     for name, value in (("--issue ISSUE", options.issue), ("--lld PATH", options.lld)):
         if not value:
             raise UsageError(f"give {name}")
-    from git_agentos.run.kernel import spec
+    from git_agentos.run import spec
     from git_agentos.tdd import workflows
 
     context = workflows_context(ctx)
@@ -204,9 +204,9 @@ def list_(
     context = workflows_context(ctx)
     if ctx.output.ids_only and not all_clones:
         # Without LangGraph, which takes long to import: a workflow is a run with the same id.
-        from git_agentos.run.kernel import kernel
+        from git_agentos.run import commands
 
-        ids = [each.run_id for each in kernel.all_(context) if each.tool == "tdd"]
+        ids = [each.run_id for each in commands.all_(context) if each.tool == "tdd"]
         ctx.output.show("tdd-list", {}, lambda _: render.ids(ids))
         return
     from git_agentos.tdd import workflows
@@ -269,14 +269,14 @@ def green(
 
 def workflows_context(ctx: Invocation) -> "Context":
     """The context of a command on workflows; first rebuilds state that `git clean -fdx` has removed."""
-    from git_agentos.run.record import recovery
+    from git_agentos.run import evidence_store
     from git_agentos.tdd import state_copies
 
     context = runs_context(ctx)
     rebuilt = state_copies.bring_back(context, every=True)
     if rebuilt:
         count = "one workflow" if len(rebuilt) == 1 else f"{len(rebuilt)} workflows"
-        recovery.tell(f"the state of {count} was missing: it was rebuilt from git")
+        evidence_store.tell(f"the state of {count} was missing: it was rebuilt from git")
     state_copies.copy_missing(context.location)
     return context
 
@@ -344,8 +344,8 @@ def _exit_code(workflow: "Workflow", requested: str | None) -> int:
 
 
 def _check_gate(ctx: Invocation, name: str, tests: list[str], options: GateOptions) -> None:
-    from git_agentos.run.kernel.spec import duration
-    from git_agentos.run.kernel.stopping import Stop
+    from git_agentos.run.commands.spec import duration
+    from git_agentos.run.commands.stopping import Stop
     from git_agentos.tdd.gate import command
 
     timeout = duration(options.test_timeout) if options.test_timeout is not None else _SECONDS

@@ -40,7 +40,7 @@ def create(ctx: Invocation, id_: Id, options: Create) -> None:
     '.worktreeinclude' lists are copied into it, then the command in agentos.setup is run. The guard is enabled in it
     unless --no-guard is given. If a step fails, nothing is left behind.
     """
-    from git_agentos.worktree import create as creation
+    from git_agentos.worktree import creation
 
     given = options._asdict() | {"sparse": options.sparse or ()}
     result = creation.create(ctx.workspace().context, id_, **given)
@@ -50,32 +50,32 @@ def create(ctx: Invocation, id_: Id, options: Create) -> None:
 @worktree.command()
 def list_(ctx: Invocation) -> None:
     """List agents' worktrees: active, complete, archived and broken."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
     context = ctx.workspace().context
     if ctx.output.ids_only:
-        ids = survey.ids(context)
+        ids = status.ids(context)
         ctx.output.show("worktree-list", {}, lambda _: render.ids(ids))
         return
-    result = survey.all_(context)
+    result = status.list_worktrees(context)
     ctx.output.show("worktree-list", result, lambda style: render.listing(result.worktrees, style))
 
 
 @worktree.command()
 def show(ctx: Invocation, id_: Id) -> None:
     """Show details of a worktree."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
-    result = survey.show(ctx.workspace().context, id_)
+    result = status.show(ctx.workspace().context, id_)
     ctx.output.show("worktree", result, lambda style: render.details(result, style))
 
 
 @worktree.command()
 def path(ctx: Invocation, id_: Id) -> None:
     """Print the path of a worktree: cd "$(git agentos worktree path ID)"."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
-    result = survey.path(ctx.workspace().context, id_)
+    result = status.path(ctx.workspace().context, id_)
     ctx.output.show("worktree-path", {"id": id_, "path": result}, lambda _: render.raw_path(result))
 
 
@@ -85,7 +85,7 @@ def refill(ctx: Invocation) -> None:
 
     'create' starts this in the background; agentos.pool is the number of worktrees that are prepared.
     """
-    from git_agentos.worktree import refill as filling
+    from git_agentos.worktree import pool_filling as filling
 
     prepared = filling.fill(ctx.workspace().context)
     ctx.output.show("worktree-pool", {"prepared": prepared}, lambda _: render.refilled(prepared))
@@ -106,7 +106,7 @@ def merge(
     there is a conflict, the exit code is 4 and nothing is changed. If the branch is checked out, saves the state there
     and updates its files; refuses if local changes are in the way.
     """
-    from git_agentos.worktree import merge as merging
+    from git_agentos.worktree import agent_merge as merging
 
     result = merging.merge(ctx.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
     ctx.output.show("merge", result, lambda style: render.merged(result, style))
@@ -142,7 +142,7 @@ def complete(
     The merge request lists what changed, the checkpoints, decisions and errors, and what is not committed. The worktree
     is kept for the review. Without ID, completes the current worktree.
     """
-    from git_agentos.worktree import complete as completing
+    from git_agentos.worktree import completion as completing
 
     result = completing.complete(ctx.workspace().context, id_, push=push)
     ctx.output.show("worktree-complete", result, lambda _: render.completed(result))
@@ -157,9 +157,9 @@ def archive(ctx: Invocation, id_: Id) -> None:
     Branch and timeline are kept; 'git agentos worktree create ID --revive' restores the worktree. Refuses if the
     worktree is locked, if a process uses it, or if something in it cannot be saved.
     """
-    from git_agentos.worktree import archive as archiving
+    from git_agentos.worktree import removal
 
-    result = archiving.archive(ctx.workspace().context, id_)
+    result = removal.archive(ctx.workspace().context, id_)
     ctx.output.show("worktree-archive", result, lambda style: render.removed(result, style, archived=True))
 
 
@@ -177,10 +177,10 @@ def remove(
     Saves changes, untracked and ignored files, commits that are on no branch, and nested repositories. Refuses if the
     worktree is locked, if a process uses it, or if something in it cannot be saved.
     """
-    from git_agentos.worktree import remove as removing
+    from git_agentos.worktree import removal
 
     context = ctx.workspace().context
-    result = removing.remove(context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored)
+    result = removal.remove(context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored)
     ctx.output.show("worktree-remove", result, lambda style: render.removed(result, style, archived=False))
 
 

@@ -9,19 +9,18 @@ import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos.checkpoint import capture, format, journal, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment
 from git_agentos.git.repository import Repository
 from git_agentos.run import inside, located, lock, preparation
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, recovery, saved, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.util import times
 from git_agentos.worktree import last_state, record
 
 
@@ -48,7 +47,7 @@ def _archive(context: Context, run: Run) -> str | None:
         return None
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
-        if not any(each.id == id_ for each in record.managed(context.location.common_dir)):
+        if record.get(context.location.common_dir, id_) is None:
             return last_state.ended(context, id_).source.id
     return None
 
@@ -159,7 +158,7 @@ def _damaged(context: Context, run_id: str, problem: str) -> Run:
 
 def _made_at(folder: str) -> str:
     with contextlib.suppress(OSError):
-        return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
+        return times.seconds_to_text(os.lstat(folder).st_mtime)
     return ""
 
 

@@ -22,7 +22,7 @@ from git_agentos.checkpoint.restore import Back
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -30,7 +30,8 @@ from git_agentos.run.record import events, evidence, recovery
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
-from git_agentos.worktree import end, losses, place
+from git_agentos.util import times
+from git_agentos.worktree import layout, losses
 
 PRE_RUN = events.PRE_RUN
 _STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
@@ -206,10 +207,10 @@ def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Mended, *, 
 def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, list[Shift]]:
     """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
     location = inner.location
-    ref = place.HEADS + run.branch_name
+    ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.back_to(location, goal.checkpoint, goal.state, head.stamp()), []
+        return head.back_to(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
     shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
     if present is None:
@@ -219,8 +220,9 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
             hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
             raise RunError(error.message, hint) from error
     if shifts or refs.read_head(location).ref != ref:
-        where = end.checked_out(location, ref, but=location.git_dir)
-        if where is not None:
+        others = worktrees.branch_users(location, ref, except_git_dir=location.git_dir)
+        if others:
+            where = others[0].root or others[0].git_dir
             raise RunError(
                 f"the branch '{run.branch_name}' is checked out at '{where}' as well",
                 f"git -C '{where}' switch --detach, then try again; nothing was changed",
@@ -231,7 +233,7 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
 def _pins(inner: Context, run: WorkspaceContext, mended: Mended) -> list[str]:
     """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
     repository = inner.repository
-    _, tips = losses.own_commits(repository, without=place.HEADS + run.branch_name)
+    _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
     tip = timeline.tip(inner.location, inner.timeline)
     wanted = dict.fromkeys([*mended.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]

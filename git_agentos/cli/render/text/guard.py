@@ -12,9 +12,9 @@ from git_agentos.cli.render.text.status import finding
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.weaker_settings import Confirmation
-    from git_agentos.guard.confirmation import Unconfirmed
+    from git_agentos.guard.configuration.confirmation import Unconfirmed
     from git_agentos.guard.decision import Decision
-    from git_agentos.guard.harness.integration import Integrated
+    from git_agentos.guard.harness.integration import Integration
     from git_agentos.guard.setup.checks import GuardStatus, HooksStatus
     from git_agentos.guard.setup.probe import Layer
 
@@ -109,10 +109,10 @@ def _confirmed(setting: Unconfirmed, style: Style) -> str:
 def _setting(setting: Unconfirmed) -> str:
     from git_agentos.guard.approval import weaker_settings
 
-    return f"{quote.line(weaker_settings.worded(setting))} ({quote.path(setting.source)})"
+    return f"{quote.line(weaker_settings.format_setting(setting))} ({quote.path(setting.source)})"
 
 
-def integrated(result: Integrated) -> Text:
+def integrated(result: Integration) -> Text:
     """`guard integrate`."""
     path = quote.path(result.path)
     if not result.integrated:

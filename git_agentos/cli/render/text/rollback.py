@@ -10,7 +10,7 @@ from git_agentos.cli.render.text.layout import abbrev, lines, not_saved, path_ch
 from git_agentos.cli.render.text.run import agentos_in, rollback_target
 
 if TYPE_CHECKING:
-    from git_agentos.run.rollback.rollback import Rollback
+    from git_agentos.run.rollback import Rollback
 
 
 def rolled_back(result: Rollback) -> Text:

@@ -28,9 +28,9 @@ from git_agentos.cli.render.text.worktree import checked_out
 
 if TYPE_CHECKING:
     from git_agentos.run.cleanup import Cleaned, Cleanup
-    from git_agentos.run.record.events import Run, Step
-    from git_agentos.run.record.evidence import Verification
-    from git_agentos.worktree.merge import Merge
+    from git_agentos.run.events import Run, Step
+    from git_agentos.run.sealing import Verification
+    from git_agentos.worktree.agent_merge import Merge
 
 _COLOURS = {
     "running": "cyan", "interrupted": "yellow", "passed": "green", "failed": "red", "cancelled": "yellow",
