@@ -200,7 +200,7 @@ def has_runs(workspace: "Workspace") -> bool:
         return True
     from git_agentos.git import refs
 
-    return bool(refs.names(location, "refs/agentos/runs/", sound=True))
+    return bool(refs.list_refs(location, "refs/agentos/runs/", skip_broken=True))
 
 
 # Options that several commands share.

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, refs
-from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, known_root, read_gitfile, root_of
+from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, read_gitfile, root_of, root_or_none
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
 __all__ = [
     "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_head", "is_linked",
-    "is_own_file", "known_root", "leads_to_common_dir", "living", "main_root", "not_readable", "read_gitfile", "relink",
-    "root_of", "turn",
+    "is_trusted_config_origin", "leads_to_common_dir", "list_existing", "lock", "main_root", "not_readable",
+    "read_gitfile", "relink", "root_of", "root_or_none",
 ]  # fmt: skip
 
 _HEADS = "refs/heads/"
@@ -27,7 +27,7 @@ _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 
 
 @contextlib.contextmanager
-def turn(location: Location) -> Iterator[None]:
+def lock(location: Location) -> Iterator[None]:
     """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
     process.require_no_quarantine()
     folder = directories.make_own(location.shared_state_dir)
@@ -121,7 +121,7 @@ def branch_users(location: Location, ref: str, *, except_git_dir: str | None = N
     for git_dir in (location.common_dir, *entries(location.common_dir)):
         if git_dir == except_git_dir:
             continue
-        root = main_root(location) if git_dir == location.common_dir else known_root(git_dir)
+        root = main_root(location) if git_dir == location.common_dir else root_or_none(git_dir)
         found += [BranchUser(git_dir, root, how) for how, name in _used(location, git_dir) if name == ref]
     return found
 
@@ -158,7 +158,7 @@ def _line(path: str) -> str:
 # -- which there are -----------------------------------------------------------------------------------------------
 
 
-def living(location: Location, core_worktree: str | None = None) -> list[Location]:
+def list_existing(location: Location, core_worktree: str | None = None) -> list[Location]:
     """All worktrees whose folder is there: the main one first, if there is one, then the linked ones by name.
 
     `core_worktree` is the repository's core.worktree, if it is set.
@@ -182,7 +182,7 @@ def living(location: Location, core_worktree: str | None = None) -> list[Locatio
     return found
 
 
-def is_own_file(origin: str, root: str, common_dir: str) -> bool:
+def is_trusted_config_origin(origin: str, root: str, common_dir: str) -> bool:
     """Whether a value of git's configuration with this `--show-origin` comes from a file that no commit can have
     brought along: one outside of every worktree, or in the common git directory. `root` is where git names files from.
 
@@ -195,5 +195,5 @@ def is_own_file(origin: str, root: str, common_dir: str) -> bool:
     if path.startswith(common_dir + os.sep):
         return not path.startswith(os.path.join(common_dir, "worktrees") + os.sep)
     roots = [root, os.path.realpath(common_dir.removesuffix(os.sep + ".git"))]
-    roots += [os.path.realpath(each) for entry in entries(common_dir) if (each := known_root(entry)) is not None]
+    roots += [os.path.realpath(each) for entry in entries(common_dir) if (each := root_or_none(entry)) is not None]
     return not any(path.startswith(each + os.sep) for each in roots if each != common_dir)

@@ -85,5 +85,5 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     if verdict.run and assessment.root is not None:
         # The process is going to be this git: its hooks need not save and ask again.
         what = passed.ALL if assessment.decision.decision != ALLOW else passed.FILES
-        passed.note(locate(assessment.root, inherit=False).common_dir, pid, what)
+        passed.note(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -35,7 +35,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.checkpoint.walk import Folder, Known, Walked
 from git_agentos.config import boolean
-from git_agentos.git import convert, process, state_dir, trees
+from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
@@ -160,7 +160,7 @@ def everything(inner: Context, state: State) -> frozenset[bytes]:
     repository, values, tree = inner.repository, inner.settings.values, state.index_tree
     every = {path: entry[0] for path, entry in trees.walk(repository, tree) if entry[0] != trees.GITLINK}
     attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in every)
-    if convert.possible(repository, values, tracks_attributes=attributes):
+    if filters.any_configured(repository, values, tracks_attributes=attributes):
         return frozenset(every)
     with state_dir.scratch(inner.location) as folder:
         env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}

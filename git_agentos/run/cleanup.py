@@ -8,9 +8,9 @@ on it was accepted. What a killed cleanup has left is settled by the next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from shlex import quote
 
 from git_agentos.checkpoint import timeline
@@ -24,7 +24,8 @@ from git_agentos.run.context import worktree_id
 from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.runner import seal_run
-from git_agentos.util import durations
+from git_agentos.util import times
+from git_agentos.util.values import parse_duration
 from git_agentos.worktree import journal, layout, record, removal, repair
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
@@ -197,7 +198,7 @@ def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
     ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in journal.pending(location)}
-    heads = refs.names(location, layout.HEADS, sound=True)
+    heads = refs.list_refs(location, layout.HEADS, skip_broken=True)
     return [
         each
         for each in found
@@ -227,11 +228,11 @@ def _age(run: Run) -> float:
     """How many seconds ago a run ended; 0 where it has not."""
     if run.ended_at is None:
         return 0.0
-    return (datetime.now(UTC) - datetime.fromisoformat(run.ended_at)).total_seconds()
+    return time.time() - times.to_seconds(run.ended_at)
 
 
 def _seconds(given: str | float | None) -> float | None:
-    found = durations.seconds(given) if isinstance(given, str) else given
+    found = parse_duration(given) if isinstance(given, str) else given
     if given is not None and (found is None or not found >= 0):
         raise UsageError(f"'{given}' is not a length of time", "give a number with s, m, h or d: 12h, 14d")
     return found

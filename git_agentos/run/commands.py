@@ -44,7 +44,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
     SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
     """
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
-    authorship.require(context.location.root, process.for_others({}))
+    authorship.require(context.location.root, process.user_environment({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         made = _make(context, run_id)
         with _failing(context, made):

@@ -21,18 +21,17 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
-from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
 from git_agentos.run.events import MANIFEST, TAMPERED, Run, RunState, state_of
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal, Record, Tampered
+from git_agentos.util import times
 
 _NEW = ".new"
 _CHUNK = 1 << 20
@@ -110,7 +109,7 @@ class Evidence:
         kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
         if self._written:
             kept["files"] = self._written
-        body = {"event": kind, "at": moment.stamp(datetime.now(UTC)), **kept}
+        body = {"event": kind, "at": times.now_text(), **kept}
         with writing():
             body = self._journal.append(body)
         self._written = {}
@@ -272,7 +271,7 @@ class Evidence:
 
 
 def _tampered(reason: str) -> dict[str, Any]:
-    return {"event": "tampered", "at": moment.stamp(datetime.now(UTC)), "reason": reason}
+    return {"event": "tampered", "at": times.now_text(), "reason": reason}
 
 
 @contextlib.contextmanager

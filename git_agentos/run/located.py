@@ -33,7 +33,7 @@ def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:
     common, id_ = context.location.common_dir, worktree_id(run.run_id)
     usual = os.path.join(common, "worktrees", id_)
     if record.id_of(usual) == id_:
-        return record.known_root(usual)
+        return record.root_or_none(usual)
     if run.repo_root == top and os.path.lexists(run.worktree_path):
         return None
     return next((each.root for each in record.managed(common) if each.id == id_), None)

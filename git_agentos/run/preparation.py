@@ -192,7 +192,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
         cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
         writer.flush()
         taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
-        writer.assure()
+        writer.rewrite_missing()
     baseline.record(inner)
     kept.write_once(CONTEXT, text)
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)

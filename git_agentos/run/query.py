@@ -9,18 +9,17 @@ import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos.checkpoint import capture, format, journal, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment
 from git_agentos.git.repository import Repository
 from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
 from git_agentos.run.context import worktree_id
 from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.evidence import Evidence
+from git_agentos.util import times
 from git_agentos.worktree import last_state, record
 
 
@@ -160,7 +159,7 @@ def _damaged(context: Context, run_id: str, problem: str) -> Run:
 
 def _made_at(folder: str) -> str:
     with contextlib.suppress(OSError):
-        return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
+        return times.seconds_to_text(os.lstat(folder).st_mtime)
     return ""
 
 

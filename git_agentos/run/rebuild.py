@@ -22,19 +22,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from git_agentos.checkpoint import head as heads
 from git_agentos.checkpoint import journal
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dead_locks, lockfile, moment, process, reflog, refs, state_dir, worktrees
+from git_agentos.git import (
+    dates,
+    lockfile,
+    process,
+    reflog,
+    refs,
+    stale_locks,
+    state_dir,
+    worktrees,
+)
 from git_agentos.git.location import Location
 from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
 from git_agentos.run.baseline import Pristine
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.store import location as place_of_database
-from git_agentos.util import directories
+from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record, removal
 from git_agentos.worktree.record import Managed, Record
 
@@ -78,18 +86,18 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
 
 
 def unlock(
-    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = dead_locks.PATIENCE
+    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = stale_locks.PATIENCE
 ) -> dict[str, str]:
     """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
-    may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
+    may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what else they may
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
     lockfile.remove_stale(location)
-    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, layout.HEADS + run.branch_name)]
+    candidates = [*stale_locks.of_worktree(location), *stale_locks.of_ref(location, layout.HEADS + run.branch_name)]
     if killed:
-        candidates += dead_locks.of_repositories_inside(location)
-        candidates += dead_locks.shared(location, moment.parse(location, run.created_at).timestamp())
-    found = dead_locks.remove(location, candidates, patience=patience)
+        candidates += stale_locks.of_repositories_inside(location)
+        candidates += stale_locks.shared(location, dates.parse(location, run.created_at).timestamp())
+    found = stale_locks.remove(location, candidates, patience=patience)
     return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
@@ -111,7 +119,7 @@ class _Mending:
 
     def run_(self, goal: str) -> Mended:
         try:
-            with worktrees.turn(self.context.location):
+            with worktrees.lock(self.context.location):
                 git_dir = self._entry()
                 root = self._folder(git_dir)
                 if git_dir is None:
@@ -150,7 +158,7 @@ class _Mending:
         """Put a file or folder aside, in the worktree's git directory; where it is then."""
         folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
         folder = directories.make_own(os.path.join(folder, "kept"))
-        target = os.path.join(folder, f"{what}-{heads.stamp()}-{os.urandom(2).hex()}")
+        target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
         shutil.move(path, target)
         return target
 
@@ -165,7 +173,7 @@ class _Mending:
         for git_dir in entries:
             # What we had written into it is gone.
             named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
-            if named and record.id_of(git_dir) is None and record.known_root(git_dir) == self.run.worktree_path:
+            if named and record.id_of(git_dir) is None and record.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
 
@@ -173,7 +181,7 @@ class _Mending:
         """Where the worktree's folder is; one is there afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
-            moved = record.known_root(git_dir)
+            moved = record.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
@@ -192,15 +200,15 @@ class _Mending:
         target = removal.pointed_at(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
-        return record.known_root(target) == root and record.id_of(target) != self.id
+        return record.root_or_none(target) == root and record.id_of(target) != self.id
 
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
         self._touch()
-        target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
+        target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
         foreign = removal.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
-        if foreign is not None and record.known_root(foreign) == path:
+        if foreign is not None and record.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
@@ -232,7 +240,7 @@ class _Mending:
             self._touch()
             kept = self._keep(dot_git, "dot-git")
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
-        if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
+        if not _leads_to(location.root, location.git_dir) or record.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
@@ -247,12 +255,12 @@ class _Mending:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
         holds them."""
         for git_dir in record.entries(self.common):
-            root = record.known_root(git_dir)
+            root = record.root_or_none(git_dir)
             if git_dir == self.location.git_dir or root is None or not removal.below(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
                 self._touch()
-                target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
+                target = f"{self.location.root}.{os.path.basename(root)}-{times.name_stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
                 worktrees.relink(git_dir, target)
                 self._lost(root, f"another worktree of this repository: it is at '{target}' now")

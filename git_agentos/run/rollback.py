@@ -29,6 +29,7 @@ from git_agentos.run import baseline, events, evidence_store, rebuild
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.events import RunState
 from git_agentos.run.rebuild import Mended
+from git_agentos.util import times
 from git_agentos.worktree import layout, losses, removal
 
 PRE_RUN = events.PRE_RUN
@@ -208,7 +209,7 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
     ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.back_to(location, goal.checkpoint, goal.state, head.stamp()), []
+        return head.back_to(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
     shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
     if present is None:

@@ -17,7 +17,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, take, timeline
@@ -25,12 +24,14 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import consolidate, moment, trees
+from git_agentos.git import gc, trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
 from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
 from git_agentos.run.evidence import Evidence
+from git_agentos.util import times
+from git_agentos.util.values import is_hex
 from git_agentos.worktree import layout
 
 META_MANIFEST = "manifest_sha256"
@@ -83,7 +84,7 @@ def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -
         evidence.clear(MANIFEST)
     names = [name for name, regular in evidence.files() if regular and name != MANIFEST]
     rows = [_row(evidence, name) for name in names]
-    body = {"schema": SCHEMA, "run_id": run.run_id, "sealed_at": moment.stamp(datetime.now(UTC)), "files": rows}
+    body = {"schema": SCHEMA, "run_id": run.run_id, "sealed_at": times.now_text(), "files": rows}
     data = json.dumps(body, indent=1).encode("ascii") + b"\n"
     evidence.put(MANIFEST, data, vouched=False)
     digest = hashlib.sha256(data).hexdigest()
@@ -134,8 +135,8 @@ def _checkpoint(inner: Context, origin: Origin, evidence: Evidence, names: list[
                 raise RunError(f"run '{evidence.run_id}' has no checkpoint", "it has no workspace yet")
             state = format.with_visible_tree(store, writer, format.read_state(store, newest.checkpoint))
             taken = take.record(store, writer, inner.settings, state, origin, Cargo(files))
-        writer.assure()
-        consolidate.note(store, writer.loose)
+        writer.rewrite_missing()
+        gc.note_loose(store, writer.loose)
     return taken.checkpoint.id
 
 

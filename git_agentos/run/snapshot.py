@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from git_agentos.checkpoint import format, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment, refs, trees
+from git_agentos.git import refs, trees
 from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.util import times
 from git_agentos.worktree import record, removal
 
 
@@ -95,4 +95,4 @@ def look(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State
 
 def now() -> str:
     """The time now, as documents have it."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()

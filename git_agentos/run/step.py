@@ -260,12 +260,12 @@ def _run(site: Site, begun: _Begun) -> Result:
 def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     """What a command is given: the variables, and who the user is to git."""
     env = _variables(site, begun)
-    return env | authorship.carry(begun.inner.location.root, process.for_others({}), env)
+    return env | authorship.variables(begun.inner.location.root, process.user_environment({}), env)
 
 
 def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
-    base = process.for_others({})
+    base = process.user_environment({})
     env = environment.for_command(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)

@@ -20,7 +20,7 @@ from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
-from git_agentos.git import moment, process, trees
+from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
 from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild, workspace
@@ -30,6 +30,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.step import take_back
 from git_agentos.run.stop import Stop
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+from git_agentos.util import times
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -269,7 +270,7 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
     state = redact_value(asdict(shot))[0]
     kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
     changes = query.patch(here.repository, begun.tree, shot.tree)
-    values = redact_lines.secrets_of(process.for_others({}))
+    values = redact_lines.secrets_of(process.user_environment({}))
     kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():
         if regular and name.startswith(folder):
@@ -296,8 +297,8 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
     record = Record(
         n=len(state.get("history") or []) + 1,
         node=node,
-        began_at=moment.stamp(ended_at - timedelta(seconds=seconds)),
-        ended_at=moment.stamp(ended_at),
+        began_at=times.to_text(ended_at - timedelta(seconds=seconds)),
+        ended_at=times.to_text(ended_at),
         seconds=round(seconds, 3),
         summary=summary,
         exit_code=None,
@@ -318,4 +319,4 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
 
 def now() -> str:
     """ISO 8601, UTC."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()

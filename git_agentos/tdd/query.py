@@ -18,7 +18,7 @@ from git_agentos import redact_lines
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
-from git_agentos.git import merging
+from git_agentos.git import merge_tree
 from git_agentos.redact import redact
 from git_agentos.run import evidence, evidence_store, lock, patches, preparation, query, sealing
 from git_agentos.run.events import TAMPERED as RECORD_TAMPERED
@@ -143,7 +143,7 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
     repository = context.repository
-    with merging.passing_writer(repository) as writer:
+    with merge_tree.discarding_writer(repository) as writer:
         states = (
             format.with_visible_tree(repository, writer, format.read_state(repository, id_)) for id_ in (before, after)
         )

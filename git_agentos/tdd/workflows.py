@@ -145,7 +145,7 @@ def start(
     ContextError for what must not be sent, TddError where the issue has an unfinished workflow; nothing was made then.
     """
     issue = check_issue(order.issue_id)
-    authorship.require(context.location.root, process.for_others({}))
+    authorship.require(context.location.root, process.user_environment({}))
     chosen = model.choose(order.agent, context.settings, environment, context.location.root)
     into = _into(context, order.into)
     read = material.load(context.location.root, order.lld, order.context)

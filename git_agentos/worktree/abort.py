@@ -75,7 +75,7 @@ def abort_creation(location: Location, begun: Intent) -> None:
 
 def _refuse_others(location: Location, path: str) -> None:
     """WorktreeError where a folder that is to be removed holds more than the worktree that was being made."""
-    others = [location.common_dir, *map(record.known_root, record.entries(location.common_dir))]
+    others = [location.common_dir, *map(record.root_or_none, record.entries(location.common_dir))]
     inside = next((each for each in others if each is not None and each != path and layout.below(each, path)), None)
     if not os.path.isabs(path) or inside is not None or os.path.isfile(os.path.join(path, ".git", "HEAD")):
         raise WorktreeError(

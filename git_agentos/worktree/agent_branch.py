@@ -14,10 +14,10 @@ from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
-from git_agentos.git import refs, worktrees
+from git_agentos.git import configuration, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.worktree import record
 from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Managed, Record
 
@@ -161,6 +161,6 @@ def standing_in(context: Context, location: Location) -> Context:
     if location.git_dir == context.location.git_dir:
         return context
     ours = context.settings
-    values = read_config(location) if os.path.isdir(location.root) else ours.values
+    values = configuration.read(location) if os.path.isdir(location.root) else ours.values
     settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
     return Context(Repository(location), settings, context.agent, timeline.name_of(location))

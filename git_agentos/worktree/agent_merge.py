@@ -1,6 +1,6 @@
 """Merging what agents have committed into a branch.
 
-Everything is computed in memory first (`git.merging`), one agent after the other onto the growing result; only a
+Everything is computed in memory first (`git.merge_tree`), one agent after the other onto the growing result; only a
 result without conflicts goes anywhere, and then all at once (`advance`). What an agent has not committed is not merged,
 and is told. Every merge is a commit of its own, also where the branch could be fast-forwarded: its trailers say which
 agent and which checkpoint it came from. No hook is run and nothing is signed.
@@ -18,9 +18,9 @@ from types import MappingProxyType
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, UsageError, WorktreeError
-from git_agentos.git import merging, process, refs, state_dir, trees
+from git_agentos.git import merge_tree, process, refs, state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.git.merging import Ground
+from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward, journal
@@ -217,7 +217,7 @@ class _Making:
         ):
             return self._merge(writer, ground)
 
-    def _merge(self, writer: Writer, ground: Ground) -> Merge:
+    def _merge(self, writer: Writer, ground: MergeEnvironment) -> Merge:
         tip, tree = self.old, self.repository.commit_tree(self.old)
         states: dict[str, tuple[str, str | None]] = {each.id: (NOT_MERGED, None) for each in self.works}
         for each in self.works:
@@ -229,7 +229,7 @@ class _Making:
                     f"the history of '{each.id}' has nothing in common with '{_short(self.ref)}'",
                     "git merge --allow-unrelated-histories merges it all the same; nothing was changed",
                 )
-            found = merging.merge(self.repository, tip, each.commit, ground, durable=not self.dry_run)
+            found = merge_tree.merge(self.repository, tip, each.commit, ground, durable=not self.dry_run)
             if not found.clean:
                 return self._result(self.old, states, self._conflicts(each, found, ground))
             if found.tree == tree:
@@ -257,13 +257,13 @@ class _Making:
                 "git rm -r --cached .agentos in its worktree, and commit; nothing was changed",
             )
 
-    def _conflicts(self, failed: Work, found: merging.Merged, ground: Ground) -> list[Conflict]:
+    def _conflicts(self, failed: Work, found: merge_tree.MergeResult, ground: MergeEnvironment) -> list[Conflict]:
         """Who does not go together with whom, each two of them alone; or, where they do, the one who failed with all
         before it."""
         names = [_short(self.ref), *(each.id for each in self.works)]
         commits = [self.old, *(each.commit for each in self.works)]
         pairs = [(a, b) for a in range(len(names)) for b in range(a + 1, len(names))]
-        results = merging.each(self.repository, [(commits[a], commits[b]) for a, b in pairs], ground)
+        results = merge_tree.merge_pairs(self.repository, [(commits[a], commits[b]) for a, b in pairs], ground)
         conflicts = [
             Conflict(names[a], names[b], _texts(result), result.messages)
             for (a, b), result in zip(pairs, results, strict=True)
@@ -296,16 +296,16 @@ class _Making:
         return Source(each.id, each.branch, each.commit, self.checkpoints[each.id], state, commit, left)
 
 
-def _texts(found: merging.Merged) -> list[str]:
+def _texts(found: merge_tree.MergeResult) -> list[str]:
     return [os.fsdecode(path) for path in found.files]
 
 
 @contextmanager
-def _ground(context: Context, location: Location | None, tip: str, folder: str) -> Iterator[Ground]:
+def _ground(context: Context, location: Location | None, tip: str, folder: str) -> Iterator[MergeEnvironment]:
     """Where the merge is computed, so that the target's attributes (merge drivers, line ends) count: in the worktree
     that has it checked out, or among its `.gitattributes` files alone."""
     if location is not None:
-        yield Ground({"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root}, location.root)
+        yield MergeEnvironment({"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root}, location.root)
         return
     root = os.path.join(folder, "attributes")
     os.mkdir(root)
@@ -318,7 +318,7 @@ def _ground(context: Context, location: Location | None, tip: str, folder: str) 
             with open(place, "wb") as file:
                 file.write(repository.blob(head.split(b" ")[2].decode()))
     index = os.path.join(folder, "no-index")
-    yield Ground({"GIT_WORK_TREE": root, "GIT_INDEX_FILE": index}, root)
+    yield MergeEnvironment({"GIT_WORK_TREE": root, "GIT_INDEX_FILE": index}, root)
 
 
 # -- what is written -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError
-from git_agentos.git import chained, process, refs
+from git_agentos.git import process, refs, user_hooks
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
@@ -326,8 +326,8 @@ def _send(context: Context, known: Record, branch: str | None, title: str, docum
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
-        args = [*chained.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
-        process.run(args, cwd=context.location.root, env=env, fixed=False)
+        args = [*user_hooks.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
+        process.run(args, cwd=context.location.root, env=env, neutral_config=False)
     except GitCommandError as error:
         return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])
     url = context.settings.values.get(f"remote.{remote}.url", [""])[-1]

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import MissingObjectsError
-from git_agentos.git import merging, state_dir, trees
-from git_agentos.git.merging import Ground
+from git_agentos.git import merge_tree, state_dir, trees
+from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import agent_branch
 from git_agentos.worktree.agent_branch import LeftOut, Work
@@ -65,14 +65,16 @@ def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False)
     works.sort(key=lambda each: each.id)
     repository = context.repository
     with state_dir.scratch(context.location) as folder:
-        elsewhere = merging.elsewhere(repository, os.path.join(folder, "objects"))
+        elsewhere = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
         with repository.writer(elsewhere) as writer:
             sides = [_side(context, writer, each, dirty=dirty) for each in works]
             writer.flush()
         chosen = list(itertools.combinations(range(len(works)), 2))
         certain = _Certain(repository)
         open_ = [(a, b) for a, b in chosen if not certain.apart(sides[a], sides[b])]
-        results = merging.each(repository, [(sides[a].commit, sides[b].commit) for a, b in open_], Ground(elsewhere))
+        results = merge_tree.merge_pairs(
+            repository, [(sides[a].commit, sides[b].commit) for a, b in open_], MergeEnvironment(elsewhere)
+        )
         pairs = [
             Pair(works[a].id, works[b].id, [os.fsdecode(path) for path in found.files], found.messages)
             for (a, b), found in zip(open_, results, strict=True)

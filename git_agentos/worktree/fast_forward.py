@@ -26,7 +26,7 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, WorktreeError
-from git_agentos.git import consolidate, index, lockfile, process, refs, state_dir, trees, worktrees
+from git_agentos.git import gc, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
@@ -97,7 +97,7 @@ def checkout_of(context: Context, ref: str) -> Location | None:
             f"the branch '{name}' is checked out in '{roots[0]}', which is not there",
             f"bring the folder back, or give the worktree up: git agentos worktree repair; {_UNCHANGED}",
         )
-    return locate(roots[0], inherit=False)
+    return locate(roots[0], use_environment=False)
 
 
 def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
@@ -223,7 +223,7 @@ class _Move:
             not_present=sorted(path for path, (before, _) in delta.items() if before is None),
         )
         saved = take.record(self.repository, writer, settings, now, origin).checkpoint.id
-        consolidate.note(self.repository, writer.loose)
+        gc.note_loose(self.repository, writer.loose)
         return now, saved
 
     def look(self, writer: Writer, delta: Delta, request: capture.Request) -> State:
@@ -249,7 +249,7 @@ class _Move:
             ok=(0, 1),
         )
         try:
-            ready = refs.prepared(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
+            ready = refs.transaction(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
             with ready as set_ref:
                 # Saving takes a while: what has come into the way meanwhile is refused before there is anything to take
                 # back, by ourselves (git would overwrite an ignored file) and by git.

@@ -3,7 +3,7 @@
 
     <common dir>/agentos/worktrees/<id>.json    one operation under way on the worktree <id>
     <common dir>/agentos/worktrees/<id>.owner   flock(2), held for as long as whoever does it lives
-    <common dir>/agentos/worktrees.turn         flock(2): who changes worktrees of this repository takes turns
+    <common dir>/agentos/worktrees.lock         flock(2): who changes worktrees of this repository takes turns
 
 An intent belongs to the process that holds the lock on its `.owner` file. So the long parts of an operation (checking
 out files, a set-up command) need not keep others waiting, and who gets that lock knows that the owner is dead. git
@@ -33,7 +33,7 @@ _PATIENCE = 0.3
 _LONGEST = 1 << 24
 DAMAGED = "damaged"
 
-turn = worktrees.turn
+turn = worktrees.lock
 
 
 class Intent(NamedTuple):

@@ -116,7 +116,7 @@ def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> P
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
-    if any(record.known_root(git_dir) == path for git_dir in record.entries(location.common_dir)):
+    if any(record.root_or_none(git_dir) == path for git_dir in record.entries(location.common_dir)):
         raise WorktreeError(
             f"a worktree at '{path}' is registered, but its folder is missing",
             f"git agentos worktree repair; {_NOTHING}",
@@ -140,8 +140,8 @@ def _is_inside(entry: str, common_dir: str) -> bool:
 
 def _check_taken(location: Location, id_: str) -> None:
     for git_dir in record.entries(location.common_dir):
-        if timeline.name_of(Location(record.known_root(git_dir) or "", git_dir, location.common_dir)) == id_:
-            where = f" at '{record.known_root(git_dir)}'" if record.known_root(git_dir) else ""
+        if timeline.name_of(Location(record.root_or_none(git_dir) or "", git_dir, location.common_dir)) == id_:
+            where = f" at '{record.root_or_none(git_dir)}'" if record.root_or_none(git_dir) else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
 
@@ -187,7 +187,7 @@ def _check_room(location: Location, ref: str) -> None:
                 f"the branch '{parent}' is in the way of '{name}': git cannot have both",
                 f"rename it (git branch -m {quote(parent)} NEW); {_NOTHING}",
             )
-    if refs.names(location, ref + "/"):
+    if refs.list_refs(location, ref + "/"):
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 
@@ -199,7 +199,7 @@ def exclude(context: Context, path: str) -> str | None:
     if _inside(path, location.common_dir) or around is not None:
         raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
     for git_dir in record.entries(location.common_dir):
-        root = record.known_root(git_dir)
+        root = record.root_or_none(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
             raise _bad_root(path, f"inside of the worktree '{root}'")
     if top == location.common_dir or not _inside(path, top):

@@ -72,7 +72,7 @@ def _obstacles(location: Location, now: State, old_tree: str, store: trees.TreeS
     for path, (before, after) in delta.items():
         if after is None or (before is not None and before[0] != trees.GITLINK) or path in staged:
             continue
-        if scan.own(path):
+        if scan.is_agentos_path(path):
             found.add(path)
             continue
         for parent in parents(path):

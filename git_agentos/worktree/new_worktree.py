@@ -16,7 +16,7 @@ from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import GitCommandError, StorageError, WorktreeError
-from git_agentos.git import gitfile, process, refs, trees, untouched
+from git_agentos.git import fresh_checkout, gitfile, process, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
@@ -77,7 +77,7 @@ class Made(NamedTuple):
         """What git says of it. Of an untouched worktree it is known; git would compare the contents of all files again,
         because stat data as young as the index proves nothing to it."""
         if self.untouched:
-            return untouched.scan_of(self.inner.location, self.record.base_sha, self.inner.settings.values)
+            return fresh_checkout.start_scan(self.inner.location, self.record.base_sha, self.inner.settings.values)
         return Scan(self.inner.location)
 
 
@@ -253,7 +253,7 @@ class Creation:
         self, location: Location, *args: str, data: bytes | None = None, meanwhile: Callable[[], None] | None = None
     ) -> None:
         stdin = process.PIPE if data is not None else None
-        child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=stdin, keep=[self._owner])
+        child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=stdin, pass_fds=[self._owner])
         try:
             if meanwhile is not None:
                 meanwhile()

@@ -85,7 +85,7 @@ def refill(context: Context) -> None:
     except LockedError:
         return  # somebody is at it, and will look again
     words = [sys.executable, "-P", "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
-    programs.start_in_background(words, env=process.for_others({}))
+    programs.start_in_background(words, env=process.user_environment({}))
 
 
 @contextlib.contextmanager

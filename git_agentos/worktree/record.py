@@ -14,23 +14,21 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.worktrees import entries, known_root, root_of
-from git_agentos.util import directories, files
+from git_agentos.git.worktrees import entries, root_of, root_or_none
+from git_agentos.util import directories, files, times
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "has_record", "id_of", "identify", "known_root", "managed", "name", "put", "read",
-    "remembered", "root_of", "write",
+    "find", "from_fields", "has_record", "id_of", "identify", "managed", "name", "put", "read",
+    "remembered", "root_of", "root_or_none", "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -46,7 +44,7 @@ CARGO = b"worktree.json"  # where a checkpoint carries it
 
 def now() -> str:
     """The time as records have it."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, refs, state_dir, trees, worktrees
+from git_agentos.git import gc, gitfile, index_damage, refs, stale_locks, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -286,7 +286,9 @@ class _End:
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            other = layout.top_of(self.location) if git_dir == self.location.common_dir else record.known_root(git_dir)
+            other = (
+                layout.top_of(self.location) if git_dir == self.location.common_dir else record.root_or_none(git_dir)
+            )
             if other is not None and git_dir != self.managed.git_dir and below(other, root):
                 raise WorktreeError(
                     f"another worktree lies inside of '{self.id}': '{other}'",
@@ -301,8 +303,8 @@ class _End:
     def _remove_dead_locks(self, root: str) -> None:
         """Remove what killed gits have locked here; LockedError where one is at work on the index."""
         there = Location(root, self.managed.git_dir, self.managed.common_dir)
-        candidates = [*dead_locks.of_worktree(there), *dead_locks.of_ref(there, self.ref)]
-        found = dead_locks.remove(self.location, candidates, patience=_PATIENCE)
+        candidates = [*stale_locks.of_worktree(there), *stale_locks.of_ref(there, self.ref)]
+        found = stale_locks.remove(self.location, candidates, patience=_PATIENCE)
         lock = os.path.join(self.managed.git_dir, "index.lock")
         reason = found.get(lock)
         if reason is not None and os.path.lexists(lock):
@@ -399,7 +401,7 @@ class _End:
         origin = origin._replace(worktree_path=self.managed.root)
         cargo = Cargo(self._cargo(inner, writer)) if last else None
         taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
-        consolidate.note(inner.repository, writer.loose)
+        gc.note_loose(inner.repository, writer.loose)
         return taken.checkpoint.id
 
     def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:

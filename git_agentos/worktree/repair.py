@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import dead_locks, lockfile, state_dir, worktrees
+from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
@@ -256,10 +256,10 @@ class _Work:
                     state_dir.remove_abandoned(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
-        places = dead_locks.everywhere(self.location)
+        places = stale_locks.everywhere(self.location)
         ids = {path: id_ for id_, path in self._lock_files()}
-        candidates = [dead_locks.Candidate(path, places) for path in ids]
-        with dead_locks.looked_at(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+        candidates = [stale_locks.Candidate(path, places) for path in ids]
+        with stale_locks.examined(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
             for lock in found:
                 id_ = ids[lock.path]
                 if lock.reason is not None:
@@ -289,7 +289,7 @@ class _Work:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
-            for path in sorted(dead_locks.in_git_dir(git_dir)):
+            for path in sorted(stale_locks.in_git_dir(git_dir)):
                 if path not in ours and self._concerns(id_, path):
                     yield id_, path
 
@@ -339,7 +339,7 @@ class _Work:
     def _other_indexes(self) -> Iterator[Mended]:
         """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
         values = self.context.settings.values.get("core.worktree", [])
-        for location in worktrees.living(self.location, values[-1] if values else None):
+        for location in worktrees.list_existing(self.location, values[-1] if values else None):
             is_meant = location.is_main or location.git_dir == self.location.git_dir
             if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
@@ -399,7 +399,7 @@ def _settle_creation(location: Location, found: Intent) -> str:
     """Before, unless all was done but for the end."""
     for git_dir in record.entries(location.common_dir):
         # The record is written last: where there is one, damaged or not, somebody may have worked there since.
-        if record.known_root(git_dir) == found.fields.get("path") and record.has_record(git_dir):
+        if record.root_or_none(git_dir) == found.fields.get("path") and record.has_record(git_dir):
             journal.end(found)
             return "it is complete"
     path = found.fields.get("path")

@@ -27,7 +27,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
-from git_agentos.git import merging, process, refs, worktrees
+from git_agentos.git import merge_tree, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import effect
 from git_agentos.process import occupants
@@ -192,7 +192,7 @@ def _entries(context: Context) -> Iterator[_Known]:
         made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Known(id_, git_dir, record.known_root(git_dir), made)
+        yield _Known(id_, git_dir, record.root_or_none(git_dir), made)
     for one in pruned.find(context):
         if one.id not in alive:
             yield _Known(one.id, one.git_dir, one.root, one.record)
@@ -216,7 +216,7 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
 
 def _timelines(location: Location) -> list[str]:
     """The ids of all timelines whose refs can be read: one that is damaged does not hide the others."""
-    return [name.removeprefix(timeline.PREFIX) for name in refs.names(location, timeline.PREFIX, sound=True)]
+    return [name.removeprefix(timeline.PREFIX) for name in refs.list_refs(location, timeline.PREFIX, skip_broken=True)]
 
 
 # -- how one stands ----------------------------------------------------------------------------------------------------
@@ -430,7 +430,7 @@ def integration(context: Context, head: str, target: str) -> str | None:
         return "squash-merged"
     with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
         # Looking changes nothing: what the merge writes goes with this folder.
-        env = context.location.environment(merging.elsewhere(repository, folder))
+        env = context.location.environment(merge_tree.quarantine(repository, folder))
         out = process.run(["merge-tree", "--write-tree", target, head], env=env, ok=(0, 1, 128))
     return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
 

@@ -35,7 +35,7 @@ def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def scripts_dir(repo: Repo) -> Path:

@@ -31,7 +31,7 @@ AGENTOS_REFS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def config(repo: Repo) -> bytes:

@@ -170,7 +170,7 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
     dev.git("checkout", "-q", "--detach")
     cwd_unknown = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
-    context = saving.context_at(locate(str(dev.path), inherit=False), "dev", os.environ)
+    context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
     made = [
         saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
         for commits in ([], [], [cwd_unknown], [cwd_unknown], ["0" * 40, "1" * 40])

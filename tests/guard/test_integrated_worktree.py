@@ -164,7 +164,7 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     integration.add("claude-code", str(repo.path), os.environ)
     path = repo.path / ".claude" / "settings.local.json"
     path.write_text("{}\n")
-    location = locate(str(repo.path), inherit=False)
+    location = locate(str(repo.path), use_environment=False)
     assert list(integration.restore_removed(str(repo.path), os.environ)) == []
     (found,) = checks.harnesses(location, os.environ, fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
@@ -216,7 +216,7 @@ def test_what_is_not_trusted_is_not_read(
     environment = {**os.environ, "HOME": str(home)}
     done = integration.add(name, str(repo.path), environment)
     assert said in done.needs[-1]
-    location = locate(str(repo.path), inherit=False)
+    location = locate(str(repo.path), use_environment=False)
     assert "harness-unread" in [each.code for each in checks.harnesses(location, environment, fix=False)]
     trust(home, done.path)
     assert integration.add(name, str(repo.path), environment).needs == []

@@ -112,8 +112,8 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
     assert there.read("untracked.txt") == b"untracked\n"
     known = record.find(context.location.common_dir, "run-r").record
     assert (known.branch, known.run_id) == (BRANCH, "r")
-    assert not refs.names(context.location, "refs/heads/agentos/")
-    assert not refs.names(context.location, "refs/heads/agent/")
+    assert not refs.list_refs(context.location, "refs/heads/agentos/")
+    assert not refs.list_refs(context.location, "refs/heads/agent/")
     driven.service.rollback_pre_run()
     assert (there.text("symbolic-ref", "HEAD"), there.oid()) == (REF, driven.run.base_sha)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.git import dead_locks
+from git_agentos.git import stale_locks
 from git_agentos.run import commands, rebuild, spec
 from git_agentos.run.events import Run
 from git_agentos.worktree import removal
@@ -178,7 +178,7 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
         child.wait()
 
 
-def unlock(ground: Ground, *, patience: float = dead_locks.PATIENCE) -> dict[str, str]:
+def unlock(ground: Ground, *, patience: float = stale_locks.PATIENCE) -> dict[str, str]:
     """As after a command of the run whose processes were ended."""
     return rebuild.unlock(context_of(ground.there).location, ground.run, killed=True, patience=patience)
 
@@ -233,17 +233,17 @@ def test_two_that_look_at_a_lock_at_once_do_not_wait_for_each_other(ground: Grou
     lock = ground.entry / "index.lock"
     lock.touch()
     places = [str(ground.path), str(ground.entry)]
-    there = [dead_locks.Candidate(str(lock), places)]
+    there = [stale_locks.Candidate(str(lock), places)]
     script = f"""if True:
-        from git_agentos.git import dead_locks
-        with dead_locks.looked_at([dead_locks.Candidate({str(lock)!r}, {places!r})]) as found:
+        from git_agentos.git import stale_locks
+        with stale_locks.examined([stale_locks.Candidate({str(lock)!r}, {places!r})]) as found:
             print(found[0].reason, flush=True)
             input()
         """
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "None\n"
-    with dead_locks.looked_at(there, patience=0.0) as found:
+    with stale_locks.examined(there, patience=0.0) as found:
         assert [each.reason for each in found] == [None]
         assert found[0].remove(context_of(ground.there).location)
         lock.touch()  # a new one, of somebody else

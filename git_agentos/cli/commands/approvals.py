@@ -1,7 +1,6 @@
 """`git agentos approvals`: what agents may not do without being asked about, and the answers."""
 
 import os
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from git_agentos.cli import authorization as permission
 from git_agentos.cli.invocation import Invocation, command
 from git_agentos.cli.render.text import approvals as text_approvals
+from git_agentos.util import times
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Store
@@ -69,7 +69,7 @@ def grant(run: Invocation, request: Request) -> None:
     from git_agentos.guard.approval import approvals as domain
 
     workspace = run.workspace()
-    asked = datetime.fromisoformat(domain.find(_store(workspace, make=False), request).created_at).timestamp()
+    asked = times.to_seconds(domain.find(_store(workspace, make=False), request).created_at)
     by = permission.require(run, workspace.context.location, "granting", since=asked)
     found = domain.grant(_store(workspace, make=True), request, by=by)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))

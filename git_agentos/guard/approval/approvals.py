@@ -26,7 +26,6 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError, PolicyError, UsageError
@@ -36,6 +35,7 @@ from git_agentos.guard.approval.documents import Store, store
 from git_agentos.guard.approval.requests import Asked, digest
 from git_agentos.process import table
 from git_agentos.process.table import Process
+from git_agentos.util import times
 
 __all__ = [
     "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "Approval", "Asked", "Pass", "Store", "deny", "digest", "every",
@@ -357,5 +357,5 @@ def _with_decision(place: Store, found: Approval, decided: Mapping[str, Any] | N
 
 def _is_over(place: Store, denied: Approval) -> bool:
     """Whether a denial is so old that the same may be asked again."""
-    decided = datetime.fromisoformat(denied.decided_at).timestamp() if denied.decided_at else 0.0
+    decided = times.to_seconds(denied.decided_at) if denied.decided_at else 0.0
     return place.clock() >= decided + place.expiry

@@ -13,14 +13,13 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
 from git_agentos.process import table
 from git_agentos.process.table import Process
-from git_agentos.util import directories, files
+from git_agentos.util import directories, files, times
 
 DEFAULT_EXPIRY = 3600.0
 _FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
@@ -117,7 +116,7 @@ def boot() -> str:
 
 
 def stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return times.seconds_to_text(seconds)
 
 
 def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:

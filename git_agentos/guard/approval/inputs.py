@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained, process
+from git_agentos.git import configuration, process, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.guard.approval.requests import Asked, cut, digest_of
 from git_agentos.guard.call import Call
@@ -111,7 +111,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
 def _path(environment: Mapping[str, str], location: Location) -> str:
     """PATH as far as it counts."""
     env = {key: value for key, value in environment.items() if key != "GIT_EXEC_PATH"}
-    status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, fixed=False))
+    status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, neutral_config=False))
     own = os.fsdecode(out.removesuffix(b"\n")) if status == 0 else ""
     folders = environment.get("PATH", "").split(os.pathsep)
     return os.pathsep.join(each for each in folders if each != own and not each.rstrip(os.sep).endswith(_SHIM))
@@ -144,19 +144,11 @@ def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple
         ((), location.root, process.environment(base=call.environment)),
     ]
     for options, folder, environment in tries:
-        args = [*options, "config", "--list", "-z", "--show-scope"]
         try:
-            env = {**environment, "LC_ALL": "C"}
-            status, out, _ = process.finish(process.spawn(args, cwd=folder, env=env, fixed=False))
+            entries = configuration.read_with_origins(folder, {**environment, "LC_ALL": "C"}, options)
         except (AgentosError, OSError, ValueError):
             continue
-        if status == 0:
-            fields = [os.fsdecode(each) for each in out.split(b"\0")]
-            items = [each.partition("\n") for each in fields[1::2]]
-            return [
-                (scope, key, value if has_value else None)
-                for scope, (key, has_value, value) in zip(fields[::2], items, strict=False)
-            ]
+        return [(each.scope, each.key, each.value) for each in entries]
     return [("unreadable", "", None)]
 
 
@@ -181,7 +173,7 @@ def _hooks(call: Call, location: Location) -> Iterator[str]:
     """The user's own hooks, which the guard's run."""
     try:
         env = process.environment(base=call.environment)
-        folder = chained.read(location.root, location.git_dir, location.common_dir, env).hooks
+        folder = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
         with os.scandir(folder) as found:
             names = sorted(each.name for each in found if not each.name.endswith(".sample"))
     except (AgentosError, OSError):

@@ -22,25 +22,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
-from git_agentos.util import files
+from git_agentos.util import files, times
 
 FILE = "confirmed.json"
 HINT = "git agentos guard confirm --list shows it; a person confirms it by git agentos guard confirm, in a terminal"
 _KIND, _NAME = "settings", "confirmed"
 _LIMIT = 4 << 20  # bytes
 _SCOPES = ("system", "global", "local")
-
-
-class Entry(NamedTuple):
-    """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` say; the
-    key's first and last part are in lower case; `value` is None where a key stands alone, which means true."""
-
-    scope: str
-    origin: str
-    key: str
-    value: str | None
 
 
 class Setting(NamedTuple):
@@ -272,14 +263,13 @@ def note(changes: Mapping[Setting, Known | None], environment: Mapping[str, str]
 
 def confirm(pending: Sequence[tuple[Setting, str | None]], environment: Mapping[str, str], *, by: str) -> None:
     """Let what is pending count from now on. GuardError where it cannot be signed."""
-    from datetime import UTC, datetime
 
     if signing.key(environment) is None:
         raise GuardError(
             "the key that settings are confirmed with cannot be read or made",
             "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = times.now_text()
     _change({setting: _confirmed(setting, value, by, at) for setting, value in pending}, environment, wait=True)
 
 

@@ -27,14 +27,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.git import gitfile, process, worktrees
+from git_agentos.errors import ConfigurationError, GitCommandError, UnreadableConfiguration
+from git_agentos.git import configuration, gitfile, process, worktrees
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import ancestry
 from git_agentos.guard.configuration import confirmation, run_protection
-from git_agentos.guard.configuration.confirmation import Applied, Entry, Place, Unconfirmed
+from git_agentos.guard.configuration.confirmation import Applied, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
     "AUTO", "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
@@ -47,7 +48,6 @@ AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseC
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
 class Rule(NamedTuple):
@@ -159,11 +159,10 @@ def _trusted() -> Mapping[str, str]:
 
 def _list(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> tuple[Entry, ...]:
     """Everything that git's configuration has for a command."""
-    args = [*options, "config", "--list", "-z", "--show-scope", "--show-origin"]
-    status, out, err = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
-    if status != 0:
-        raise UnreadableConfiguration(str(process.failure(["config"], status, err)))
-    return _entries(out)
+    try:
+        return configuration.read_with_origins(cwd, env, options)
+    except GitCommandError as error:
+        raise UnreadableConfiguration(str(error)) from error
 
 
 def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
@@ -208,7 +207,7 @@ def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
     if place.common_dir is None:
         return ours
     common_dir = place.common_dir
-    return [entry for entry in ours if worktrees.is_own_file(entry.origin, place.top, common_dir)]
+    return [entry for entry in ours if worktrees.is_trusted_config_origin(entry.origin, place.top, common_dir)]
 
 
 def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], options: Sequence[str]) -> bool:
@@ -224,7 +223,7 @@ def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], opti
 def _place(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> Place:
     """Where a command reads configuration; `env` says which files are the user's."""
     args = [*options, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
+    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
     lines = [os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line]
     common_dir = lines[0] if lines else None
     # git names the files of a repository relative to where it went itself: the top, or a bare repository.
@@ -261,7 +260,7 @@ def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:
         remote = found.get(name, Remote())
         if variable == "mirror":
             # A word that is no boolean makes git itself stop.
-            remote = remote._replace(mirror=texts[-1].lower() not in _FALSE)
+            remote = remote._replace(mirror=parse_boolean(texts[-1]) is not False)
         elif variable == "push":
             remote = remote._replace(push=tuple(texts))
         elif variable == "fetch":
@@ -280,28 +279,18 @@ def _one_of(entry: Entry | None, words: Sequence[str], key: str) -> str | None:
 
 
 def _boolean(entry: Entry) -> bool:
-    text = "true" if entry.value is None else entry.value.strip().lower()
-    if text not in _TRUE + _FALSE:
+    found = parse_boolean("true" if entry.value is None else entry.value.strip())
+    if found is None:
         raise ConfigurationError(f"bad boolean value '{entry.value}' for '{entry.key}'")
-    return text in _TRUE
+    return found
 
 
 def _expiry(entry: Entry | None) -> float:
     if entry is None:
         return DEFAULT_EXPIRY
-    seconds = durations.seconds(entry.value or "")
+    seconds = parse_duration(entry.value or "")
     if seconds is None:
         raise ConfigurationError(
             f"bad value '{entry.value or ''}' for 'agentos.approvalExpiry'", "give seconds, or 30m, 1h, 2d"
         )
     return min(seconds, _LONGEST_EXPIRY)
-
-
-def _entries(out: bytes) -> tuple[Entry, ...]:
-    fields = [os.fsdecode(field) for field in out.split(b"\0")]
-    found = []
-    for n in range(0, len(fields) - 2, 3):
-        scope, origin, text = fields[n : n + 3]
-        key, has_value, value = text.partition("\n")
-        found.append(Entry(scope, origin, key, value if has_value else None))
-    return tuple(found)

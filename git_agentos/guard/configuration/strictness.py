@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_duration
 
 PROTECTED = "agentos.protected"
 DEFAULT_EXPIRY = 3600.0
@@ -31,7 +31,6 @@ _WORDS = {
     "agentos.guard.preset": ("strict", "recoverable"),
 }
 _BEFORE_RISKY = "agentos.auto.beforerisky"
-_FALSE = ("false", "no", "off", "0", "")
 # As the documentation writes keys; git gives them in lower case.
 _NAMES = {
     _KEY_FILE: "agentos.approvalKey",
@@ -77,8 +76,8 @@ def _weakness(key: str, value: str | None) -> float:
     if key in _WORDS:
         return _place(text or _WORDS[key][0], _WORDS[key])
     if key == _BEFORE_RISKY:
-        return float(text is not None and text in _FALSE)
-    seconds = DEFAULT_EXPIRY if text is None else durations.seconds(text)
+        return float(text is not None and parse_boolean(text) is False)
+    seconds = DEFAULT_EXPIRY if text is None else parse_duration(text)
     return -1.0 if seconds is None else seconds
 
 

@@ -24,7 +24,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.messages import printable
 from git_agentos.process import table
-from git_agentos.util import git_command_line
+from git_agentos.util import git_command_line, times
 
 _STEP = 10_000_000  # ns
 _SHOWN = 3
@@ -142,9 +142,7 @@ def _earlier(context: Context, now: Checkpoint | None, first: int) -> Checkpoint
 
 
 def _nanoseconds(text: str) -> int:
-    from datetime import datetime
-
-    return int(datetime.fromisoformat(text).timestamp() * 1000) * 1_000_000
+    return int(times.to_seconds(text) * 1000) * 1_000_000
 
 
 def _trees(repository: Repository, commits: Sequence[str]) -> set[str]:

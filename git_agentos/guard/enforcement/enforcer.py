@@ -363,7 +363,7 @@ class _Case:
         for path in dict.fromkeys((self.assessment.root, self.call.cwd)):
             if path is not None:
                 try:
-                    return locate(path, inherit=False)
+                    return locate(path, use_environment=False)
                 except AgentosError:
                     continue
         return None

@@ -14,7 +14,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
-from git_agentos.git import consolidate, process, scan, state_dir
+from git_agentos.git import configuration, gc, process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.guard.decision import SaveScope
@@ -37,7 +37,7 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
         if os.path.lexists(folder):
             directories.make_own(folder)
     name = timeline.name_of(location)
-    settings = config.settings(scan.read_config(location), environment)
+    settings = config.settings(configuration.read(location), environment)
     return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
 
 
@@ -96,7 +96,7 @@ def _take(
             state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
             # With cargo, even without any, a checkpoint is made though the state is an old one.
             taken = take.record(repository, writer, context.settings, state, origin, Cargo() if tips else None)
-            consolidate.note(repository, writer.loose)
+            gc.note_loose(repository, writer.loose)
             return taken.checkpoint, state
     except OSError as error:
         raise take.storage_error(error) from error

@@ -127,7 +127,7 @@ def _location(path: str) -> Location | None:
     if gitfile.find(folder) is None:
         return None
     try:
-        return locate(folder, inherit=False)
+        return locate(folder, use_environment=False)
     except AgentosError:
         return None
 

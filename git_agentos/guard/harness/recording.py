@@ -27,7 +27,7 @@ def record(harness: str, event: Event, folder: str, who: Identity, environment: 
     if event.kind == events.TOOL_RAN and not event.paths and not event.text:
         return ""
     try:
-        location = locate(folder, inherit=False)
+        location = locate(folder, use_environment=False)
     except AgentosError:
         return ""  # no repository
     try:

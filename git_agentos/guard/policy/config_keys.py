@@ -12,6 +12,7 @@ from typing import NamedTuple
 from git_agentos.guard.policy import harmless_programs
 from git_agentos.guard.policy.git_line import ConfigOverride
 from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.util.values import parse_boolean
 
 GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"
 
@@ -61,7 +62,6 @@ _SUSPECT = re.compile(
 )
 _LONG_AGO = re.compile(r"(never|false|(\d+)[. ]*(day|week|month|year)s?([. ]*ago)?)\Z", re.IGNORECASE)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_FALSE = ("false", "no", "off", "0", "")
 
 
 class ConfigEffect(NamedTuple):
@@ -101,7 +101,7 @@ def _role(name: str) -> str | None:
 def _is_harmless(key: str, value: str) -> bool:
     """Whether git changes nothing by running the value of a key that holds a command."""
     name = _compared(key)
-    if name.startswith("pager.") and value.lower() in (*_FALSE, "true", "yes", "on", "1"):
+    if name.startswith("pager.") and parse_boolean(value) is not None:
         return True
     return harmless_programs.is_harmless(value, _role(name) or harmless_programs.OTHER)
 
@@ -171,7 +171,7 @@ def _operation_of_risky_value(key: str, value: str) -> str | None:
     last = key.rpartition(".")[2].lower()
     section = key.partition(".")[0].lower()
     if section == "remote" and last == "mirror":
-        return "push-mirror" if value.lower() not in _FALSE else None
+        return "push-mirror" if parse_boolean(value) is not False else None
     if section == "remote" and last == "push":
         return "push-force" if value.startswith(("+", ":")) or UNKNOWN in value else None
     if section == "remote" and last == "fetch":
@@ -180,7 +180,7 @@ def _operation_of_risky_value(key: str, value: str) -> str | None:
         return "gc-prune"
     if section == "gc" and last.endswith("expireunreachable") and is_recent(value):
         return "gc-prune"
-    if section == "http" and last == "savecookies" and value.lower() not in _FALSE:
+    if section == "http" and last == "savecookies" and parse_boolean(value) is not False:
         return "write-file"  # http.cookieFile
     if section == "protocol" and value.lower() == "always" and ".ext." in key.lower():
         return "run-command"

@@ -19,6 +19,7 @@ from git_agentos.git import gitfile, process
 from git_agentos.guard.configuration.settings import GuardSettings, Remote
 from git_agentos.guard.policy.git_line import GitLine
 from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.util.values import parse_boolean
 
 # Of the command's environment these would make our own git do something else than answer.
 _LEFT_OUT = (
@@ -426,7 +427,7 @@ class Facts:
             if item.key == f"remote.{name}.fetch" and item.value is not None:
                 found = found._replace(fetch=(*found.fetch, item.value))
             if item.key == f"remote.{name}.mirror":
-                found = found._replace(mirror=(item.value or "true").lower() not in ("false", "no", "off", "0", ""))
+                found = found._replace(mirror=parse_boolean(item.value or "true") is not False)
         return found
 
 

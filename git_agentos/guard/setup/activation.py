@@ -23,14 +23,14 @@ from collections.abc import Collection, Iterator
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
-from git_agentos.git import chained, worktrees
+from git_agentos.git import configuration, user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import identity
 from git_agentos.guard.setup import config_edit, manifest, scripts
 from git_agentos.guard.setup.config_edit import Added, Value
 from git_agentos.guard.setup.manifest import Manifest
+from git_agentos.util.values import parse_boolean
 
-_TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 PEOPLE_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
@@ -71,7 +71,7 @@ def is_set(location: Location) -> bool:
 
 def enable(location: Location) -> None:
     """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         enable_locked(location)
 
 
@@ -155,7 +155,7 @@ def _record_problem(location: Location, known: Manifest) -> str | None:
 
 def reinstall(location: Location) -> None:
     """`place_again_in_turn`. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         reinstall_locked(location)
 
 
@@ -190,7 +190,7 @@ def reinstall_locked(location: Location) -> None:
 def disable(location: Location) -> None:
     """Take away exactly what `enable` added to this worktree, and the shared part when nobody needs it any more. Takes
     the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         known = _readable(location)
         added = _added(known, location)
         if added is not None:
@@ -328,10 +328,10 @@ def _strip(location: Location, path: str) -> None:
 
 def _set_without_record(location: Location, path: str) -> list[Value]:
     """The values of ours that the file sets, wherever they lead."""
-    said = config_edit.values_of(path)
+    said = configuration.read_file(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
-    ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
+    ours = [each for each in found if user_hooks.is_guards(each.value.strip("'"), location.common_dir)]
     return [*ours, Value("core", "fsmonitorHookVersion", "2")]
 
 
@@ -356,8 +356,8 @@ def _swept(location: Location, known: Manifest) -> Manifest:
 
 
 def _has_extension(location: Location) -> bool:
-    said = config_edit.values_of(os.path.join(location.common_dir, "config"))
-    return said.get(_EXTENSION, ["false"])[-1].lower() in _TRUE
+    said = configuration.read_file(os.path.join(location.common_dir, "config"))
+    return parse_boolean(said.get(_EXTENSION, [""])[-1]) is True
 
 
 def _share(location: Location, known: Manifest) -> Manifest:
@@ -368,8 +368,8 @@ def _share(location: Location, known: Manifest) -> Manifest:
     elif _has_extension(location):
         return known
     else:
-        said = config_edit.values_of(path)
-        moved = [Value("core", "bare", "true")] if said.get("core.bare", [""])[-1].lower() in _TRUE else []
+        said = configuration.read_file(path)
+        moved = [Value("core", "bare", "true")] if parse_boolean(said.get("core.bare", [""])[-1]) else []
         moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
         extension = Value("extensions", "worktreeConfig", "true")
         shared = config_edit.plan(path, [extension], _SHARED_COMMENT, moved=moved)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from git_agentos.guard import ancestry
 from git_agentos.process import supervisor, table
+from git_agentos.util.values import parse_boolean
 
 # The guard is called by the first two, and the third says in which form.
 _OF_GUARD = frozenset({"core.fsmonitor", "core.hookspath", "core.fsmonitorhookversion"})
@@ -23,7 +24,6 @@ _STARTERS = frozenset(
     "sh bash dash zsh ksh mksh ash fish busybox env nice nohup setsid timeout stdbuf script xargs find sudo bwrap uv "
     "npm npx npm-cli.js npx-cli.js pnpm pnpx yarn bunx".split()
 )
-_OFF = ("", "false", "no", "off", "0")
 
 
 def without_guard_pairs(environment: Mapping[str, str]) -> dict[str, str] | None:
@@ -87,7 +87,7 @@ def _only_switches_off(environment: Mapping[str, str], pairs: tuple[tuple[str, s
     """Whether pairs lead to no other hooks, and are no shorter list over a longer one."""
     count = int(environment[_COUNT])
     leads = [value for key, value in pairs if key != "core.fsmonitorhookversion"]
-    return f"{_KEY}{count}" not in environment and all(value.lower() in _OFF for value in leads)
+    return f"{_KEY}{count}" not in environment and all(parse_boolean(value) is False for value in leads)
 
 
 def _guard_pairs(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -77,7 +77,7 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
     configuration = list(dict.fromkeys(_configuration(location, environment)))
     for path in _movable([*configuration, os.path.realpath(signing.folder(environment))]):
         yield "--dev-bind", path  # first of all: everything else lies over it
-    others = [each for each in worktrees.living(location) if each.git_dir != location.git_dir]
+    others = [each for each in worktrees.list_existing(location) if each.git_dir != location.git_dir]
     # Outer folders first: a worktree may lie in another one.
     places = [("--ro-bind", each.root) for each in others]
     places += [("--bind", location.root), ("--bind", common)]
@@ -115,7 +115,9 @@ def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
 
 def _exec_path(location: Location, environment: Mapping[str, str]) -> str:
     """git's own folder."""
-    out = process.run(["--exec-path"], cwd=location.root, env=process.environment(base=environment), fixed=False)
+    out = process.run(
+        ["--exec-path"], cwd=location.root, env=process.environment(base=environment), neutral_config=False
+    )
     return os.fsdecode(out.rstrip(b"\n"))
 
 
@@ -155,7 +157,7 @@ def _system_files(location: Location, environment: Mapping[str, str]) -> list[st
     """The system's configuration files, where git reads and tells them (2.41); they need not be there."""
     env = process.environment(base=environment)
     status, out, _ = process.finish(
-        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, fixed=False)
+        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, neutral_config=False)
     )
     return [os.fsdecode(line) for line in out.split(b"\n") if line] if status == 0 else []
 

@@ -58,7 +58,7 @@ def of(
     main_root = _main_of(here.location)
     configured = config.tdd_python(values) or ""
     clean = environments.clean(environment, config.tdd_pass_environment(values))
-    clean |= authorship.carry(here.location.root, environment, clean)
+    clean |= authorship.variables(here.location.root, environment, clean)
     found = _interpreter(here.location.root, main_root, configured, environment, clean)
     if sandbox:
         sandboxes.program(clean)
@@ -89,7 +89,7 @@ def site(ground: Ground) -> Site:
     location = ground.here.location
     found = ground.interpreter or interpreters.look(ground.python, ground.environment)
     bwrap = sandboxes.program(ground.environment) if ground.sandbox else None
-    others = tuple(each.root for each in worktrees.living(location) if each.root != location.root)
+    others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)
     return Site(location, ground.here.agent, others, found, ground.environment, ground.timeout, bwrap)
 
 
@@ -97,4 +97,4 @@ def _main_of(location: Location) -> str | None:
     """The main checkout; None where this is it, or there is none."""
     if location.is_main:
         return None
-    return next((each.root for each in worktrees.living(location) if each.is_main), None)
+    return next((each.root for each in worktrees.list_existing(location) if each.is_main), None)

@@ -91,7 +91,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
     found = environments.for_command(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
-    found |= authorship.carry(request.here.location.root, mine, found)
+    found |= authorship.variables(request.here.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
 
 

@@ -10,6 +10,7 @@ from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.commands.refs import AGENTOS_REFS
 from git_agentos.guard.policy.git_line import ConfigOverride
 from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.util.values import parse_boolean
 
 
 def _transport(analysis: Analysis, options: Options, *urls: str) -> None:
@@ -73,9 +74,6 @@ def _to_protected(analysis: Analysis, refspecs: Sequence[str]) -> None:
 # -- fetch, pull ---------------------------------------------------------------------------------------------------
 
 
-_FALSE = ("false", "no", "off", "0", "")
-
-
 def _fetch(analysis: Analysis) -> None:
     options = analysis.options("fetch")
     if options.has("dry-run", "negotiate-only"):
@@ -103,7 +101,7 @@ def _fetched(analysis: Analysis, options: Options) -> None:
         configured = list(facts.remote(name).fetch)
     given = [*refspecs, *options.given.get("refmap", ())] or configured
     facts_say = [facts.config(key) for key in ("fetch.prune", f"remote.{name}.prune")]
-    prune = options.has("prune") or any(value is not None and value.lower() not in _FALSE for value in facts_say)
+    prune = options.has("prune") or any(value is not None and parse_boolean(value) is not False for value in facts_say)
     for refspec in given:
         _refspec(analysis, refspec, force=force, prune=prune, overwrite=options.has("update-head-ok"))
     if prune:

@@ -1,7 +1,7 @@
 """Merging commits in memory, as the user's own git merges: `git merge-tree --write-tree` (git 2.38).
 
 No index and no worktree is touched; merge drivers, attributes, rename detection and `merge.*` are the user's. Trees and
-blobs of the result are written to the object store, or to `elsewhere`.
+blobs of the result are written to the object store, or to a `quarantine`.
 
 Format: git-merge-tree(1), OUTPUT, with -z.
 """
@@ -22,7 +22,7 @@ _NO_SUCH_OPTION = 129
 _SHARE = 16  # pairs at least that are worth a process of their own
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """What a merge comes to: `tree` (with conflict markers where it is not clean), the paths in conflict as bytes,
     and what git says about them."""
 
@@ -32,14 +32,14 @@ class Merged(NamedTuple):
     messages: list[str]
 
 
-class Ground(NamedTuple):
+class MergeEnvironment(NamedTuple):
     """Where merges are computed: `environment` and `cwd` say whose attributes count: the working tree's."""
 
     environment: Mapping[str, str] = {}
     cwd: str | None = None
 
 
-def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
+def quarantine(repository: Repository, folder: str) -> dict[str, str]:
     """The environment in which git writes objects to `folder` (made here) and reads the store as well.
 
     Empty where that would not do: in a partial clone what git fetches has to stay.
@@ -53,11 +53,11 @@ def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def passing_writer(repository: Repository) -> Iterator[Writer]:
+def discarding_writer(repository: Repository) -> Iterator[Writer]:
     """A writer for what only looks: its objects are gone afterwards."""
     with (
         state_dir.scratch(repository.location) as folder,
-        repository.writer(elsewhere(repository, os.path.join(folder, "objects"))) as writer,
+        repository.writer(quarantine(repository, os.path.join(folder, "objects"))) as writer,
     ):
         yield writer
 
@@ -86,35 +86,37 @@ def _extensions(repository: Repository) -> set[str]:
     return {os.fsdecode(name).lower() for name in out.split(b"\0") if name}
 
 
-def merge(repository: Repository, ours: str, theirs: str, ground: Ground, *, durable: bool = False) -> Merged:
+def merge(
+    repository: Repository, ours: str, theirs: str, where: MergeEnvironment, *, durable: bool = False
+) -> MergeResult:
     """Merge commit `theirs` into commit `ours`; with `durable` the objects of the result survive a power cut."""
     args = ["-c", "core.fsync=loose-object"] if durable else []
     args += ["merge-tree", "--write-tree", "-z", ours, theirs]
-    out = repository.git(*args, env=ground.environment, cwd=ground.cwd, ok=(0, 1))
+    out = repository.git(*args, env=where.environment, cwd=where.cwd, ok=(0, 1))
     fields = out.split(b"\0")
     return _parse(fields, 0, clean=len(fields) <= 2)[0]
 
 
-def each(repository: Repository, pairs: Sequence[tuple[str, str]], ground: Ground) -> list[Merged]:
+def merge_pairs(repository: Repository, pairs: Sequence[tuple[str, str]], where: MergeEnvironment) -> list[MergeResult]:
     """The merges of many pairs of commits, in order; a few processes do them all. Histories with nothing in common
     merge too (what both have is in conflict)."""
     share = max(_SHARE, -(-len(pairs) // (os.cpu_count() or 1)))
     parts = [pairs[n : n + share] for n in range(0, len(pairs), share)]
     if len(parts) <= 1:
-        return [merged for part in parts for merged in _batch(repository, part, ground)]
+        return [merged for part in parts for merged in _batch(repository, part, where)]
     with ThreadPoolExecutor(len(parts)) as pool:
-        done = list(pool.map(lambda part: _batch(repository, part, ground), parts))
+        done = list(pool.map(lambda part: _batch(repository, part, where), parts))
     return [merged for part in done for merged in part]
 
 
-def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], ground: Ground) -> list[Merged]:
+def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], where: MergeEnvironment) -> list[MergeResult]:
     args = ["merge-tree", "--write-tree", "--stdin", "-z", "--allow-unrelated-histories"]
-    env = repository.location.environment(ground.environment)
+    env = repository.location.environment(where.environment)
     data = "".join(f"{one} {other}\n" for one, other in pairs).encode()
-    child = process.spawn(args, cwd=ground.cwd or repository.location.root, env=env, stdin=process.PIPE)
+    child = process.spawn(args, cwd=where.cwd or repository.location.root, env=env, stdin=process.PIPE)
     status, out, err = process.finish(child, data)
     if status == _NO_SUCH_OPTION:  # git 2.38 has no --stdin yet
-        return [_single(repository, one, other, ground) for one, other in pairs]
+        return [_single(repository, one, other, where) for one, other in pairs]
     if status != 0:
         raise process.failure(args, status, err)
     fields = out.split(b"\0")
@@ -128,18 +130,18 @@ def _batch(repository: Repository, pairs: Sequence[tuple[str, str]], ground: Gro
     return results
 
 
-def _single(repository: Repository, one: str, other: str, ground: Ground) -> Merged:
+def _single(repository: Repository, one: str, other: str, where: MergeEnvironment) -> MergeResult:
     args = ["merge-tree", "--write-tree", "-z", "--allow-unrelated-histories", one, other]
-    found = repository.git(*args, env=ground.environment, cwd=ground.cwd, ok=(0, 1)).split(b"\0")
+    found = repository.git(*args, env=where.environment, cwd=where.cwd, ok=(0, 1)).split(b"\0")
     return _parse(found, 0, clean=len(found) <= 2)[0]
 
 
-def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[Merged, int]:
+def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[MergeResult, int]:
     """One result, and the position behind it (at the empty field that ends it)."""
     tree = fields[position].decode()
     position += 1
     if clean:
-        return Merged(tree, True, [], []), position
+        return MergeResult(tree, True, [], []), position
     files: dict[bytes, None] = {}
     while fields[position]:
         files.setdefault(fields[position].partition(b"\t")[2])
@@ -156,4 +158,4 @@ def _parse(fields: list[bytes], position: int, *, clean: bool) -> tuple[Merged, 
             named.update(dict.fromkeys(fields[position + 1 : position + count + 1]))
             messages.append(fields[position + count + 2].decode("utf-8", "surrogateescape").rstrip("\n"))
         position += count + 3
-    return Merged(tree, False, sorted(files or named), messages), position
+    return MergeResult(tree, False, sorted(files or named), messages), position

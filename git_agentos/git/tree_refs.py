@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from git_agentos.errors import AgentosError, LockedError, RepositoryError
-from git_agentos.git import consolidate, refs, trees
+from git_agentos.git import gc, refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 
@@ -24,7 +24,7 @@ def open_store(location: Location) -> Repository:
 
 def names(location: Location, prefix: str) -> list[str]:
     """The names of the refs below `prefix`, without it; those that are damaged are left out."""
-    return [name.removeprefix(prefix) for name in refs.names(location, prefix, sound=True)]
+    return [name.removeprefix(prefix) for name in refs.list_refs(location, prefix, skip_broken=True)]
 
 
 def files(repository: Repository, name: str) -> Files:
@@ -49,20 +49,20 @@ def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> N
             try:
                 old = refs.resolve(location, name)
             except RepositoryError:  # it is damaged
-                refs.mend(location, name, None)
+                refs.repair(location, name, None)
                 continue
             if old == tree:
                 return
             try:
-                refs.update(location, name, tree, old, ready=writer.assure)
+                refs.update(location, name, tree, old, ready=writer.rewrite_missing)
             except refs.RefMoved:
                 continue
-            consolidate.note(repository, writer.loose)
+            gc.note_loose(repository, writer.loose)
             return
     raise LockedError(f"the ref '{name}' moves faster than it can be set", "try again")
 
 
-def drop(location: Location, name: str) -> None:
+def delete(location: Location, name: str) -> None:
     """Remove a ref, if it is there."""
     for _ in range(_ATTEMPTS):
         old = refs.resolve(location, name)

@@ -9,12 +9,12 @@ from git_agentos.errors import GitCommandError, UsageError
 from git_agentos.git import process
 from git_agentos.git.location import Location
 
-_TOO_LONG = re.compile(r"\d{15}")  # git's number overflows, and is taken for now
+_TOO_LONG = re.compile(r"\d{15}")  # git's number overflows, and means now
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 
 
 def parse(location: Location, text: str) -> datetime:
-    """The moment that `text` means, in UTC; UsageError for what is no time."""
+    """The time that `text` means, in UTC; UsageError if it is not a time."""
     if _ISO.fullmatch(text.strip()) is not None:
         try:
             found = datetime.fromisoformat(text.strip())
@@ -23,8 +23,8 @@ def parse(location: Location, text: str) -> datetime:
         return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
     if text.strip() == "now":
         return datetime.now(UTC)
-    # `rev-parse --since` takes what it does not understand for now; a setting of this type is an error then.
-    args = ["-c", f"agentos.moment={text}", "config", "--type=expiry-date", "--get", "agentos.moment"]
+    # `rev-parse --since` reads what it does not understand as now; `config --type=expiry-date` fails.
+    args = ["-c", f"agentos.time={text}", "config", "--type=expiry-date", "--get", "agentos.time"]
     try:
         seconds = int(process.run(args, cwd=location.root, env=location.environment()))
         if _TOO_LONG.search(text):
@@ -33,8 +33,3 @@ def parse(location: Location, text: str) -> datetime:
     except (GitCommandError, ValueError, OverflowError, OSError) as error:
         hint = "for example '2 hours ago', or 2026-11-21T14:00:00Z"
         raise UsageError(f"'{text}' is not a time", hint) from error
-
-
-def stamp(moment: datetime) -> str:
-    """A moment as it is written everywhere: ISO 8601, UTC, milliseconds, `Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

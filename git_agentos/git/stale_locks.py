@@ -111,7 +111,7 @@ class Lock:
 
 
 @contextlib.contextmanager
-def looked_at(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
+def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
     """The lock files among `candidates` that are there, each looked at until it is known to be stale, or gone, or
     `patience` seconds have passed."""
     wanted: dict[str, Candidate] = {}
@@ -140,7 +140,7 @@ def looked_at(candidates: Iterable[Candidate], *, patience: float = PATIENCE) ->
 
 def remove(location: Location, candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> dict[str, str | None]:
     """Remove the stale ones among lock files; of each that is there, why it stays, or None where it was removed."""
-    with looked_at(candidates, patience=patience) as found:
+    with examined(candidates, patience=patience) as found:
         return {each.path: each.reason for each in found if each.remove(location) or each.reason is not None}
 
 
@@ -158,7 +158,7 @@ def of_worktree(location: Location) -> Iterator[Candidate]:
 def of_repositories_inside(location: Location) -> Iterator[Candidate]:
     """The locks of repositories that lie in a worktree, in folders called `.git`. All of its folders are walked."""
     for git_dir in _repositories(location.root):
-        roots = filter(None, map(worktrees.known_root, worktrees.entries(git_dir)))
+        roots = filter(None, map(worktrees.root_or_none, worktrees.entries(git_dir)))
         places = [location.root, location.git_dir, *roots]
         yield from (Candidate(path, places) for path in in_git_dir(git_dir))
 
@@ -184,7 +184,7 @@ def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
 def everywhere(location: Location) -> list[str]:
     """The folders in which a git that works in this repository stands."""
     common = location.common_dir
-    roots = filter(None, map(worktrees.known_root, worktrees.entries(common)))
+    roots = filter(None, map(worktrees.root_or_none, worktrees.entries(common)))
     return list(dict.fromkeys([common, common.removesuffix(os.sep + ".git"), location.root, location.git_dir, *roots]))
 
 

@@ -13,17 +13,17 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from git_agentos.git import process
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
+from git_agentos.util.values import parse_boolean
 
 # How a user's fsmonitor is asked: by version 1 or 2 of the hook's protocol, by 2 and then 1, or not at all.
 NONE, AUTO, BUILTIN = "none", "auto", "builtin"
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _GUARD = ("/agentos/guard/hooks", "/agentos/guard/hooks/fsmonitor")
 _COMMAND_LINE = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG")
 
 
-class Chained(NamedTuple):
+class UserHooks(NamedTuple):
     """The user's own hooks. `hooks` is their folder, absolute; `fsmonitor` a command for sh, empty where there is none;
     `version` is `1`, `2`, `auto`, `none` or `builtin`. `files` are the configuration files that this was read from, and
     those that may come to be."""
@@ -34,34 +34,31 @@ class Chained(NamedTuple):
     files: tuple[str, ...]
 
 
-def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> Chained:
+def read(root: str, git_dir: str, common_dir: str, env: Mapping[str, str]) -> UserHooks:
     """The user's own hooks in the worktree at `root` (of a bare repository, its git directory); `env` is for git."""
     env = {key: value for key, value in env.items() if key not in _COMMAND_LINE}
-    out = process.run(["config", "--list", "-z", "--show-origin"], cwd=root, env=env, fixed=False)
-    fields = [os.fsdecode(field) for field in out.split(b"\0")]
     files = dict.fromkeys(_usual(git_dir, common_dir, env))
     hooks: str | None = None
     fsmonitor = ""
     versions: list[tuple[str, str]] = []
     of_ours: list[str] = []
-    for origin, item in zip(fields[::2], fields[1::2], strict=False):
-        key, has_value, value = item.partition("\n")
-        kind, _, name = origin.partition(":")
-        if kind == "file":
-            files[os.path.join(root, name)] = None
+    for entry in configuration.read_with_origins(root, env):
+        key, value = entry.key, entry.value or ""
+        if entry.file is not None:
+            files[os.path.join(root, entry.file)] = None
         if key == "core.hookspath" and not is_guards(os.path.expanduser(value), common_dir):
             hooks = value
         elif key == "core.fsmonitorhookversion":
-            versions.append((origin, value))
+            versions.append((entry.origin, value))
         elif key == "core.fsmonitor" and is_guards(_program(value), common_dir):
-            of_ours.append(origin)
+            of_ours.append(entry.origin)
         elif key == "core.fsmonitor":
-            fsmonitor = value if has_value else "true"
+            fsmonitor = "true" if entry.value is None else entry.value
         elif key.startswith("includeif.onbranch:"):
             files[os.path.join(git_dir, "HEAD")] = None
     folder = os.path.join(common_dir, "hooks") if hooks is None else os.path.join(root, os.path.expanduser(hooks))
     command, version = _monitor(fsmonitor, _without(versions, of_ours))
-    return Chained(folder, command, version, tuple(files))
+    return UserHooks(folder, command, version, tuple(files))
 
 
 def is_guards(path: str, common_dir: str) -> bool:
@@ -93,10 +90,9 @@ def _without(versions: Iterable[tuple[str, str]], of_ours: Iterable[str]) -> str
 
 
 def _monitor(value: str, version: str) -> tuple[str, str]:
-    if value.lower() in _FALSE:
-        return "", NONE
-    if value.lower() in _TRUE:
-        return "", BUILTIN
+    switch = parse_boolean(value)
+    if switch is not None:
+        return "", BUILTIN if switch else NONE
     return value, version if version in ("1", "2") else AUTO
 
 

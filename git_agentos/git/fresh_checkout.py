@@ -11,21 +11,21 @@ from collections.abc import Mapping
 
 from git_agentos.git import process, scan
 from git_agentos.git.location import Location
-from git_agentos.git.scan import Scan, Scanned
+from git_agentos.git.scan import Scan, ScanResult
+from git_agentos.util.values import parse_boolean
 
-_ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 # With another value, a checkout may write other files than the commit has, or not all of them, or mark entries.
 _USUAL = {
-    "core.symlinks": _ON,
-    "core.filemode": _ON,
-    "core.ignorecase": _OFF,
-    "core.precomposeunicode": _OFF,
-    "core.ignorestat": _OFF,
-    "core.sparsecheckout": _OFF,
+    "core.symlinks": True,
+    "core.filemode": True,
+    "core.ignorecase": False,
+    "core.precomposeunicode": False,
+    "core.ignorestat": False,
+    "core.sparsecheckout": False,
 }
 
 
-class Untouched(Scan):
+class FreshCheckout(Scan):
     """What a `Scan` would find: no difference."""
 
     def __init__(self, location: Location, commit: str, config: Mapping[str, list[str]]) -> None:
@@ -37,19 +37,19 @@ class Untouched(Scan):
     def discard(self) -> None:
         """There is no process to stop."""
 
-    def read(self) -> Scanned:
+    def read(self) -> ScanResult:
         version = process.run(("version",)).decode("ascii", "replace").strip()
-        return Scanned(self._commit, tracks_attributes=True, config=self.config(), git_version=version)
+        return ScanResult(self._commit, tracks_attributes=True, config=self.config(), git_version=version)
 
 
-def scan_of(location: Location, commit: str, config: Mapping[str, list[str]]) -> Scan:
+def start_scan(location: Location, commit: str, config: Mapping[str, list[str]]) -> Scan:
     """The scan of such a worktree, which has this commit and this configuration. Where the file system or the
     configuration may have made something else of the files than what the commit has, git looks."""
-    usual = all(config.get(key, values)[-1].lower() in values for key, values in _USUAL.items())
+    usual = all(key not in config or parse_boolean(config[key][-1]) is usual for key, usual in _USUAL.items())
     # What git has noted of the file system holds for the one that the repository is on; whether case matters can differ
     # from folder to folder.
     probed = os.stat(location.root).st_dev == os.stat(location.common_dir).st_dev
     folds_case = os.path.lexists(os.path.join(location.root, ".GIT"))
     if not usual or not probed or folds_case or scan.may_have_gitlinks(location.git_dir):
         return Scan(location)
-    return Untouched(location, commit, config)
+    return FreshCheckout(location, commit, config)

@@ -22,7 +22,7 @@ _LINE_ENDS = {"core.autocrlf": "false", "core.eol": "native"}
 _IDLE = (b"unspecified", b"unset")
 
 
-def needing_conversion(
+def paths_to_convert(
     repository: Repository,
     paths: Sequence[bytes],
     config: Mapping[str, list[str]],
@@ -54,7 +54,7 @@ def needing_conversion(
     return found
 
 
-def filters(
+def named_filters(
     repository: Repository, paths: Iterable[bytes], *, root: str, env: Mapping[str, str], options: Sequence[str]
 ) -> dict[bytes, str]:
     """Path -> filter, where one is named."""
@@ -65,7 +65,7 @@ def filters(
     return {path: os.fsdecode(value) for path, _, value in rows if value not in _IDLE}
 
 
-def possible(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
+def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
     """Whether any tracked file may be converted at all, as far as can be told without looking at one."""
     return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
 
@@ -127,7 +127,7 @@ def users_attributes(repository: Repository, config: Mapping[str, list[str]]) ->
     return None if path.split("/")[0] in ("..", ".", ".git") else os.fsencode(path)
 
 
-def clean(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
+def to_blobs(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
     """Store worktree files as git would on `add`, where `writer` writes: path -> blob oid, None where a required filter
     fails."""
     if not paths:
@@ -160,7 +160,7 @@ def _line(path: bytes) -> bytes:
     return b'"' + quoted + b'"'
 
 
-def smudge(
+def to_files(
     repository: Repository,
     files: Mapping[bytes, tuple[int, str]],
     into: str,

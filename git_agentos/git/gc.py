@@ -1,18 +1,21 @@
-"""Packing the loose objects of many checkpoints together, from time to time.
+"""Packing the loose objects of checkpoints, and saving beside a running `git gc`.
 
-A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their oids are noted in a file of the
-common git directory, and when there are enough, git packs exactly those (`pack-objects`, with deltas), and their
-loose files go, as `git prune-packed` would do. Nothing depends on it: a failure leaves loose objects, and `git gc`
-packs them too.
+A checkpoint of a few files writes a dozen loose objects, each a block on disk. Their ids are noted in a file of the
+common git directory. When there are enough, git packs exactly those (`pack-objects`, with deltas), and their loose
+files are removed, as `git prune-packed` would do. Nothing depends on it: after a failure the objects stay loose, and
+`git gc` packs them too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from git_agentos.errors import AgentosError
+from git_agentos.git import gitfile
+from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files, locks
 
@@ -23,9 +26,12 @@ _ROW = 41
 # weighs above its contents; and packs stay few: git's own `gc --auto` merges them at gc.autoPackLimit, 50.
 _ENOUGH = 1000
 
+_PRUNE_PATIENCE = 10.0  # seconds
+_PRUNES_NOW = (b"--prune=now", b"--prune=all", b"--prune=0")
 
-def note(repository: Repository, oids: Iterable[str]) -> None:
-    """Remember loose objects that were just written, and pack when there are enough of them."""
+
+def note_loose(repository: Repository, oids: Iterable[str]) -> None:
+    """Note loose objects that were just written; pack all that are noted if there are enough of them."""
     rows = "".join(f"{oid}\n" for oid in oids)
     if not rows:
         return
@@ -46,7 +52,7 @@ def note(repository: Repository, oids: Iterable[str]) -> None:
 
 
 def _pack(repository: Repository, folder: str) -> None:
-    """Pack what is noted; one process at a time, the others go on."""
+    """Pack what is noted; LockedError where another process does."""
     with locks.hold(os.path.join(folder, "pack.turn"), wait=False):
         taken = os.path.join(folder, _TAKEN)
         rows = _rows(taken)  # left by a process that was killed here
@@ -73,3 +79,28 @@ def _rows(path: str) -> list[str]:
 
 def _loose_path(repository: Repository, oid: str) -> str:
     return os.path.join(repository.objects_dir, oid[:2], oid[2:])
+
+
+# -- beside `git gc --prune=now` -----------------------------------------------------------------------------------
+
+
+def wait_for_prune(location: Location, rewrite_missing: Callable[[], None]) -> None:
+    """Call `rewrite_missing` until no gc that prunes without a grace period is running, or for ten seconds.
+
+    Such a gc may have listed the refs just before ours moved, and delete just after. With git's default, a grace period
+    of two weeks, nothing is called.
+    """
+    deadline = time.monotonic() + _PRUNE_PATIENCE
+    while is_pruning(location) and time.monotonic() < deadline:
+        time.sleep(0.02)
+        rewrite_missing()
+
+
+def is_pruning(location: Location) -> bool:
+    """Whether a gc is running that prunes without a grace period."""
+    try:
+        pid = int(files.read(os.path.join(location.common_dir, "gc.pid"), limit=gitfile.LONGEST).split()[0])
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return any(word in _PRUNES_NOW for word in file.read().split(b"\0"))
+    except (OSError, ValueError, IndexError):
+        return False
