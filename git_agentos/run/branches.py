@@ -238,7 +238,8 @@ def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     """git's entry of the run's worktree; None where it is no more."""
     id_ = worktree_id(run.run_id)
     return next(
-        (each for each in worktrees.entries(location.common_dir) if identity.worktree_agent_id(each) == id_), None
+        (each for each in worktrees.linked_git_dirs(location.common_dir) if identity.worktree_agent_id(each) == id_),
+        None,
     )
 
 

@@ -30,14 +30,14 @@ from git_agentos.worktree import layout
 
 def folder_of(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(layout.top_of(location), database.FOLDER, "runs")
+    return os.path.join(layout.main_folder(location), database.FOLDER, "runs")
 
 
 def make(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = database.ensure_folder(layout.top_of(location))
+    top = database.ensure_folder(layout.main_folder(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and evidence_copy.look(location, run_id, path) is not None:
@@ -68,7 +68,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
     with writing():
         journal.clear_way(os.path.join(folder_of(location), run_id))
-    database.ensure_folder(layout.top_of(location))
+    database.ensure_folder(layout.main_folder(location))
     found = Evidence(os.path.join(folder_of(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found

@@ -318,7 +318,7 @@ def _shell_reader() -> Iterator[Finding]:
 
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(
