@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import worktrees
+from git_agentos.run import evidence_store
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import layout, record
 
 
@@ -27,7 +27,7 @@ def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
 
 def context_of(context: Context, kept: Evidence) -> WorkspaceContext:
     """The context of the run whose evidence this is, with paths as they are now."""
-    return now(context, evidence.context_of(kept))
+    return now(context, evidence_store.context_of(kept))
 
 
 def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:

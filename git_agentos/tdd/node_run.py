@@ -23,16 +23,12 @@ from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
-from git_agentos.run import preparation, workspace
+from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild, workspace
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import protected
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, runs
-from git_agentos.run.record.events import FAILED_STEP, OK
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import mend
+from git_agentos.run.events import FAILED_STEP, OK
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.step import take_back
+from git_agentos.run.stop import Stop
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
 from git_agentos.util import times
 
@@ -80,9 +76,9 @@ class Site:
         return found
 
     def evidence(self) -> Evidence:
-        """The run's evidence; `folders.Tampered` where its record cannot be believed."""
+        """The run's evidence; `journal.Tampered` where its record cannot be believed."""
         if not self.pinned:
-            found = folders.find(self.context.location, self.id)
+            found = evidence_store.find(self.context.location, self.id)
             found.pin(self.is_ours)
             self.pinned.append(found)
         return self.pinned[0]
@@ -169,8 +165,8 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     if kind is not None:
         step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
         folder = kept.step_folder(step, kind)
-    branches = protected.look(site.context.location, state["protected"])
-    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(branches), touched=list(touched))
+    protected = branches.look(site.context.location, state["protected"])
+    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(protected), touched=list(touched))
     if step is not None:
         kept.event(
             "step-begun",
@@ -194,7 +190,7 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
         skipped=before.state.skipped,
         folder=folder,
         step=step,
-        branches=branches,
+        branches=protected,
         touched=touched,
         began_at=now(),
         clock=time.monotonic(),
@@ -207,17 +203,17 @@ def violations(begun: Begun) -> list[str]:
 
 
 def _touched(
-    site: Site, state: ImplementationState, run: WorkspaceContext, branches: Mapping[str, str] | None
+    site: Site, state: ImplementationState, run: WorkspaceContext, before: Mapping[str, str] | None
 ) -> list[str]:
-    if branches is None:  # of a version that did not note them
+    if before is None:  # of a version that did not note them
         return []
-    return protected.violations(site.context, run, branches, state["protected"])
+    return branches.violations(site.context, run, before, state["protected"])
 
 
 def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
-    """Remove the locks that a killed git has left in the worktree; see `mend.unlock`."""
+    """Remove the locks that a killed git has left in the worktree; see `rebuild.unlock`."""
     with contextlib.suppress(RunError):  # it is wrecked
-        mend.unlock(workspace.inner(site.context, run).location, run, killed=killed)
+        rebuild.unlock(workspace.inner(site.context, run).location, run, killed=killed)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
@@ -273,7 +269,7 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
         kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
     state = redact_value(asdict(shot))[0]
     kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    changes = runs.patch(here.repository, begun.tree, shot.tree)
+    changes = query.patch(here.repository, begun.tree, shot.tree)
     values = redact_lines.secrets_of(process.user_environment({}))
     kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():

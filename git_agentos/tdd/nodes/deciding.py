@@ -9,7 +9,8 @@ from dataclasses import asdict
 from git_agentos.errors import AgentosError, LockedError, StorageError
 from git_agentos.run import landing, workspace
 from git_agentos.run.context import worktree_id
-from git_agentos.run.record.evidence import Evidence, Tampered
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.node_run import Site
 from git_agentos.tdd.nodes.frame import Update, ended, tell

@@ -8,12 +8,10 @@ import time
 
 from git_agentos import log
 from git_agentos.errors import RunError, TddError
-from git_agentos.run import preparation, workspace
+from git_agentos.run import preparation, query, sealing, workspace
 from git_agentos.run.context import worktree_id
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
-from git_agentos.run.record.events import PRE_RUN
+from git_agentos.run.events import PRE_RUN
+from git_agentos.run.step import take_back
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as places
 from git_agentos.tdd import node_run as sites
@@ -83,7 +81,7 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
             take_back(site.context, run, kept, _last_checkpoint(state))
             here = workspace.inner(site.context, run)
         log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
-        folders.seal(here, kept, runs.told(site.context, kept))
+        sealing.seal(here, kept, query.told(site.context, kept))
         final = removal.remove(site.context, id_, delete_branch=True).checkpoint
     said = "worktree and branch removed" if made else "there was no worktree yet"
     if final:

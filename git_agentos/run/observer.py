@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from git_agentos.run.record.events import Run, Step
+from git_agentos.run.events import Run, Step
 
 
 class Watcher(Protocol):

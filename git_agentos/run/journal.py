@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
-from git_agentos.run.record.events import EVENTS, parse_line
-from git_agentos.run.record.folder import Folder
-from git_agentos.run.record.note import Note, NoteFile
+from git_agentos.run.events import EVENTS, parse_line
+from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.journal_note import Note, NoteFile
 from git_agentos.util import files, locks, times
 
 _LIMIT = 256 << 20

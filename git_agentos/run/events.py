@@ -38,6 +38,7 @@ from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 
 EVENTS = "events.jsonl"
+MANIFEST = "manifest.json"
 # Who drives a run: the kernel says so with its version, `git agentos tdd` and other orchestrators by their names, those
 # who give none are the service's.
 _KERNEL = "git-agentos "

@@ -23,17 +23,15 @@ from git_agentos.guard.shim import shim
 from git_agentos.process import contained
 from git_agentos.process.contained import Command, Result
 from git_agentos.redact import redact, redact_value
-from git_agentos.run import changes, environment, inside
+from git_agentos.run import branches, changes, environment, feedback, patches, query, rebuild, rollback, snapshot
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.inside import WorkspaceSnapshot
-from git_agentos.run.kernel import feedback, protected
-from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.record import patches, runs
-from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
-from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
-from git_agentos.run.rollback import mend, rollback
+from git_agentos.run.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey, Tampered
+from git_agentos.run.observer import Watcher
+from git_agentos.run.snapshot import WorkspaceSnapshot
+from git_agentos.run.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
+from git_agentos.run.stop import Stop
 from git_agentos.worktree import layout
 
 
@@ -117,13 +115,13 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
     position, again = at.index, at.under_way is not None
     step = site.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
-    inner = inside.inner(site.context, run)
+    inner = snapshot.inner(site.context, run)
     origin = inner.origin(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
     before = take.take(inner.repository, inner.settings, origin)
-    heads = protected.heads(site.context.location)
-    branches = protected.among(heads, site.protected)
+    heads = branches.heads(site.context.location)
+    protected = branches.among(heads, site.protected)
     folder = site.evidence.step_folder(n, step.kind)
     site.evidence.event(
         "step-begun",
@@ -133,21 +131,21 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
         attempt=at.attempt,
         command=redact(step.command)[0] if step.command is not None else None,
         checkpoint=before.checkpoint.id,
-        branches=branches,
+        branches=protected,
         **_streams(step, folder),
     )
     site.watcher.step_begins(site.evidence.run(alive=True), at.step(n))
     tip = timeline.tip(inner.location, inner.timeline)
     # What moved before an interruption is not known.
-    known, others = (None, None) if again else (heads, protected.others(site.context.location))
-    return _Begun(n, position, step, folder, run, inner, before.state, branches, known, others, tip)
+    known, others = (None, None) if again else (heads, branches.others(site.context.location))
+    return _Begun(n, position, step, folder, run, inner, before.state, protected, known, others, tip)
 
 
 def _moved(site: Site, begun: _Begun) -> list[str] | None:
     """The branches that are elsewhere than when the step began, but for the run's own."""
     if begun.heads is None:
         return None
-    now, own = protected.heads(site.context.location), layout.HEADS + begun.run.branch_name
+    now, own = branches.heads(site.context.location), layout.HEADS + begun.run.branch_name
     moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
     return [name.removeprefix(layout.HEADS) for name in moved]
 
@@ -156,7 +154,7 @@ def _moved_refs(site: Site, begun: _Begun) -> list[str] | None:
     """The refs other than branches that are elsewhere than when the step began."""
     if begun.others is None:
         return None
-    now = protected.others(site.context.location)
+    now = branches.others(site.context.location)
     return [name for name in sorted({*begun.others, *now}) if begun.others.get(name) != now.get(name)]
 
 
@@ -210,7 +208,7 @@ def _command(site: Site, begun: _Begun) -> _Result:
     ended = _run(site, begun)
     _check_timeline(site, begun)
     site.evidence.put(f"{begun.folder}/exit_code", f"{ended.exit_code}\n".encode())
-    touched = protected.violations(site.context, begun.run, begun.branches, site.protected)
+    touched = branches.violations(site.context, begun.run, begun.branches, site.protected)
     seen, wreck = _look(site, begun)
     outcome, detail = _judge(site, begun, ended, seen)
     if touched:
@@ -253,7 +251,7 @@ def _run(site: Site, begun: _Begun) -> Result:
     for name in names:
         site.evidence.wrote(name)
     # What was killed may have been a git: nobody is to wait for it.
-    mend.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
+    rebuild.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
     if ended.interrupted:
         raise Stopped
     return ended
@@ -290,14 +288,14 @@ def _judge(site: Site, begun: _Begun, ended: Result, seen: _Seen | None) -> tupl
     return OK, None
 
 
-def _but(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> str | None:
+def _but(site: Site, begun: _Begun, seen: WorkspaceSnapshot) -> str | None:
     """What an agent that changed no file that git sees has done all the same."""
     did = []
-    if snapshot.branch != begun.run.branch_name:
-        did.append("HEAD is detached" if snapshot.branch is None else f"HEAD is on the branch '{snapshot.branch}'")
+    if seen.branch != begun.run.branch_name:
+        did.append("HEAD is detached" if seen.branch is None else f"HEAD is on the branch '{seen.branch}'")
     if _moved(site, begun) or _moved_refs(site, begun):
         did.append("other refs have moved")
-    if changes.has_others(inside.inner(site.context, begun.run)):
+    if changes.has_others(snapshot.inner(site.context, begun.run)):
         did.append("ignored files have changed")
     return "; ".join(did) or None
 
@@ -317,12 +315,12 @@ def _left_behind(ended: Result) -> str | None:
 def _look(site: Site, begun: _Begun) -> tuple[_Seen | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return inside.look(inside.inner(site.context, begun.run), begun.run), None
+        return snapshot.look(snapshot.inner(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:
         try:
-            inside.inner(site.context, begun.run)
+            snapshot.inner(site.context, begun.run)
         except RunError as error:
             return None, str(error)
         raise
@@ -335,6 +333,6 @@ def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> None:
     repository = site.context.repository  # the worktree may have been moved
     body = json.dumps(redact_value(asdict(snapshot))[0], indent=1) + "\n"
     site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
-    patch = runs.patch(repository, begun.before.visible_tree, snapshot.tree)
+    patch = query.patch(repository, begun.before.visible_tree, snapshot.tree)
     values = redact_lines.secrets_of(_variables(site, begun))
     site.evidence.put(f"{begun.folder}/diff.patch", patches.without_secrets(repository, patch, values))

@@ -18,19 +18,17 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
-from git_agentos.run import cleanup, inside, lock, preparation
+from git_agentos.run import cleanup, control, evidence_store, lock, preparation, rollback, snapshot, step
 from git_agentos.run import context as contexts
-from git_agentos.run.kernel import doing, wanted
-from git_agentos.run.kernel.spec import RunSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, settle
-from git_agentos.run.record import evidence, recovery
-from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
-from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
-from git_agentos.run.record.runs import all_, diff, logs, show
-from git_agentos.run.rollback import rollback
-from git_agentos.run.rollback.rollback import Rollback
+from git_agentos.run.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey, Tampered
+from git_agentos.run.observer import Watcher
+from git_agentos.run.query import all_, diff, logs, show
+from git_agentos.run.rollback import Rollback
+from git_agentos.run.runner import Work, end_as_tampered, pick_up, seal_run, settle
+from git_agentos.run.spec import RunSpec
+from git_agentos.run.stop import Stop
 from git_agentos.worktree import record
 
 __all__ = ["Watcher", "all_", "cancel", "diff", "logs", "resume", "roll_back", "show", "start"]
@@ -64,7 +62,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = recovery.have(context.location, run_id)
+    found = evidence_store.have(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -73,7 +71,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
             has_ended = found.state().ended is not None
             if not has_ended:
                 spec = pick_up(context, found)
-                wanted.do_go_on(context.location, run_id)
+                control.do_go_on(context.location, run_id)
                 Work(context, found, spec, stop, watcher).resume()
         if has_ended:
             _finish(context, found)
@@ -87,7 +85,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = recovery.have(context.location, run_id)
+    found = evidence_store.have(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -99,7 +97,7 @@ def cancel(context: Context, run_id: str) -> Run:
                 spec = RunSpec(steps=(), on_failure=found.run().on_failure)
                 Work(context, found, spec, stop).end(CANCELLED, "cancelled")
         if has_ended:
-            wanted.forget(context.location, run_id)
+            control.forget(context.location, run_id)
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
                 raise _has_ended(run_id, str(found.state().ended))
@@ -112,7 +110,7 @@ def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERE
     at = found.state()
     assert at.ended is not None
     if not at.is_sealed and at.prepared is not None:
-        seal(context, found, again=True)
+        seal_run(context, found, again=True)
     elif at.ended not in fine:
         raise _has_ended(found.run_id, at.ended)
 
@@ -153,7 +151,7 @@ def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
             except LockedError:
                 if time.monotonic() > deadline:
                     raise
-                wanted.ask_to_end(context.location, run_id)
+                control.ask_to_end(context.location, run_id)
         yield is_ours
 
 
@@ -180,19 +178,19 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
         found = _believable(context, run_id, is_ours)
         with contextlib.suppress(NoKey):
             settle(context, found)
-        done = doing.take_back(context, run, found, point)
-        inner = inside.inner(context, run)
+        done = step.take_back(context, run, found, point)
+        inner = snapshot.inner(context, run)
         log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
-                seal(context, found, again=True)
+                seal_run(context, found, again=True)
     return done
 
 
 def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
     """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        (recovery.look if dry_run else recovery.have)(context.location, run_id)
+        (evidence_store.look if dry_run else evidence_store.have)(context.location, run_id)
     except (RunError, RepositoryError):
         if preparation.last_known(context, run_id) is None:
             raise
@@ -201,9 +199,9 @@ def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
 def _believable(context: Context, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
     """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
     try:
-        found = evidence.find(context.location, run_id)
+        found = evidence_store.find(context.location, run_id)
     except (RunError, RepositoryError):
-        found = evidence.end_destroyed(context.location, run_id)
+        found = evidence_store.end_destroyed(context.location, run_id)
     with _tampered_ends(context, found):
         found.pin(is_ours)
     return found
@@ -218,13 +216,13 @@ def _make(context: Context, run_id: str) -> Evidence:
     the id is taken, also by a run whose evidence was removed."""
     found = None
     with contextlib.suppress(RunError):
-        found = evidence.find(context.location, run_id)
+        found = evidence_store.find(context.location, run_id)
     if found is None or not os.listdir(found.folder):
-        if preparation.recorded(context, run_id) or evidence.carried_events(context, run_id) is not None:
-            raise evidence.taken(run_id)
-        return evidence.make(context.location, run_id)
+        if preparation.recorded(context, run_id) or evidence_store.carried_events(context, run_id) is not None:
+            raise evidence_store.taken(run_id)
+        return evidence_store.make(context.location, run_id)
     if found.record().problem is not None or found.events():
-        raise evidence.taken(run_id)
+        raise evidence_store.taken(run_id)
     return found
 
 
@@ -246,8 +244,8 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
     except (AgentosError, OSError) as error:
         told_as = take.storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded(context, found.run_id) is None:
-            wanted.forget(context.location, found.run_id)
-            evidence.remove(context.location, found.run_id)
+            control.forget(context.location, found.run_id)
+            evidence_store.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
             ended = found.state().ended

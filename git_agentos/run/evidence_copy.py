@@ -25,7 +25,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
 from git_agentos.run.context import CONTEXT, is_id, worktree_id
-from git_agentos.run.record.folder import Folder
+from git_agentos.run.evidence_folder import Folder
 from git_agentos.store import location as place
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import layout as worktrees

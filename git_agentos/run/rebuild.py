@@ -27,13 +27,20 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dates, lockfile, process, refs, stale_locks, state_dir, worktrees
+from git_agentos.git import (
+    dates,
+    lockfile,
+    process,
+    reflog,
+    refs,
+    stale_locks,
+    state_dir,
+    worktrees,
+)
 from git_agentos.git.location import Location
-from git_agentos.run import reflog
+from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
+from git_agentos.run.baseline import Pristine
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import recovery
-from git_agentos.run.rollback import finish, own_config, pristine
-from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
 from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
@@ -70,12 +77,12 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
     inner = mended.inner
     assert inner is not None
     location = inner.location
-    if mended.pristine is not None and not own_config.is_as_recorded(location, mended.pristine):
-        own_config.write(location, mended.pristine)
+    if mended.pristine is not None and not worktree_config.is_as_recorded(location, mended.pristine):
+        worktree_config.write(location, mended.pristine)
     told = _begun(inner, run)
-    own_config.guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
+    worktree_config.guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
     if mended.recreated or mended.pristine is None:
-        pristine.record(inner)
+        baseline.record(inner)
 
 
 def unlock(
@@ -125,7 +132,7 @@ class _Mending:
                 self._locks()
                 self._branch()
                 self._head()
-            self.found.pristine = pristine.read(self.location)
+            self.found.pristine = baseline.read(self.location)
             self._configuration()
             self._index()
             self._fill()
@@ -397,18 +404,18 @@ class _Mending:
         """The worktree's own settings as they were made: what is read and written from here on obeys them. Those of a
         sparse checkout are state, and for the rollback itself to change."""
         known = self.found.pristine
-        if known is None and not own_config.is_readable(self.location):
+        if known is None and not worktree_config.is_readable(self.location):
             self._touch()
-            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
             self._lost("config.worktree", f"git could not read it: the file is at '{kept}' now")
-        if known is None or self.dry_run or own_config.is_as_recorded(self.location, known):
+        if known is None or self.dry_run or worktree_config.is_as_recorded(self.location, known):
             return
-        sparse = own_config.sparse_settings(self.location)
-        if os.path.lexists(own_config.path_of(self.location)):
-            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+        sparse = worktree_config.sparse_settings(self.location)
+        if os.path.lexists(worktree_config.path_of(self.location)):
+            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
             self._lost("config.worktree", f"it was edited, and is at '{kept}' now")
-        own_config.write(self.location, known)
-        own_config.put(self.location, sparse)
+        worktree_config.write(self.location, known)
+        worktree_config.put(self.location, sparse)
 
     def _inner(self) -> Context:
         managed = record.read(self.location.git_dir)
@@ -418,11 +425,11 @@ class _Mending:
 
     def _interrupted(self, goal: str) -> None:
         inner = self.found.inner
-        if inner is None or not finish.is_interrupted(self.location):
+        if inner is None or not interrupted_restore.is_interrupted(self.location):
             return
-        settled, self.found.finished = finish.finish(inner, self.run, goal)
+        settled, self.found.finished = interrupted_restore.finish(inner, self.run, goal)
         if not settled:
-            kept = self._keep(finish.path_of(self.location), "journal")
+            kept = self._keep(interrupted_restore.path_of(self.location), "journal")
             self._lost("journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now")
 
 
@@ -440,5 +447,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return recovery.look(context.location, run.run_id).state().begun or {}
+        return evidence_store.look(context.location, run.run_id).state().begun or {}
     return {}

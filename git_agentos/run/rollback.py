@@ -25,11 +25,10 @@ from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, R
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
+from git_agentos.run import baseline, events, evidence_store, rebuild
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import events, evidence, recovery
-from git_agentos.run.record.events import RunState
-from git_agentos.run.rollback import mend, pristine
-from git_agentos.run.rollback.mend import Mended
+from git_agentos.run.events import RunState
+from git_agentos.run.rebuild import Mended
 from git_agentos.util import times
 from git_agentos.worktree import layout, losses
 
@@ -91,12 +90,12 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
     """
     goal = _resolve(context, run, point)
     last = timeline.newest(context.repository, worktree_id(run.run_id))
-    mended = mend.mend(context, run, goal.checkpoint, dry_run=dry_run)
+    mended = rebuild.mend(context, run, goal.checkpoint, dry_run=dry_run)
     if mended.inner is None:
         return _would_be_made(run, goal, mended, _told(context, last))
     done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
     if not dry_run:
-        mend.settle(mended, run)
+        rebuild.settle(mended, run)
     not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
     last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
     return Rollback(
@@ -142,14 +141,14 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
 def _state(context: Context, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return recovery.look(context.location, run.run_id).state()
+        return evidence_store.look(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
 
 def _pre_run(context: Context, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    prepared = _state(context, run).prepared or evidence.noted(context.location, run.run_id)
+    prepared = _state(context, run).prepared or evidence_store.noted(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None
@@ -187,10 +186,10 @@ def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
 def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Mended, *, dry_run: bool) -> Restoration:
     scan = Scan(inner.location)  # git looks at the files meanwhile
     try:
-        found = pristine.look(inner.location, mended.pristine)
+        found = baseline.look(inner.location, mended.pristine)
         touched = found.touched
         if touched is None:
-            touched = pristine.everything(inner, goal.state)
+            touched = baseline.everything(inner, goal.state)
         move, shifts = _move(inner, run, goal)
         back = Back(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
     except BaseException:

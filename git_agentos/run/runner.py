@@ -19,20 +19,30 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
-from git_agentos.run import branches, changes, inside, located, preparation
+from git_agentos.run import (
+    branches,
+    changes,
+    control,
+    feedback,
+    fingerprint,
+    located,
+    preparation,
+    rebuild,
+    sealing,
+    snapshot,
+    step,
+)
+from git_agentos.run import spec as specs
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.kernel import doing, feedback, protected, wanted
-from git_agentos.run.kernel import spec as specs
-from git_agentos.run.kernel.doing import Site, Stopped
-from git_agentos.run.kernel.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Nobody, Watcher
+from git_agentos.run.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
+from git_agentos.run.observer import Nobody, Watcher
 from git_agentos.run.preparation import Plan
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
-from git_agentos.run.record.evidence import Evidence, Tampered
-from git_agentos.run.rollback import mend
-from git_agentos.run.rollback.rollback import PRE_RUN
+from git_agentos.run.rollback import PRE_RUN
+from git_agentos.run.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
+from git_agentos.run.step import Site, Stopped
+from git_agentos.run.stop import Stop
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
@@ -53,8 +63,8 @@ class Work:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
         text = specs.to_json(spec)
-        wanted.forget(self._context.location, id_)
-        wanted.put(self._context.location, id_, text)
+        control.forget(self._context.location, id_)
+        control.put(self._context.location, id_, text)
         self._evidence.event(
             "begun",
             task=spec.task,
@@ -65,7 +75,7 @@ class Work:
             protected=branches.patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
-            spec=wanted.code(id_, text),
+            spec=control.code(id_, text),
             mark=f"{id_}-{os.urandom(8).hex()}",
         )
 
@@ -122,7 +132,7 @@ class Work:
         elif at.index == len(self._spec.steps):
             self._evidence.event("attempt-ended", number=at.attempt, outcome=OK, reason=None)
         else:
-            doing.do(self._site(), self._workspace())
+            step.do(self._site(), self._workspace())
 
     def _prepare(self) -> None:
         """The workspace. Where it cannot be made there is no run, and nothing is left of it."""
@@ -130,7 +140,7 @@ class Work:
         shown = [replace(step, command=redact(step.command)[0] if step.command else None) for step in spec.steps]
         evidence.write_once(_SPEC, specs.to_json(replace(spec, steps=tuple(shown))))
         if evidence.read(_ENVIRONMENT) is None:
-            evidence.write_once(_ENVIRONMENT, json.dumps(folders.fingerprint(), indent=2) + "\n")
+            evidence.write_once(_ENVIRONMENT, json.dumps(fingerprint.fingerprint(), indent=2) + "\n")
         assert self._state.begun is not None
         closed = tuple(self._state.begun["protected"])
         plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
@@ -175,9 +185,9 @@ class Work:
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
         self._evidence.event("ended", state=state, reason=reason, left=left)
         if is_prepared:
-            seal(self._context, self._evidence)
+            seal_run(self._context, self._evidence)
         else:
-            wanted.forget(self._context.location, self._evidence.run_id)
+            control.forget(self._context.location, self._evidence.run_id)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -202,11 +212,11 @@ class Work:
         )
 
     def _take_back(self, point: str) -> None:
-        doing.take_back(self._context, self._workspace(), self._evidence, point)
+        step.take_back(self._context, self._workspace(), self._evidence, point)
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
-        inner = inside.inner(self._context, run)
+        inner = snapshot.inner(self._context, run)
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
@@ -221,12 +231,12 @@ def pick_up(context: Context, evidence: Evidence) -> RunSpec:
     why = evidence.vouched()
     if why is not None:
         raise RunError(f"run '{id_}' cannot be gone on with: {why}", back)
-    text = wanted.get(context.location, id_)
+    text = control.get(context.location, id_)
     if text is None:
         text = (evidence.read(_SPEC) or b"").decode("utf-8", "surrogateescape")
         if not text or MASK in text:
             raise RunError(f"what run '{id_}' is to do is not known here: it was begun elsewhere", back)
-    if not wanted.is_meant(id_, text, begun.get("spec")):
+    if not control.is_meant(id_, text, begun.get("spec")):
         raise Tampered(id_, "what it is to do was changed")
     return specs.from_json(text, _SPEC)
 
@@ -257,36 +267,36 @@ def settle(context: Context, evidence: Evidence) -> None:
         return
     run = located.context_of(context, evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(inside.inner(context, run).location, run, killed=True)
+        rebuild.unlock(snapshot.inner(context, run).location, run, killed=True)
     step = at.under_way
     if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
-    touched = protected.violations(context, run, step["branches"], at.begun["protected"])
+    touched = branches.violations(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
 
 
-def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
-    wanted.forget(context.location, evidence.run_id)
+    control.forget(context.location, evidence.run_id)
     try:
-        here = inside.inner(context, located.context_of(context, evidence))
+        here = snapshot.inner(context, located.context_of(context, evidence))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
-    folders.seal(here, evidence, evidence.run(), again=again)
+    sealing.seal(here, evidence, evidence.run(), again=again)
 
 
 def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
     """The run has ended by that: its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):
-        wanted.forget(context.location, evidence.run_id)
+        control.forget(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
     run = located.context_of(context, evidence)
     with contextlib.suppress(AgentosError, OSError):
-        here = inside.inner(context, run)
+        here = snapshot.inner(context, run)
         details = {"reason": reason}
         log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
-        seal(context, evidence, again=True)
+        seal_run(context, evidence, again=True)

@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
@@ -28,16 +28,13 @@ from git_agentos.git import gc, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
-from git_agentos.run.record.events import EVENTS, Run, state_of
+from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
+from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
 from git_agentos.util.values import is_hex
 from git_agentos.worktree import layout
 
-if TYPE_CHECKING:
-    from git_agentos.run.record.evidence import Evidence
-
 META_MANIFEST = "manifest_sha256"
-MANIFEST = "manifest.json"
 SCHEMA = "agentos.run-manifest.v1"
 _TRIGGER = "task_complete"
 _SMALL = 1 << 20

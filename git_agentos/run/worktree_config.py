@@ -14,8 +14,8 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.run.rollback import pristine
-from git_agentos.run.rollback.pristine import Pristine
+from git_agentos.run import baseline
+from git_agentos.run.baseline import Pristine
 from git_agentos.util import files
 
 # Settings that are state of the worktree, and for the rollback itself to change.
@@ -38,7 +38,7 @@ def is_readable(location: Location) -> bool:
 
 def is_as_recorded(location: Location, known: Pristine) -> bool:
     """Whether it says what it said, apart from what the guard puts there."""
-    if pristine.configuration(location) == known.config:
+    if baseline.configuration(location) == known.config:
         return True
     guards = {(each.name.lower(), each.value) for each in activation.values(location)}
     try:
