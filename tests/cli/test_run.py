@@ -363,7 +363,7 @@ def test_rolled_back() -> None:
         "Run r-1 was reset to step:2: no file had to change.",
         "HEAD in /home/ada/app.worktrees/run-r-1 is detached at aaaaaaaa.",
     ]
-    assert "back at cccccccc:" in lines(text_rollback.rolled_back(replace(BACK, point=C)))[0]
+    assert "reset to cccccccc:" in lines(text_rollback.rolled_back(replace(BACK, point=C)))[0]
 
 
 def test_rolled_back_from_a_damaged_worktree_names_what_was_not_saved() -> None:

@@ -202,7 +202,7 @@ def test_the_end() -> None:
     aborted = text_tdd.finished(replace(GONE, state="aborted", reason=None), PLAIN)
     assert lines(aborted)[0] == "Workflow 87-3fa9c1 is aborted."
     for said in (merged, aborted):
-        assert said.hints[-1] == "'git agentos worktree create run-87-3fa9c1 --revive' brings its worktree back"
+        assert said.hints[-1] == "'git agentos worktree create run-87-3fa9c1 --revive' restores its worktree"
 
 
 def test_interrupted() -> None:
