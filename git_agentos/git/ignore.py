@@ -53,6 +53,15 @@ def untracked_files(repository: Repository) -> tuple[list[bytes], list[bytes]]:
     return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
 
 
+def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]:
+    """Those of `paths` (a folder with a trailing slash) that git's rules ignore; tracked files never are."""
+    # check-ignore refuses literal pathspecs; `./` keeps a colon from beginning a magic one.
+    data = b"".join(b"./" + path + b"\0" for path in paths)
+    env = {"GIT_LITERAL_PATHSPECS": "0"}
+    out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1)) if data else b""
+    return [path.removeprefix(b"./") for path in out.split(b"\0") if path]
+
+
 def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
     """What git ignores below the folders `below`: files, and whole folders, which have a slash at their end."""
     narrowing = () if b"" in below else sorted(below)

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GitCommandError
 from git_agentos.git import configuration, gitfile, process
 from git_agentos.git.location import Location, locate
-from git_agentos.util import files
 from git_agentos.util.values import parse_boolean
 
 _STATUS = (
@@ -477,10 +476,7 @@ def is_repository(directory: bytes) -> bool:
     dot_git = os.path.join(directory, b".git")
     if os.path.isdir(dot_git):
         return os.path.lexists(os.path.join(dot_git, b"HEAD"))
-    try:
-        return files.read(dot_git, limit=gitfile.LONGEST, follow=True).startswith(b"gitdir: ")
-    except OSError:
-        return False
+    return gitfile.read_gitfile(os.fsdecode(directory)) is not None
 
 
 def _unreadable(complaints: bytes) -> list[bytes]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.errors import AgentosError
-from git_agentos.git import refs, scan
+from git_agentos.git import ignore, refs, scan
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import files
@@ -207,10 +207,8 @@ def is_ignored(repository: Repository, state: State, paths: Sequence[str]) -> se
         return set()
     inner = [os.fsdecode(path) + "/" for path in state.nested]
     asked = {path: next((each for each in inner if path.startswith(each)), path) for path in paths}
-    data = b"\0".join(sorted({os.fsencode(path) for path in asked.values()})) + b"\0"
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
-    ignored = {os.fsdecode(path) for path in out.split(b"\0") if path}
+    names = sorted({os.fsencode(path) for path in asked.values()})
+    ignored = {os.fsdecode(path) for path in ignore.ignored_among(repository, names)}
     return {path for path, each in asked.items() if each in ignored}
 
 

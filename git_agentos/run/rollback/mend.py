@@ -236,13 +236,9 @@ class _Mending:
         if not _leads_to(location.root, location.git_dir) or record.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
-        common = os.path.join(location.git_dir, "commondir")
-        with contextlib.suppress(OSError), open(common, "rb") as file:
-            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
-            if os.path.realpath(there) == os.path.realpath(location.common_dir):
-                return
-        self._touch()
-        record.put(common, "../..\n")
+        if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
+            self._touch()
+            record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
 
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
