@@ -327,7 +327,7 @@ class Workspace:
             return now  # no worktree of an agent was ever made here
         from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in journal.pending(self._location)])
+        return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:

@@ -149,7 +149,7 @@ def possible(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
     """Whether another worktree of the repository has the branch `ref` checked out, or is rebasing or bisecting it. The
     HEAD of a bare repository is none's."""
-    for folder in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for folder in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         if folder != location.git_dir and _uses(folder, ref):
             return folder != location.common_dir or not _is_bare(folder)
     return False

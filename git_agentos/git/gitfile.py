@@ -78,8 +78,8 @@ def is_linked(root: str, git_dir: str) -> bool:
     return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 
-def belongs(root: str, git_dir: str) -> str | None:
-    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file names nothing."""
+def other_owner(root: str, git_dir: str) -> str | None:
+    """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
     path = os.path.join(root, ".git")
     if os.path.isfile(os.path.join(path, "HEAD")):
         return "a repository of its own lies there"

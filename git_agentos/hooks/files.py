@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from git_agentos.git import stale_locks
-from git_agentos.guard.assessment import git_command
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, pending, subject, verdict
 from git_agentos.hooks.called import Called
@@ -24,7 +24,7 @@ def fsmonitor(called: Called) -> int:
 
 
 def _judge(asked: Subject) -> Assessment:
-    return git_command.assess_git(asked.call, asked.who, asked.settings)
+    return assessor.assess_git(asked.call, asked.who, asked.settings)
 
 
 def unlock(called: Called) -> int:

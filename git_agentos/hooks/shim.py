@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import ancestry, call, identity, tampering
-from git_agentos.guard.assessment import git_command
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.decision import ALLOW, FORBID
@@ -58,7 +58,7 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     """Whether the command may run: `run`, or not."""
     who = identity.identify(asked.environment, identity.find_git_dir(asked.cwd), pid)
     known = settings.read(asked.cwd, asked.environment)
-    assessment = git_command.assess_git(asked, who, known)
+    assessment = assessor.assess_git(asked, who, known)
     edited = tampering.report_at(asked.cwd, who, asked.environment)
     if edited is not None:
         talk.tell(f"git-agentos: {edited} ({tampering.HINT})")

@@ -141,17 +141,17 @@ def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | No
     if run.context is None:
         return None
     id_, branch = worktree_id(run.run_id), run.context.branch_name
-    if any(each.id == id_ for each in journal.pending(context.location)) and not dry_run:
+    if any(each.id == id_ for each in journal.interrupted(context.location)) and not dry_run:
         repair.repair(context, id_)  # of a command that was killed
     goes = run.state == ACCEPTED or branch == record.branch_of(id_, run.run_id)
-    known = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
+    known = record.get(context.location.common_dir, id_)
     tip = refs.resolve(context.location, layout.HEADS + branch)
     used = _users(context, branch, known.git_dir if known is not None else None)
     if known is None:
         if tip is None or not goes:
             return None
         if used:
-            raise RunError(f"its branch '{branch}' is {layout.used(used[0])}")
+            raise RunError(f"its branch '{branch}' is {layout.describe_use(used[0])}")
         if not _holds(context, id_, tip):
             raise RunError(f"its branch '{branch}' has commits that were made after its worktree was archived")
         if not dry_run:
@@ -198,7 +198,8 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
 def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
-    ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in journal.pending(location)}
+    ids = {each.id for each in record.agent_worktrees(location.common_dir)}
+    ids |= {each.id for each in journal.interrupted(location)}
     heads = refs.list_refs(location, layout.HEADS, skip_broken=True)
     return [
         each

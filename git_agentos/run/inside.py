@@ -9,10 +9,10 @@ from git_agentos.checkpoint import format, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import refs, trees
+from git_agentos.git import refs, trees, worktrees
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.util import times
-from git_agentos.worktree import record, removal
+from git_agentos.worktree import record
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
     those of now (`located`)."""
     id_ = worktree_id(run.run_id)
     hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
-    managed = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
+    managed = record.get(context.location.common_dir, id_)
     if managed is None:
         revived = f"git agentos worktree create {id_} --revive brings it back, if it was archived"
         raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
@@ -52,12 +52,12 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         if run.worktree_path != root and os.path.isdir(run.worktree_path):
             hint = f"git agentos worktree repair {id_} finds it again in '{run.worktree_path}'"
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
-    pointed = removal.pointed_at(root)
+    pointed = worktrees.read_gitfile(root)
     if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):
         raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' is another", hint)
     try:
         refs.read_head(managed.location)
-        return removal.inner_context(context, managed)._replace(agent=run.agent_id)
+        return context.in_worktree(managed.location)._replace(agent=run.agent_id)
     except (AgentosError, OSError) as error:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 

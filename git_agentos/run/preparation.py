@@ -31,8 +31,8 @@ from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.worktree import base, creation, journal, layout, record, repair
-from git_agentos.worktree.new_worktree import Made, Wanted
-from git_agentos.worktree.record import Managed
+from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.record import AgentWorktree
 
 
 class Plan(NamedTuple):
@@ -61,15 +61,15 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
     if plan.agent_id is not None:
         config.agent_id(plan.agent_id, source="agent_id")
     id_ = worktree_id(plan.run_id)
-    if any(each.id == id_ for each in journal.pending(context.location)):
+    if any(each.id == id_ for each in journal.interrupted(context.location)):
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
-        layout.check_branch(context, plan.branch)
+        layout.check_branch_name(context, plan.branch)
     base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
-    wanted = Wanted(
+    wanted = WorktreeSpec(
         id_,
         base_ref,
         base_sha,
@@ -175,7 +175,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
     inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
-        repo_root=layout.top_of(context.location),
+        repo_root=layout.main_folder(context.location),
         worktree_path=inner.location.root,
         branch_name=made.branch,
         base_ref=made.base_ref,
@@ -219,11 +219,10 @@ def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
 # -- what is on record ------------------------------------------------------------------------------------------------
 
 
-def _managed(context: Context, run_id: str) -> Managed | None:
+def _managed(context: Context, run_id: str) -> AgentWorktree | None:
     """The run's worktree, if it is whole."""
-    id_ = worktree_id(run_id)
-    found = (each for each in record.managed(context.location.common_dir) if each.id == id_)
-    return next((each for each in found if each.record.run_id == run_id), None)
+    found = record.get(context.location.common_dir, worktree_id(run_id))
+    return found if found is not None and found.record.run_id == run_id else None
 
 
 def _pre_run(context: Context, run_id: str) -> _State | None:

@@ -391,7 +391,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
 
 def _has_worktree(context: Context, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        return any(each.record.run_id == id_ for each in worktrees.managed(context.location.common_dir))
+        return any(each.record.run_id == id_ for each in worktrees.agent_worktrees(context.location.common_dir))
     return False
 
 
@@ -416,5 +416,5 @@ def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[
         found[state_database.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
     if state_copies.ids(context.location):
-        found[os.path.join(tops.top_of(context.location), places.FOLDER, places.NAME)] = None
+        found[os.path.join(tops.main_folder(context.location), places.FOLDER, places.NAME)] = None
     return [place for place in found if state_database.exists(place)]

@@ -87,7 +87,7 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     again where all of `.agentos` is gone, or with `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.top_of(location), places.FOLDER)):
+    if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
         recovery.bring_back(location)
     known = ids(location)
     if every:

@@ -16,7 +16,7 @@ from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError
-from git_agentos.git import process, refs, user_hooks
+from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
@@ -89,22 +89,22 @@ def complete(context: Context, id_: str | None = None, *, push: bool = False) ->
     if wanted == timeline.MAIN:
         raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
     layout.check_id(wanted)
-    with journal.turn(context.location):
-        begun = journal.begin(context.location, wanted, OPERATION)
+    with worktrees.lock(context.location):
+        begun = journal.start(context.location, wanted, OPERATION)
     try:
         return _complete(context, wanted, push=push)
     finally:
-        journal.end(begun)
+        journal.remove(begun)
 
 
 def _complete(context: Context, id_: str, *, push: bool) -> Completion:
-    managed = removal.find(context, id_)
+    managed = record.find(context.location.common_dir, id_)
     if not os.path.isdir(managed.root):
         raise WorktreeError(
             f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
         )
     removal.check_folder(managed, id_)
-    inner = context if context.location.git_dir == managed.git_dir else removal.inner_context(context, managed)
+    inner = context.in_worktree(managed.location)
     known = managed.record
     head = refs.read_head(inner.location)
     if head.commit is None:

@@ -24,10 +24,11 @@ from git_agentos.checkpoint import format, operation, take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, RestoreError, UsageError, WorktreeError
+from git_agentos.git import worktrees
 from git_agentos.guard import authorize
-from git_agentos.worktree import base, journal, layout, pool, record
-from git_agentos.worktree.layout import Place
-from git_agentos.worktree.new_worktree import Creation, Made, Wanted
+from git_agentos.worktree import base, layout, pool, record
+from git_agentos.worktree.layout import NewPath
+from git_agentos.worktree.new_worktree import Made, NewWorktree, WorktreeSpec
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.restore import Restoration
@@ -62,10 +63,10 @@ def create(
         revival.check(id_, sparse)
         found = last_state.ended(context, id_)
         revival.bring_back(context, found, id_, task=task, lock=lock, guard=guard)
-        source = None if found.as_left else status.described(found.source)
+        source = None if found.as_left else status.describe_checkpoint(found.source)
         return replace(_shown(context, id_), revived_from=source)
     base_ref, base_sha = base.base_of(context, from_ref)
-    wanted = Wanted(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
+    wanted = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
     return _shown(context, id_, make(context, wanted, _open))
 
 
@@ -113,7 +114,7 @@ def with_state(context: Context, checkpoint: str, id_: str) -> Restoration:
             "restore it in place, or with --no-branch; nothing was changed",
         )
     detached = target.head.ref is None or operation.on_own_branch(target.operation)
-    wanted = Wanted(id_, target.head.branch or target.head.commit, target.head.commit, detached=detached)
+    wanted = WorktreeSpec(id_, target.head.branch or target.head.commit, target.head.commit, detached=detached)
 
     def bring_up(made: Made) -> Restoration:
         inner = made.inner
@@ -124,14 +125,14 @@ def with_state(context: Context, checkpoint: str, id_: str) -> Restoration:
     return make(context, wanted, bring_up)
 
 
-def make(context: Context, wanted: Wanted, fill: Callable[[Made], T]) -> T:
+def make(context: Context, wanted: WorktreeSpec, fill: Callable[[Made], T]) -> T:
     """Make a worktree; `fill` is called with it once it is ready for work.
 
     Whatever fails, in `fill` too, nothing is left.
     """
     config.pool(context.settings.values)  # a bad value is told before anything is made
     with _working(context, wanted) as creation:
-        with journal.turn(context.location):
+        with worktrees.lock(context.location):
             creation.begin()
             creation.enter()
             creation.name()
@@ -144,10 +145,10 @@ def make(context: Context, wanted: Wanted, fill: Callable[[Made], T]) -> T:
     return done
 
 
-def prepare(context: Context, where: Place, base_sha: str, id_: str, mark: Callable[[str], None]) -> None:
+def prepare(context: Context, where: NewPath, base_sha: str, id_: str, mark: Callable[[str], None]) -> None:
     """Make a worktree without an id and without a branch, for `pool`; `mark` is called last, with its git directory."""
-    with _working(context, Wanted(id_, base_sha, base_sha, detached=True)) as creation:
-        with journal.turn(context.location):
+    with _working(context, WorktreeSpec(id_, base_sha, base_sha, detached=True)) as creation:
+        with worktrees.lock(context.location):
             creation.begin(where)
             creation.enter(prepared=False)
         creation.check_out()
@@ -155,9 +156,9 @@ def prepare(context: Context, where: Place, base_sha: str, id_: str, mark: Calla
 
 
 @contextlib.contextmanager
-def _working(context: Context, wanted: Wanted) -> Iterator[Creation]:
+def _working(context: Context, wanted: WorktreeSpec) -> Iterator[NewWorktree]:
     """A worktree in the making: whatever fails, nothing of it is left."""
-    creation = Creation(context, wanted)
+    creation = NewWorktree(context, wanted)
     try:
         yield creation
     except BaseException as error:

@@ -32,10 +32,9 @@ from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
 from git_agentos.util import files
-from git_agentos.worktree import journal, record
-from git_agentos.worktree.agent_branch import standing_in
-from git_agentos.worktree.journal import Intent
-from git_agentos.worktree.layout import used
+from git_agentos.worktree import journal
+from git_agentos.worktree.journal import WorktreeJournal
+from git_agentos.worktree.layout import describe_use
 from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
 
 OPERATION = "merge"
@@ -44,7 +43,7 @@ _UNCHANGED = "nothing was changed"
 
 
 @dataclass(frozen=True)
-class Advanced:
+class FastForward:
     """A branch that moved; `saved` and `path` are the checkpoint taken before and the worktree that was brought along,
     None where it is checked out nowhere."""
 
@@ -63,7 +62,7 @@ class Recovered:
     outcome: str
 
 
-class MovedError(Exception):
+class TipMovedError(Exception):
     """The branch is no longer where it was: the result was made for a commit that is history."""
 
 
@@ -87,7 +86,9 @@ def checkout_of(context: Context, ref: str) -> Location | None:
         )
     for user in users:
         if user.how != "checkout":
-            raise WorktreeError(f"the branch '{name}' is {used(user)}", f"finish or abort it first; {_UNCHANGED}")
+            raise WorktreeError(
+                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {_UNCHANGED}"
+            )
     if not roots:
         return None
     if refs.read_head(location).ref == ref:
@@ -122,9 +123,9 @@ def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
 # -- moving it -----------------------------------------------------------------------------------------------------
 
 
-def advance(
+def fast_forward(
     context: Context, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
-) -> Advanced:
+) -> FastForward:
     """Move `ref` from `old` to `new`, with the worktree that has it checked out. The turn (`intent.turn`) must be held.
 
     MovedError where the branch is not at `old`, WorktreeError where local changes are in the way.
@@ -135,23 +136,23 @@ def advance(
         try:
             refs.update(context.location, ref, new, old, reason=reason, who=who)
         except refs.RefMoved as error:
-            raise MovedError from error
-        return Advanced(None, None)
-    here = standing_in(context, location)
+            raise TipMovedError from error
+        return FastForward(None, None)
+    here = context.in_worktree(location)
     origin = here.origin(trigger="before_merge", description=description, meta=dict(meta))
     move = _Move(here, ref, old, new, reason, who)
     try:
         saved = move.run(origin)
     except OSError as error:
         raise take.storage_error(error) from error
-    return Advanced(saved, location.root)
+    return FastForward(saved, location.root)
 
 
 def check(context: Context, ref: str, old: str, new: str) -> None:
-    """Refuse what `advance` would refuse; nothing is changed and nothing is saved."""
+    """Refuse what `fast_forward` would refuse; nothing is changed and nothing is saved."""
     location = checkout_of(context, ref)
     if location is not None:
-        here = standing_in(context, location)
+        here = context.in_worktree(location)
         move = _Move(here, ref, old, new, "", "")
         move.refuse_before()
         with here.repository.writer() as writer:
@@ -170,7 +171,7 @@ class _Move:
         self.new = new
         self.reason = reason
         self.who = who
-        self.entry: Intent | None = None
+        self.entry: WorktreeJournal | None = None
         self.moved = False
 
     def run(self, origin: Origin) -> str:
@@ -189,7 +190,7 @@ class _Move:
                 self._go_back(self.entry, saved or "", error)
             raise
         assert self.entry is not None
-        journal.end(self.entry)
+        journal.remove(self.entry)
         with contextlib.suppress(OSError, AgentosError, refs.RefMoved):
             # As after any merge: the way back for `git reset --keep ORIG_HEAD`.
             refs.update(location, "ORIG_HEAD", self.old, refs.resolve(location, "ORIG_HEAD"))
@@ -205,7 +206,7 @@ class _Move:
         _refuse_pending(self.here)
         head = refs.read_head(self.location)
         if head.ref != self.ref or head.commit != self.old:
-            raise MovedError
+            raise TipMovedError
         working = operation.name_of(operation.read(self.location))
         if working is not None:
             raise WorktreeError(
@@ -255,7 +256,7 @@ class _Move:
                 # back, by ourselves (git would overwrite an ignored file) and by git.
                 refuse_obstacles(location, self.repository, now, self.repository.commit_tree(self.old), delta)
                 self._read_tree(new_index, "--dry-run")
-                self.entry = journal.begin(
+                self.entry = journal.start(
                     location,
                     self.here.timeline,
                     OPERATION,
@@ -274,7 +275,7 @@ class _Move:
                 set_ref()
                 self.moved = True
         except refs.RefMoved as error:
-            raise MovedError from error
+            raise TipMovedError from error
         refs.log(location, "HEAD", self.old, self.new, self.reason, self.who)
 
     def _read_tree(self, new_index: str, *options: str, owner: int | None = None) -> None:
@@ -286,17 +287,17 @@ class _Move:
         if status != 0:
             raise process.failure(args, status, err)
 
-    def _go_back(self, entry: Intent, saved: str, error: BaseException) -> None:
+    def _go_back(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
         try:
             go_back(self.here, saved, self.old, self.new)
         except (OSError, AgentosError) as second:
-            journal.leave(entry)
+            journal.release(entry)
             first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise WorktreeError(
                 f"the merge failed ({first}) and could not be taken back ({then})",
                 f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair goes back",
             ) from error
-        journal.end(entry)
+        journal.remove(entry)
 
 
 @contextlib.contextmanager
@@ -316,7 +317,7 @@ def _index_lock(location: Location) -> Iterator[None]:
 
 
 def _refuse_pending(here: Context) -> None:
-    for each in journal.pending(here.location):
+    for each in journal.interrupted(here.location):
         if each.id == here.timeline:
             raise WorktreeError(
                 f"an interrupted {each.operation} is waiting in '{here.location.root}'",
@@ -327,7 +328,7 @@ def _refuse_pending(here: Context) -> None:
 # -- going back ----------------------------------------------------------------------------------------------------
 
 
-def recover(context: Context, found: Intent) -> Recovered:
+def recover(context: Context, found: WorktreeJournal) -> Recovered:
     """Lead from an interrupted merge to before or after, and end its intent, which was adopted (`intent.adopt`)."""
     fields = found.fields
     try:
@@ -336,7 +337,7 @@ def recover(context: Context, found: Intent) -> Recovered:
     except KeyError as error:
         raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
     location = _where_now(context, location)
-    here = standing_in(context, location)
+    here = context.in_worktree(location)
     lockfile.remove_stale(location)
     state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
@@ -350,7 +351,7 @@ def recover(context: Context, found: Intent) -> Recovered:
         except OSError as error:
             raise take.storage_error(error) from error
         outcome = "went-back"
-    journal.end(found)
+    journal.remove(found)
     return Recovered(target, location.root, saved, outcome)
 
 
@@ -359,7 +360,7 @@ def _where_now(context: Context, location: Location) -> Location:
     if location.git_dir == context.location.git_dir:
         return context.location
     if not os.path.isdir(location.root) and location.git_dir != location.common_dir:
-        location = location._replace(root=record.root_of(location.git_dir))
+        location = location._replace(root=worktrees.root_of(location.git_dir))
     if not os.path.isdir(location.root):
         raise WorktreeError(
             f"the worktree '{location.root}', in which a merge was interrupted, is not there",

@@ -20,7 +20,7 @@ from git_agentos.git import index, index_damage, lockfile, process, refs, state_
 from git_agentos.git.index import IndexEdit
 from git_agentos.git.location import Location
 from git_agentos.util.values import parse_boolean
-from git_agentos.worktree import agent_branch, damaged
+from git_agentos.worktree import damaged
 
 _PATIENCE = 5.0  # seconds that another git may hold the index
 
@@ -43,7 +43,7 @@ def examine(context: Context, location: Location, id_: str, *, wanted: bool) -> 
 
 def _remake(context: Context, location: Location, id_: str) -> str:
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
-    inner = agent_branch.standing_in(context, there)
+    inner = context.in_worktree(there)
     path = os.path.join(there.git_dir, "index")
     with state_dir.scratch(there) as folder:
         new = os.path.join(folder, "new-index")

@@ -20,7 +20,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -45,12 +45,11 @@ from git_agentos.guard.setup import activation
 from git_agentos.process import mounts, occupants
 from git_agentos.util import files, locks
 from git_agentos.worktree import journal, last_state, layout, losses, record, submodules, trash
-from git_agentos.worktree.agent_branch import standing_in
-from git_agentos.worktree.journal import Intent
+from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.occupied import taken_by
-from git_agentos.worktree.record import Managed
-from git_agentos.worktree.trash import Bin
+from git_agentos.worktree.record import AgentWorktree
+from git_agentos.worktree.trash import TrashEntry
 
 REMOVE = "remove"
 ARCHIVE = "archive"
@@ -64,10 +63,6 @@ _NOTHING = "nothing was changed"
 _MOST = 10
 # The kernel's time stamps are those of its last tick.
 _TICK_NS = 12_000_000
-
-pointed_at = worktrees.read_gitfile
-belongs = worktrees.belongs
-below = layout.below
 
 
 @dataclass(frozen=True)
@@ -138,8 +133,8 @@ def end_worktree(
         raise WorktreeError("the main worktree cannot be removed", "it is the repository itself; " + _NOTHING)
     layout.check_id(id_)
     try:
-        with journal.turn(context.location):
-            begun = journal.begin(context.location, id_, operation)
+        with worktrees.lock(context.location):
+            begun = journal.start(context.location, id_, operation)
         return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
         raise take.storage_error(error) from error
@@ -147,43 +142,19 @@ def end_worktree(
 
 def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
     """WorktreeError or LockedError where something speaks against ending the worktree; nothing is changed."""
-    _End(context, Intent("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
-
-
-def find(context: Context, id_: str) -> Managed:
-    """The managed worktree; WorktreeError tells what else there is of this name."""
-    try:
-        return record.find(context.location.common_dir, id_)
-    except WorktreeError:
-        for git_dir in record.entries(context.location.common_dir):
-            if record.identify(git_dir) == id_:
-                raise WorktreeError(
-                    f"the worktree '{id_}' is half-made or damaged", f"git agentos worktree repair {id_}"
-                ) from None
-            if timeline.name_of(Location("", git_dir, context.location.common_dir)) == id_:
-                raise WorktreeError(
-                    f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
-                ) from None
-        raise
-
-
-def inner_context(context: Context, managed: Managed, root: str | None = None) -> Context:
-    """The same person at work in another worktree of the repository; `root` where its folder is, if elsewhere."""
-    top = root or os.path.realpath(managed.root)
-    location = Location(top, managed.git_dir, managed.common_dir)
-    return standing_in(context, location)
+    _End(context, WorktreeJournal("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
 
 
 class _End:
     """One worktree on its way out."""
 
-    def __init__(self, context: Context, begun: Intent, *, delete_branch: bool, discard_ignored: bool) -> None:
+    def __init__(self, context: Context, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool) -> None:
         self.context = context
         self.location = context.location
         self.intent = begun
         self.delete_branch = delete_branch
         self.discard_ignored = discard_ignored
-        self.managed: Managed
+        self.managed: AgentWorktree
         self.inner: Context
         self.missing = False  # the folder is not there, or empty
         self.stuck = False  # neither gone nor back: the intent stays
@@ -201,21 +172,21 @@ class _End:
 
     def run(self) -> Removal:
         try:
-            self.managed = find(self.context, self.id)
+            self.managed = record.find(self.location.common_dir, self.id)
             _wait_for_recorders(self.managed.git_dir)
             self._check()
-            self.inner = inner_context(self.context, self.managed)
+            self.inner = self.context.in_worktree(self.managed.location)
             with self._alone():
                 done = next((done for done in (self._attempt() for _ in range(_ATTEMPTS)) if done), None)
         except BaseException:
             if not self.done:
                 if not self.stuck:
                     submodules.drop(self.kept_modules)
-                (journal.leave if self.stuck else journal.end)(self.intent)
+                (journal.release if self.stuck else journal.remove)(self.intent)
             raise
         if done is None:
             submodules.drop(self.kept_modules)
-            journal.end(self.intent)
+            journal.remove(self.intent)
             raise WorktreeError(
                 f"files in the worktree '{self.id}' keep changing while it is being saved",
                 f"end what writes them, then try again; {_NOTHING}",
@@ -224,7 +195,7 @@ class _End:
 
     def check(self) -> None:
         """What speaks against it, as far as that is known before anything is saved."""
-        self.managed = find(self.context, self.id)
+        self.managed = record.find(self.location.common_dir, self.id)
         _wait_for_recorders(self.managed.git_dir)
         self._check()
 
@@ -242,7 +213,7 @@ class _End:
         """WorktreeError, before anything is touched."""
         root, git_dir = self.managed.root, self.managed.git_dir
         if self.location.git_dir == git_dir:
-            main = layout.top_of(self.location)
+            main = layout.main_folder(self.location)
             raise WorktreeError(
                 f"'{self.id}' is the worktree that you are in",
                 f"run it from another one: git -C {quote(main)} agentos worktree {self.intent.operation} {self.id}",
@@ -260,7 +231,7 @@ class _End:
                 f"git agentos worktree repair {self.id}; {_NOTHING}",
             )
         head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
-        wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
+        wrong = worktrees.unreadable_file(git_dir) or (None if worktrees.is_head(head) else head)
         if wrong is None and os.path.lexists(index) and index_damage.is_damaged(self.managed.location):
             wrong = index
         if wrong is not None:
@@ -279,21 +250,22 @@ class _End:
     def _check_branch(self) -> None:
         for user in worktrees.branch_users(self.location, self.ref, except_git_dir=self.managed.git_dir):
             raise WorktreeError(
-                f"the branch '{self.managed.record.branch}' is {layout.used(user)}",
+                f"the branch '{self.managed.record.branch}' is {layout.describe_use(user)}",
                 f"leave --delete-branch out; {_NOTHING}",
             )
 
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
-        for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            other = (
-                layout.top_of(self.location) if git_dir == self.location.common_dir else record.root_or_none(git_dir)
+        common_dir = self.location.common_dir
+        others = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(common_dir)}
+        others[common_dir] = layout.main_folder(self.location)
+        others.pop(self.managed.git_dir, None)
+        inside = next((each for each in others.values() if each is not None and layout.is_inside(each, root)), None)
+        if inside is not None:
+            raise WorktreeError(
+                f"another worktree lies inside of '{self.id}': '{inside}'",
+                f"move it away first (git worktree move), or remove it; {_NOTHING}",
             )
-            if other is not None and git_dir != self.managed.git_dir and below(other, root):
-                raise WorktreeError(
-                    f"another worktree lies inside of '{self.id}': '{other}'",
-                    f"move it away first (git worktree move), or remove it; {_NOTHING}",
-                )
         mounted = mounts.mounted_below(root)
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
@@ -364,7 +336,7 @@ class _End:
         before = last_state.find(self.context, self.id, self.inner.location)
         with state_dir.scratch(self.location) as folder:
             # An empty folder stands in for the missing one, so that HEAD and index can be read.
-            inner = inner_context(self.context, self.managed, folder)
+            inner = self.context.in_worktree(self.managed.location._replace(root=folder))
             with inner.repository.writer() as writer:
                 state = self._capture(inner, writer, Scan(inner.location))
                 # What is not there says nothing: the files are taken to be as the index has them.
@@ -448,9 +420,9 @@ class _End:
     def _cargo(self, inner: Context, writer: Writer) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
-        files: dict[bytes, trees.Entry] = {record.CARGO: (trees.REGULAR, writer.write("blob", body))}
+        files: dict[bytes, trees.Entry] = {record.ATTACHMENT: (trees.REGULAR, writer.write("blob", body))}
         if self.managed.record.run_id is not None:
-            files.update(_evidence(writer, layout.top_of(self.location), self.managed.record.run_id))
+            files.update(_evidence(writer, layout.main_folder(self.location), self.managed.record.run_id))
         if self.missing:
             if os.path.isdir(os.path.join(self.managed.root, ".agentos")):
                 files.update(log.archive_files(self.inner, writer))
@@ -462,10 +434,10 @@ class _End:
     # -- going -----------------------------------------------------------------------------------------------------
 
     def _go(self, since: int, tip: str | None) -> Removal | None:
-        with journal.turn(self.location):
+        with worktrees.lock(self.location):
             self._check()
-            bin_ = trash.choose(self.location, self.managed.root, self.id)
-            self.intent = journal.note(
+            bin_ = trash.choose_entry(self.location, self.managed.root, self.id)
+            self.intent = journal.update(
                 self.intent,
                 path=self.managed.root,
                 git_dir=self.managed.git_dir,
@@ -480,7 +452,7 @@ class _End:
                 trash.mark(self.managed.git_dir, bin_.folder)
                 there = is_folder(self.managed.root)
                 if there:
-                    trash.throw(self.managed.root, bin_.folder)
+                    trash.move(self.managed.root, bin_.folder)
                 if there and stirs(bin_.folder, since) is not None:
                     move_back(self.location, self.intent)
                     return None
@@ -521,12 +493,12 @@ def stirs(folder: str, since: int) -> str | None:
     return losses.changed_since(folder, since)
 
 
-def forward(location: Location, begun: Intent) -> None:
+def forward(location: Location, begun: WorktreeJournal) -> None:
     """The folder is in the trash: git's entry follows, then the branch goes."""
     fields = begun.fields
     git_dir, entry, ref = fields["git_dir"], fields["entry"], fields["ref"]
     if os.path.lexists(git_dir):
-        trash.throw(git_dir, entry)
+        trash.move(git_dir, entry)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(git_dir))
     if ref is not None:
@@ -539,7 +511,7 @@ def forward(location: Location, begun: Intent) -> None:
             ) from error
 
 
-def move_back(location: Location, begun: Intent) -> None:
+def move_back(location: Location, begun: WorktreeJournal) -> None:
     """Everything is where it was; done as far as it is needed."""
     fields = begun.fields
     if "git_dir" not in fields:
@@ -553,7 +525,7 @@ def move_back(location: Location, begun: Intent) -> None:
     if os.path.lexists(fields["folder"]) and not os.path.lexists(fields["path"]):
         os.rename(fields["folder"], fields["path"])
     trash.unmark(git_dir)
-    trash.tidy(Bin(fields["folder"], fields["entry"]))
+    trash.tidy(TrashEntry(fields["folder"], fields["entry"]))
 
 
 def _evidence(writer: Writer, root: str, run_id: str = "") -> Iterator[tuple[bytes, trees.Entry]]:
@@ -591,7 +563,7 @@ def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: b
     return commands
 
 
-def check_folder(managed: Managed, id_: str) -> None:
+def check_folder(managed: AgentWorktree, id_: str) -> None:
     """WorktreeError where the folder belongs to something else by now."""
     what = taken_by(managed.root, managed.git_dir, managed.common_dir)
     if what is not None:
@@ -654,15 +626,3 @@ def refuse_processes(root: str, id_: str) -> None:
 def _does(process: occupants.Occupant) -> str:
     words = {"cwd": "stands in", "root": "has as its root", "exe": "runs from", "mapped": "has mapped files of"}
     return f"{words.get(process.how, 'has open')} {process.path}"
-
-
-def checked_out(location: Location, ref: str, *, but: str) -> str | None:
-    """The worktree that uses a branch, other than the one with the git directory `but`."""
-    for user in worktrees.branch_users(location, ref, except_git_dir=but):
-        return user.root or user.git_dir
-    return None
-
-
-def with_state(managed: Managed, **changes: Any) -> None:
-    """Record something new of a worktree."""
-    record.write(managed.git_dir, replace(managed.record, **changes))

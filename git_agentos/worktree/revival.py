@@ -19,7 +19,7 @@ from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.worktree import creation, last_state, layout, submodules
 from git_agentos.worktree.last_state import Ended
-from git_agentos.worktree.new_worktree import Made, Wanted
+from git_agentos.worktree.new_worktree import Made, WorktreeSpec
 
 
 def revive(
@@ -60,7 +60,7 @@ def bring_back(
             f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
         )
     move = restore.way_back(context.location, saved.state, target)
-    wanted = Wanted(
+    wanted = WorktreeSpec(
         id_,
         found.record.base_ref,
         target.head.commit,

@@ -76,7 +76,7 @@ class LastEntry:
 
 
 @dataclass(frozen=True)
-class Inside:
+class ActiveProcess:
     """A process that works in the worktree."""
 
     pid: int
@@ -109,7 +109,7 @@ class Worktree:
     last_checkpoint: LastCheckpoint | None
     last_log: LastEntry | None
     locked: bool
-    process: Inside | None
+    process: ActiveProcess | None
     disk_bytes: int | None
     revived_from: LastCheckpoint | None = None
     guard: str | None = None
@@ -131,7 +131,7 @@ class _Known(NamedTuple):
     record: Record | None
 
 
-def all_(context: Context) -> Worktrees:
+def list_worktrees(context: Context) -> Worktrees:
     """Every managed worktree, by id: active, complete, archived and broken ones."""
     known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
     there = occupants.standing_in(each.root for each in known if each.root is not None)
@@ -184,15 +184,16 @@ def _entries(context: Context) -> Iterator[_Known]:
     """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
     being made is not there yet."""
     location = context.location
-    alive = {each.id for each in journal.everything(location) if journal.alive(each) and each.operation == "create"}
-    for git_dir in record.entries(location.common_dir):
+    journals = [each for each in journal.find_all(location) if each.operation == "create"]
+    alive = {each.id for each in journals if journal.owner_is_alive(each)}
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = record.identify(git_dir)
         if id_ is None or id_ in alive:
             continue
         made = None
         with contextlib.suppress(WorktreeError):
             made = record.read(git_dir)
-        yield _Known(id_, git_dir, record.root_or_none(git_dir), made)
+        yield _Known(id_, git_dir, worktrees.root_or_none(git_dir), made)
     for one in pruned.find(context):
         if one.id not in alive:
             yield _Known(one.id, one.git_dir, one.root, one.record)
@@ -211,7 +212,7 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
                 continue
             parts = format.parts(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
-                yield _Known(name, None, None, record.carried(context.repository, link.checkpoint))
+                yield _Known(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
 
 
 def _timelines(location: Location) -> list[str]:
@@ -232,7 +233,7 @@ def _look(
 ) -> Worktree:
     if known.git_dir is None or known.root is None or known.record is None:
         return _without_folder(context, known)
-    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.not_readable(known.git_dir) is not None:
+    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.unreadable_file(known.git_dir) is not None:
         return _without_folder(context, known)
     location = Location(known.root, known.git_dir, context.location.common_dir)
     try:
@@ -258,7 +259,7 @@ def _look(
         ahead=ahead,
         behind=behind,
         integrated=integrated,
-        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else described(saved),
+        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
         last_log=_last_entry(context, location),
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
@@ -324,11 +325,11 @@ def _last_checkpoint(context: Context, id_: str) -> LastCheckpoint | None:
         link = timeline.newest(context.repository, id_)
         if link is not None:
             found = format.read(context.repository, link.checkpoint)
-            return described(found)
+            return describe_checkpoint(found)
     return None
 
 
-def described(found: Checkpoint) -> LastCheckpoint:
+def describe_checkpoint(found: Checkpoint) -> LastCheckpoint:
     """A checkpoint in a few words."""
     return LastCheckpoint(found.id, found.created_at, found.trigger, found.description)
 
@@ -345,9 +346,9 @@ def _last_entry(context: Context, location: Location) -> LastEntry | None:
     return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
 
 
-def _first(inside: Sequence[Occupant]) -> Inside | None:
+def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
     """The first that is not what this command was started by."""
-    return next((Inside(each.pid, each.name) for each in inside if not each.ancestor), None)
+    return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
 
 
 def _size(folder: str) -> int:
@@ -375,13 +376,13 @@ def _size(folder: str) -> int:
 # -- compared with the base --------------------------------------------------------------------------------------------
 
 
-def target_of(context: Context, made: Record) -> str | None:
+def target_commit(context: Context, made: Record) -> str | None:
     """The commit that a worktree's work is to go to: its base's present tip, or what the main worktree is on."""
     if made.base_ref != made.base_sha:
         found = _commit(context, made.base_ref)
         if found is not None:
             return found
-    main = Location(layout.top_of(context.location), context.location.common_dir, context.location.common_dir)
+    main = Location(layout.main_folder(context.location), context.location.common_dir, context.location.common_dir)
     with contextlib.suppress(AgentosError):
         return refs.read_head(main).commit
     return None
@@ -407,7 +408,7 @@ def _commit(context: Context, name: str) -> str | None:
 
 def _against_base(context: Context, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
     """Commits ahead, commits behind, and how the work is integrated."""
-    target = target_of(context, made)
+    target = target_commit(context, made)
     if head is None or target is None:
         return None, None, None
     if head == target:

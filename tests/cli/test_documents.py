@@ -322,7 +322,7 @@ def test_the_result_classes_are_the_reference() -> None:
         (status.Dirty, "changes"),
         (status.LastCheckpoint, "last checkpoint"),
         (status.LastEntry, "last entry"),
-        (status.Inside, "process inside"),
+        (status.ActiveProcess, "process inside"),
         (log.Entry, "log-entry"),
         (log.Rebuilt, "log-rebuild"),
         (memory.Item, "memory-item"),

@@ -12,7 +12,7 @@ import pytest
 
 from git_agentos.errors import PolicyError
 from git_agentos.guard import authorize
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import command_table

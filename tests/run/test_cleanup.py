@@ -174,8 +174,8 @@ def test_what_is_asked_wrongly_changes_nothing(repo: Repo) -> None:
 KILLED = {
     "before it is saved": (removal._End, "_save", False),
     "after it is saved": (removal._End, "_save", True),
-    "before the folder goes": (trash, "throw", False),
-    "after the folder went": (trash, "throw", True),
+    "before the folder goes": (trash, "move", False),
+    "after the folder went": (trash, "move", True),
     "before the branch goes": (refs, "drop", False),
     "after the branch went": (refs, "drop", True),
     "before it is noted": (journal, "finish", False),

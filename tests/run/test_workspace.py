@@ -279,7 +279,7 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence, "make", True),
-    "when the intent is written": (layout, "free", True),
+    "when the intent is written": (layout, "choose_path", True),
     "when git has made the entry": (new_worktree, "Location", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
@@ -314,7 +314,7 @@ def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str, repaired: bo
     assert inside(run).git("status", "--porcelain") == b""
     assert inside(run).text("symbolic-ref", "HEAD") == BRANCH
     assert [each["event"] for each in told(repo)] == ["begun", "prepared"]
-    assert journal.everything(context_of(repo).location) == []
+    assert journal.find_all(context_of(repo).location) == []
     assert repair.examine(context_of(repo)) == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
     with pytest.raises(RunError, match="already"):

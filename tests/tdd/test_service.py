@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
+from git_agentos.git import worktrees
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Workflow
 from git_agentos.tdd.workflows import Order
@@ -337,8 +338,8 @@ def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, 
 def test_a_removal_that_was_killed_is_done_again(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     location = context_of(code).location
-    with journal.turn(location):
-        journal.leave(journal.begin(location, f"run-{waiting.id}", "remove"))
+    with worktrees.lock(location):
+        journal.release(journal.start(location, f"run-{waiting.id}", "remove"))
     done = decide(code, waiting.id, "abort")
     assert done.state == "aborted"
     assert branches(code) == ["main", "other"]

@@ -1,4 +1,4 @@
-"""Saving what a command may lose, before it runs: a `before_risky` checkpoint that holds all that `Save` names."""
+"""The checkpoint before a command that may lose something: `before_risky`, with everything that a `SaveScope` names."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ TRIGGER = "before_risky"
 
 
 class Saved(NamedTuple):
-    """The checkpoint that was taken, None where it would have lacked something, and what of the worktree it lacks."""
+    """The checkpoint that was created, None if it would have been incomplete, and what of the worktree it does not
+    hold."""
 
     checkpoint: Checkpoint | None
     skipped: tuple[Skipped, ...]
 
 
 def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> Context:
-    """What the domain is given to act in a worktree for `agent`, or for a person."""
+    """The context for acting in a worktree as `agent`, or as a person."""
     for folder in {location.state_dir, location.shared_state_dir}:
         if os.path.lexists(folder):
             directories.make_own(folder)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import identity, tampering
-from git_agentos.guard.assessment import shell_text
-from git_agentos.guard.assessment.shell_text import AssessedCommand
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.assessment.shell_text import AssessedCommand, merge
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as configuration
 from git_agentos.guard.configuration.settings import GuardSettings
@@ -111,10 +111,10 @@ def _judge(event: Event, who: Identity, settings: GuardSettings, caller: Caller)
         return _judge_edit(event, settings, caller)
     call = Call(event.argv, _existing(event.cwd), caller.environment)
     if event.argv:
-        return [AssessedCommand(call, shell_text.assess_argv(call, who, settings))]
+        return [AssessedCommand(call, assessor.assess_argv(call, who, settings))]
     # A step is asked for as a part of the whole text. Where the text cannot be read, the step is the text.
     whole = call._replace(argv=("sh", "-c", event.text), text=event.text, unknown=True)
-    steps = shell_text.assess_each(event.text, call, who, settings)
+    steps = assessor.assess_each(event.text, call, who, settings)
     return [step._replace(call=step.call._replace(text=event.text) if step.call.argv else whole) for step in steps]
 
 
@@ -174,7 +174,7 @@ def _enforce_all(
         risky = [step for step in steps if step.assessment.decision.decision == ALLOW and step.assessment.save]
         for root in dict.fromkeys(step.assessment.root for step in risky):
             in_root = [step for step in risky if step.assessment.root == root]
-            verdict = _enforce(AssessedCommand(in_root[0].call, shell_text.merge(in_root)), who, settings, caller)
+            verdict = _enforce(AssessedCommand(in_root[0].call, merge(in_root)), who, settings, caller)
             if not verdict.run:
                 return False, verdict.message
             if verdict.message:

@@ -217,9 +217,8 @@ def _told(branch: str, old: str | None, new: str | None) -> str:
 def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     """git's entry of the run's worktree; None where it is no more."""
     id_ = worktree_id(run.run_id)
-    return next(
-        (each for each in worktrees.entries(location.common_dir) if identity.worktree_agent_id(each) == id_), None
-    )
+    git_dirs = worktrees.linked_git_dirs(location.common_dir)
+    return next((each for each in git_dirs if identity.worktree_agent_id(each) == id_), None)
 
 
 def _stands_on(location: Location, run: WorkspaceContext) -> str | None:

@@ -47,7 +47,7 @@ def _archive(context: Context, run: Run) -> str | None:
         return None
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
-        if not any(each.id == id_ for each in record.managed(context.location.common_dir)):
+        if record.get(context.location.common_dir, id_) is None:
             return last_state.ended(context, id_).source.id
     return None
 

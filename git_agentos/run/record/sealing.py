@@ -125,7 +125,7 @@ def _role(name: str) -> str:
 
 def _checkpoint(inner: Context, origin: Origin, evidence: Evidence, names: list[str]) -> str:
     """The final checkpoint: of the worktree as it stands, or, where that cannot be looked at, as it was last seen."""
-    top = layout.top_of(inner.location)
+    top = layout.main_folder(inner.location)
     store = Repository(Location(top, inner.location.common_dir, inner.location.common_dir))
     with store.writer() as writer:
         files = _carry(writer, evidence, names)

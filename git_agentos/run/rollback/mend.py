@@ -36,8 +36,8 @@ from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
 from git_agentos.util import directories, times
-from git_agentos.worktree import layout, record, removal
-from git_agentos.worktree.record import Managed, Record
+from git_agentos.worktree import layout, record
+from git_agentos.worktree.record import AgentWorktree, Record
 
 _LOST = "it was missing: what was in it could not be saved"
 
@@ -159,14 +159,14 @@ class _Mending:
 
     def _entry(self) -> str | None:
         """git's entry of the worktree, by its id or else by its folder; None where there is none."""
-        entries = list(record.entries(self.common))
+        entries = list(worktrees.linked_git_dirs(self.common))
         for git_dir in entries:
             if record.id_of(git_dir) == self.id:
                 return git_dir
         for git_dir in entries:
             # What we had written into it is gone.
             named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
-            if named and record.id_of(git_dir) is None and record.root_or_none(git_dir) == self.run.worktree_path:
+            if named and record.id_of(git_dir) is None and worktrees.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
 
@@ -174,7 +174,7 @@ class _Mending:
         """Where the worktree's folder is; one is there afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
-            moved = record.root_or_none(git_dir)
+            moved = worktrees.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
@@ -190,18 +190,18 @@ class _Mending:
 
     def _is_foreign(self, root: str, git_dir: str | None) -> bool:
         """Whether the folder is a living worktree, by an entry of its own that says so too."""
-        target = removal.pointed_at(root)
+        target = worktrees.read_gitfile(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
-        return record.root_or_none(target) == root and record.id_of(target) != self.id
+        return worktrees.root_or_none(target) == root and record.id_of(target) != self.id
 
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
         self._touch()
         target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
-        foreign = removal.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
+        foreign = worktrees.read_gitfile(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
-        if foreign is not None and record.root_or_none(foreign) == path:
+        if foreign is not None and worktrees.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
@@ -233,7 +233,7 @@ class _Mending:
             self._touch()
             kept = self._keep(dot_git, "dot-git")
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
-        if not _leads_to(location.root, location.git_dir) or record.root_or_none(location.git_dir) != location.root:
+        if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
@@ -243,9 +243,9 @@ class _Mending:
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
         holds them."""
-        for git_dir in record.entries(self.common):
-            root = record.root_or_none(git_dir)
-            if git_dir == self.location.git_dir or root is None or not removal.below(root, self.location.root):
+        for git_dir in worktrees.linked_git_dirs(self.common):
+            root = worktrees.root_or_none(git_dir)
+            if git_dir == self.location.git_dir or root is None or not layout.is_inside(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
                 self._touch()
@@ -409,8 +409,8 @@ class _Mending:
     def _inner(self) -> Context:
         managed = record.read(self.location.git_dir)
         assert managed is not None
-        there = Managed(managed, self.location.git_dir, self.location.root, self.common)
-        return removal.inner_context(self.context, there)
+        there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
+        return self.context.in_worktree(there.location)
 
     def _interrupted(self, goal: str) -> None:
         inner = self.found.inner
@@ -423,7 +423,7 @@ class _Mending:
 
 
 def _leads_to(root: str, git_dir: str) -> bool:
-    target = removal.pointed_at(root) if not os.path.islink(os.path.join(root, ".git")) else None
+    target = worktrees.read_gitfile(root) if not os.path.islink(os.path.join(root, ".git")) else None
     return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 

@@ -22,7 +22,7 @@ from git_agentos.checkpoint.restore import Back
 from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -31,7 +31,7 @@ from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
 from git_agentos.util import times
-from git_agentos.worktree import layout, losses, removal
+from git_agentos.worktree import layout, losses
 
 PRE_RUN = events.PRE_RUN
 _STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
@@ -220,8 +220,9 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
             hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
             raise RunError(error.message, hint) from error
     if shifts or refs.read_head(location).ref != ref:
-        where = removal.checked_out(location, ref, but=location.git_dir)
-        if where is not None:
+        others = worktrees.branch_users(location, ref, except_git_dir=location.git_dir)
+        if others:
+            where = others[0].root or others[0].git_dir
             raise RunError(
                 f"the branch '{run.branch_name}' is checked out at '{where}' as well",
                 f"git -C '{where}' switch --detach, then try again; nothing was changed",

@@ -69,12 +69,12 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
     id_ = worktree_id(site.id)
     aborted = state.get("human_decision") == ABORT and not state.get("merge_commit")
     final = state.get("final_checkpoint")
-    if any(each.id == id_ for each in journal.pending(site.context.location)):  # killed while it was made or removed
+    if any(each.id == id_ for each in journal.interrupted(site.context.location)):  # its creation or removal was killed
         repair.repair(site.context, id_)
     made = preparation.recorded(site.context, site.id) is not None  # not where it was killed while it was made
     if aborted and made:
         tell(site, "ended", state="cancelled", reason="aborted")
-    if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
+    if record.get(site.context.location.common_dir, id_) is not None:
         run, kept = site.run(), site.evidence()
         sites.reached(kept, state)
         try:

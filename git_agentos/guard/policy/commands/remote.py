@@ -1,4 +1,4 @@
-"""Commands that exchange with other repositories and the world: push, fetch, pull, clone, remote, submodule, bundle."""
+"""Commands that exchange data with other repositories: push, fetch, pull, clone, remote, submodule; other systems."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def _fetched(analysis: Analysis, options: Options) -> None:
 
 
 def _keep_pruned(analysis: Analysis, remotes: Sequence[str]) -> None:
-    """What only the remote-tracking refs of these remotes hold goes into a checkpoint. Which of them will be pruned,
-    the remote alone knows."""
+    """Save the commits that only the remote-tracking refs of these remotes hold. Only the remote knows which refs will
+    be pruned."""
     commits = analysis.facts.commits_only_in([f"refs/remotes/{name}/" for name in remotes])
     if commits:
         analysis.require_checkpoint(commits=commits)
@@ -131,7 +131,7 @@ def _default_remote(analysis: Analysis) -> str:
 
 
 def _refspec(analysis: Analysis, refspec: str, *, force: bool, prune: bool, overwrite: bool) -> None:
-    """One refspec of a fetch: what it writes here."""
+    """What one refspec of a fetch writes here."""
     forced = force or refspec.startswith("+")
     source, colon, target = refspec.lstrip("+").partition(":")
     if refspec.startswith(UNKNOWN):
@@ -203,13 +203,13 @@ def _clone(analysis: Analysis) -> None:
     _transport(analysis, options, *options.operands[:1])
     for text in options.given.get("config", ()):
         key, has_value, value = text.partition("=")
-        meaning = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
-        commands = meaning.operation == "config-guard" or meaning.text is not None
+        effect = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
+        commands = effect.operation == "config-guard" or effect.shell_text is not None
         if commands or config_keys.category(key) == config_keys.ALIAS:
             # In a repository of its own; but what it runs, it runs with everybody's rights.
             analysis.add("config-command", key)
-        elif meaning.operation is not None:
-            analysis.add(meaning.operation if meaning.operation == "run-command" else "config-risky", key)
+        elif effect.operation is not None:
+            analysis.add(effect.operation if effect.operation == "run-command" else "config-risky", key)
     if options.has("template", "separate-git-dir") or analysis.facts.has_template:
         analysis.add("init-redirect")
     analysis.add("clone")
