@@ -236,11 +236,11 @@ def records(run: Invocation) -> "Context":
     git gets one."""
 
     context = run.workspace().context
-    done = evidence_store.bring_back(context.location)
+    done = evidence_store.rebuild_folders(context.location)
     if done:
-        folder = evidence_store.folder_of(context.location)
+        folder = evidence_store.runs_folder(context.location)
         what = "one run" if len(done) == 1 else f"{len(done)} runs"
-        evidence_store.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
+        evidence_store.warn(f"'{folder}' was gone: the evidence of {what} was made again from git")
     evidence_store.copy_missing(context.location)
     return context
 

@@ -216,6 +216,6 @@ def records(run: Invocation) -> "Context":
     done = state_copies.bring_back(context, every=True)
     if done:
         what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
-        evidence_store.tell(f"the state of {what} was gone: it was made again from git")
+        evidence_store.warn(f"the state of {what} was gone: it was made again from git")
     state_copies.copy_missing(context.location)
     return context

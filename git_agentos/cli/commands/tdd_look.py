@@ -82,7 +82,7 @@ def list_(
         # Ids alone, for scripts and completion: nobody has to wait for LangGraph. Each is a run of the same id.
         from git_agentos.run import commands
 
-        ids = [each.run_id for each in commands.all_(context) if each.tool == "tdd"]
+        ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
         run.output.show("tdd-list", {}, lambda _: text_tdd.ids(ids))
         return
     from git_agentos.tdd import workflows
