@@ -90,7 +90,7 @@ def cleanup(
     if bool(run_ids) == all_:
         raise UsageError("name the runs, or give --all", "git agentos run list shows the runs")
     limit = _seconds(older_than)
-    found = list(query.all_(context)) if all_ else [query.show(context, each) for each in dict.fromkeys(run_ids)]
+    found = list(query.list_runs(context)) if all_ else [query.show(context, each) for each in dict.fromkeys(run_ids)]
     if all_:
         found = [each for each in found if each.state != TAMPERED and (limit is None or _age(each) >= limit)]
     found = _with_something(context, found)
@@ -112,14 +112,14 @@ def cleanup(
     return Cleanup(cleaned, kept, dry_run)
 
 
-def after(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
+def finish(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
     """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
     it); what went wrong is among its problems. The run's lock is held."""
-    run = query.told(context, kept, is_ours=True)
+    run = query.current_run(context, kept, is_ours=True)
     if not (run.cleanup if wanted is None else wanted):
         return run
     problems = _at_end(context, run)
-    run = query.told(context, kept, is_ours=True)
+    run = query.current_run(context, kept, is_ours=True)
     return replace(run, problems=[*run.problems, *problems])
 
 
@@ -128,13 +128,13 @@ def _at_end(context: Context, run: Run) -> list[str]:
     if run.state not in (FAILED, CANCELLED, ACCEPTED):
         return []
     try:
-        end_of(context, run)
+        archive_run(context, run)
     except (AgentosError, OSError) as error:
         return [f"run '{run.run_id}' was not cleaned up: {error}"]
     return []
 
 
-def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | None:
+def archive_run(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | None:
     """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The run's lock
     is held."""
     if run.context is None:
@@ -182,7 +182,7 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
         _refuse_unended(run)
         if not dry_run and run.state != TAMPERED:
             try:
-                found = evidence_store.have(context.location, run.run_id)
+                found = evidence_store.open_or_rebuild(context.location, run.run_id)
             except RunError:
                 pass  # its last checkpoint has it
             else:
@@ -191,7 +191,7 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
                 found.pin(is_ours)
                 if not found.state().is_sealed:  # that failed when it ended
                     seal_run(context, found, again=True)
-        return end_of(context, run, dry_run=dry_run)
+        return archive_run(context, run, dry_run=dry_run)
 
 
 def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:

@@ -121,7 +121,7 @@ class Evidence:
         with writing():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
-            evidence_copy.complete(self._location, self.run_id, self.folder)
+            evidence_copy.write_missing(self._location, self.run_id, self.folder)
         if self._pinned is not None:
             self._pinned.apply(body)
 

@@ -23,11 +23,12 @@ from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
-from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild, workspace
+from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
-from git_agentos.run.step import take_back
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.stop import Stop
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
 from git_agentos.util import times
@@ -70,7 +71,7 @@ class Site:
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
-        found = preparation.recorded(self.context, self.id)
+        found = preparation.recorded_context(self.context, self.id)
         if found is None:
             raise TddError(f"workflow '{self.id}' has no worktree", f"git agentos tdd show {self.id}")
         return found
@@ -78,7 +79,7 @@ class Site:
     def evidence(self) -> Evidence:
         """The run's evidence; `journal.Tampered` where its record cannot be believed."""
         if not self.pinned:
-            found = evidence_store.find(self.context.location, self.id)
+            found = evidence_store.open_existing(self.context.location, self.id)
             found.pin(self.is_ours)
             self.pinned.append(found)
         return self.pinned[0]
@@ -157,15 +158,15 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
         touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
         if touched:
             kept.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=touched)
-        take_back(site.context, run, kept, earlier["checkpoint"])
-    here = workspace.inner(site.context, run)
+        rollback_and_record(site.context, run, kept, earlier["checkpoint"])
+    here = run_context(site.context, run)
     before = save(here, run, f"tdd {site.id}: before {node}", node=node, phase="before")
     folder = step = None
     kind = STEPS.get(node)
     if kind is not None:
         step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
         folder = kept.step_folder(step, kind)
-    protected = branches.look(site.context.location, state["protected"])
+    protected = branches.protected_heads(site.context.location, state["protected"])
     kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(protected), touched=list(touched))
     if step is not None:
         kept.event(
@@ -207,20 +208,20 @@ def _touched(
 ) -> list[str]:
     if before is None:  # of a version that did not note them
         return []
-    return branches.violations(site.context, run, before, state["protected"])
+    return branches.check_branches(site.context, run, before, state["protected"])
 
 
 def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
     """Remove the locks that a killed git has left in the worktree; see `rebuild.unlock`."""
     with contextlib.suppress(RunError):  # it is wrecked
-        rebuild.unlock(workspace.inner(site.context, run).location, run, killed=killed)
+        rebuild.unlock(run_context(site.context, run).location, run, killed=killed)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     """End a node: the checkpoint after it, its events; its record, and the tree of all visible files."""
     site, run = begun.site, begun.run
     kept = site.evidence()
-    here = workspace.inner(site.context, run)
+    here = run_context(site.context, run)
     after = save(here, run, f"tdd {site.id}: {begun.node}: {done.summary}", node=begun.node, phase="after")
     changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
     seconds = round(time.monotonic() - begun.clock, 3)
@@ -264,7 +265,7 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
     """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
     has the hashes of all that is there."""
     folder = f"{begun.folder}/"
-    shot = workspace.snapshot(here, begun.run)
+    shot = take_snapshot(here, begun.run)
     if done.exit_code is not None:
         kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
     state = redact_value(asdict(shot))[0]

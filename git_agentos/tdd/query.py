@@ -144,10 +144,10 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        found = evidence_store.look(context.location, workflow.run_id).read(name)
+        found = evidence_store.open_to_read(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
-    return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
+    return found if found is not None else sealing.read_sealed(context.repository, workflow.run_id, name) or b""
 
 
 def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
@@ -185,7 +185,7 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
     """A workflow as its state has it. `alive`: whether a process is at work on it; looked up where it is not given."""
     state = at.state
     here = is_here(found, state)
-    run = preparation.recorded(found.context, found.id) if here else None
+    run = preparation.recorded_context(found.context, found.id) if here else None
     if alive is None:
         alive = here and lock.holder(found.context.location, found.id) is not None
     history = list(state.get("history") or [])
@@ -243,7 +243,7 @@ def _told(found: Found, at: Stand) -> Workflow:
 
 def _evidence(found: Found) -> str | None:
     try:
-        return evidence_store.find(found.context.location, found.id).folder
+        return evidence_store.open_existing(found.context.location, found.id).folder
     except AgentosError:
         return None
 
@@ -251,7 +251,7 @@ def _evidence(found: Found) -> str | None:
 def tampering(found: Found, at: Position) -> str | None:
     """Why the record of the workflow's run cannot be believed, or contradicts its state; None where neither is so."""
     try:
-        kept = evidence_store.find(found.context.location, found.id)
+        kept = evidence_store.open_existing(found.context.location, found.id)
     except AgentosError as error:  # there is none before the first node is done; what has ended needs none
         return error.message if at.state.get("history") and at.node is not None else None
     return contradiction(kept, at)
@@ -275,7 +275,7 @@ def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
     issue = found.id.rpartition("-")[0]
     run = None
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        run = preparation.recorded(found.context, found.id) if here else None
+        run = preparation.recorded_context(found.context, found.id) if here else None
     is_there = run is not None and os.path.isdir(run.worktree_path)
     return Workflow(
         id=found.id,
@@ -412,7 +412,7 @@ def _recorded(context: Context) -> Mapping[str, str]:
     with contextlib.suppress(AgentosError, OSError):
         for run_id in evidence_store.ids(context.location):
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
-                kept = evidence_store.find(context.location, run_id).read(PLACE)
+                kept = evidence_store.open_existing(context.location, run_id).read(PLACE)
                 place = json.loads(kept)["database"] if kept is not None else None
                 if isinstance(place, str) and not places.is_url(place) and "\0" not in place:
                     found[run_id] = place

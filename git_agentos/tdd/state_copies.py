@@ -88,7 +88,7 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     """
     location = context.location
     if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
-        evidence_store.bring_back(location)
+        evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
         _evidence(location, known)
@@ -103,7 +103,7 @@ def lost(context: Context) -> list[str]:
 def _evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            evidence_store.have(location, id_)
+            evidence_store.open_or_rebuild(location, id_)
 
 
 class _Missing(NamedTuple):
@@ -153,7 +153,7 @@ def _target(context: Context, recorded: str) -> str:
 
 def _has_evidence(location: Location, id_: str) -> bool:
     try:
-        evidence_store.find(location, id_)
+        evidence_store.open_existing(location, id_)
     except RunError:
         return False
     except AgentosError:  # something else is in its place

@@ -160,7 +160,7 @@ def start(
         repository=places.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=branches.patterns(context, None),
+        protected=branches.protected_patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),
@@ -268,7 +268,7 @@ class _Work:
         with contextlib.suppress(AgentosError, OSError):
             location = self._found.context.location
             try:
-                found = evidence_store.find(location, self._found.id)
+                found = evidence_store.open_existing(location, self._found.id)
             except (RunError, RepositoryError):  # it was removed
                 found = evidence_store.end_destroyed(location, self._found.id)
             record = found.record()

@@ -51,7 +51,7 @@ def kept(run: Run, name: str) -> bytes:
 
 
 def events(repo: Repo, run_id: str) -> list[dict[str, Any]]:
-    return evidence_store.find(context_of(repo).location, run_id).events()
+    return evidence_store.open_existing(context_of(repo).location, run_id).events()
 
 
 def outcomes(run: Run) -> list[tuple[str, str | None]]:

@@ -94,7 +94,7 @@ class Ground:
         return open_workspace(str(self.repo.path)).context
 
     def roll_back(self, point: str = PRE_RUN, *, dry_run: bool = False) -> Rollback:
-        return rollback.rollback(self.context, self.run, point, dry_run=dry_run)
+        return rollback.rollback_worktree(self.context, self.run, point, dry_run=dry_run)
 
     def undo(self) -> Restoration:
         return open_workspace(str(self.path)).undo()

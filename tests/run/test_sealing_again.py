@@ -62,7 +62,7 @@ def _cancel(context: Context) -> None:
 
 
 def _roll_back(context: Context) -> None:
-    assert commands.roll_back(context, "T-1", "pre_run").point == "pre_run"
+    assert commands.rollback(context, "T-1", "pre_run").point == "pre_run"
 
 
 @pytest.mark.parametrize("finish", [_resume, _cancel, _roll_back])

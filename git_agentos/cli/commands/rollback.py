@@ -31,5 +31,5 @@ def rollback(
     from git_agentos.run import commands
 
     context = ctx.workspace().context if dry_run else runs_context(ctx)
-    result = commands.roll_back(context, run_id, to, dry_run=dry_run)
+    result = commands.rollback(context, run_id, to, dry_run=dry_run)
     ctx.output.show("rollback", result, lambda _: render.rolled_back(result))

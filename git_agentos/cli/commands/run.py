@@ -189,7 +189,7 @@ def list_(ctx: Invocation) -> None:
         return
     from git_agentos.run import commands
 
-    runs = commands.all_(context)
+    runs = commands.list_runs(context)
     ctx.output.show("run-list", {"runs": runs}, lambda style: render.listing(runs, style))
 
 
@@ -245,7 +245,7 @@ def verify(ctx: Invocation, run_id: RunId) -> None:
 
     context = runs_context(ctx)
     with contextlib.suppress(AgentosError):  # `verify` reports the problem
-        evidence_store.have(context.location, run_id)
+        evidence_store.open_or_rebuild(context.location, run_id)
     result = evidence_store.verify(context, run_id)
     ctx.output.show("run-verify", result, lambda style: render.verified(result, style))
     if not result.ok:
@@ -260,11 +260,11 @@ def runs_context(ctx: Invocation) -> "Context":
     from git_agentos.run import evidence_store
 
     context = ctx.workspace().context
-    rebuilt = evidence_store.bring_back(context.location)
+    rebuilt = evidence_store.rebuild_folders(context.location)
     if rebuilt:
-        folder = evidence_store.folder_of(context.location)
+        folder = evidence_store.runs_folder(context.location)
         count = "one run" if len(rebuilt) == 1 else f"{len(rebuilt)} runs"
-        evidence_store.tell(f"'{folder}' was missing: the evidence of {count} was rebuilt from git")
+        evidence_store.warn(f"'{folder}' was missing: the evidence of {count} was rebuilt from git")
     evidence_store.copy_missing(context.location)
     return context
 

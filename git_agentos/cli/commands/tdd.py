@@ -206,7 +206,7 @@ def list_(
         # Without LangGraph, which takes long to import: a workflow is a run with the same id.
         from git_agentos.run import commands
 
-        ids = [each.run_id for each in commands.all_(context) if each.tool == "tdd"]
+        ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
         ctx.output.show("tdd-list", {}, lambda _: render.ids(ids))
         return
     from git_agentos.tdd import workflows
@@ -276,7 +276,7 @@ def workflows_context(ctx: Invocation) -> "Context":
     rebuilt = state_copies.bring_back(context, every=True)
     if rebuilt:
         count = "one workflow" if len(rebuilt) == 1 else f"{len(rebuilt)} workflows"
-        evidence_store.tell(f"the state of {count} was missing: it was rebuilt from git")
+        evidence_store.warn(f"the state of {count} was missing: it was rebuilt from git")
     state_copies.copy_missing(context.location)
     return context
 
