@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.git import process
 from git_agentos.guard import settings
 
 _USUAL = ("main", "master")
 
 
-def patterns(context: Context, given: Sequence[str] | None) -> list[str]:
+def patterns(context: OpenWorktree, given: Sequence[str] | None) -> list[str]:
     """The patterns in force (`main`, `release/*`): those of `agentos.protected`, or else the remote's default branch,
     `main` and `master`; and beside these, always, those given."""
     known = settings.read(context.location.root, process.environment()).protected
     return list(dict.fromkeys([*(known or [*_default_branches(context), *_USUAL]), *(given or ())]))
 
 
-def _default_branches(context: Context) -> list[str]:
+def _default_branches(context: OpenWorktree) -> list[str]:
     """What the remotes' HEADs are, as far as they are known here."""
     out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
     found = []

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import OpenWorktree, State
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
@@ -38,7 +37,7 @@ def between(repository: Repository, before: State, after: State) -> list[bytes]:
     return sorted(found)
 
 
-def began_with(context: Context, at: RunState) -> State:
+def began_with(context: OpenWorktree, at: RunState) -> State:
     """The state that a run's first step began in, its visible tree included."""
     assert at.prepared is not None
     checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
@@ -49,7 +48,7 @@ def began_with(context: Context, at: RunState) -> State:
     return state
 
 
-def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
+def left(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be looked at."""
     try:
         here = inside.inner(context, run)
@@ -68,7 +67,7 @@ def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any
     }
 
 
-def has_others(here: Context) -> bool | None:
+def has_others(here: OpenWorktree) -> bool | None:
     """Whether anything in a worktree is not as it was made, where git sees no difference; None where that is not
     known."""
     known = pristine.read(here.location)

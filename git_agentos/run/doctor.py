@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import os
 
-from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.run.kernel import kernel
 from git_agentos.run.record import evidence, recovery, saved
 from git_agentos.run.record.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run
 
 
-def interrupted(context: Context) -> list[str]:
+def interrupted(context: OpenWorktree) -> list[str]:
     """The ids of the runs that wait, newest first; one that was taken back does not."""
     return [each.run_id for each in kernel.all_(context) if _waits(each)]
 
 
-def open_(context: Context, tool: str = TDD) -> list[str]:
+def open_(context: OpenWorktree, tool: str = TDD) -> list[str]:
     """The ids of the runs that `tool` drives and that have not ended, newest first."""
     return [each.run_id for each in kernel.all_(context) if each.tool == tool and each.state in (OPEN, RUNNING)]
 
 
-def examine(context: Context, *, fix: bool = False) -> list[Finding]:
+def examine(context: OpenWorktree, *, fix: bool = False) -> list[Finding]:
     """What is to be done about runs; which of it, is for people to decide. With `fix`, evidence that only git has is
     made again."""
     found = [_lost(context, run_id, fix=fix) for run_id in recovery.lost(context.location)]
@@ -63,7 +63,7 @@ def state_missing(id_: str, *, fixed: bool) -> Finding:
     return Finding("workflow-state-missing", "warning", message, hint, fixed)
 
 
-def _lost(context: Context, run_id: str, *, fix: bool) -> Finding:
+def _lost(context: OpenWorktree, run_id: str, *, fix: bool) -> Finding:
     folder = os.path.join(evidence.folder_of(context.location), run_id)
     message = f"evidence of run '{run_id}' is missing in '{folder}'"
     hint = "git agentos doctor --fix makes it again from git"

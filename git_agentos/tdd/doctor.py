@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.doctor import Finding
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.run import doctor
 from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import STOPPED
 
 
-def examine(context: Context, environment: Mapping[str, str], *, fix: bool) -> list[Finding]:
+def examine(context: OpenWorktree, environment: Mapping[str, str], *, fix: bool) -> list[Finding]:
     """The workflows that are not in the database any more (with `fix`, they are put there again), and those that were
     interrupted: which of resuming and aborting is to be done, is for people to decide."""
     lost = state_copies.lost(context)
@@ -24,7 +24,7 @@ def examine(context: Context, environment: Mapping[str, str], *, fix: bool) -> l
     return found
 
 
-def _interrupted(context: Context, environment: Mapping[str, str]) -> list[Finding]:
+def _interrupted(context: OpenWorktree, environment: Mapping[str, str]) -> list[Finding]:
     try:
         found = query.list_(context, environment)
     except AgentosError as error:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from git_agentos import log
-from git_agentos.checkpoint import format, restore
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.restore import Options, Restoration
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.model import OpenWorktree, State
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
 from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.guard import authorize
@@ -25,7 +25,7 @@ from git_agentos.worktree.last_state import Ended
 
 
 @authorize.entry("worktree", "archive")
-def archive(context: Context, id_: str) -> Removal:
+def archive(context: OpenWorktree, id_: str) -> Removal:
     """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
 
     Branch and timeline stay. Refuses what `end.end` refuses.
@@ -34,7 +34,7 @@ def archive(context: Context, id_: str) -> Removal:
 
 
 def revive(
-    context: Context,
+    context: OpenWorktree,
     id_: str,
     *,
     task: str | None = None,
@@ -60,7 +60,7 @@ def check(id_: str, sparse: Sequence[str]) -> None:
 
 
 def bring_back(
-    context: Context, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+    context: OpenWorktree, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
 ) -> Restoration:
     """`revive`, of what is known of the worktree."""
     saved = found.saved
@@ -70,7 +70,7 @@ def bring_back(
             f"checkpoint {saved.state[:8]} was made before the first commit: git cannot make a worktree of it",
             f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
         )
-    move = restore.way_back(context.location, saved.state, target)
+    move = commands.initial_head(context.location, saved.state, target)
     wanted = Wanted(
         id_,
         found.record.base_ref,
@@ -84,11 +84,11 @@ def bring_back(
 
     def bring_up(made: Made) -> Restoration:
         inner = made.inner
-        origin = inner.origin()._replace(created_by=context.agent)
+        metadata = inner.metadata()._replace(created_by=context.agent)
         modules.put_back(inner.location, id_, inner.location.git_dir)
-        done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)
+        done = commands.restore_new_worktree(inner, metadata, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
-            restore.restore(inner.repository, inner.settings, origin, saved.of, Options.of_part(saved.part))
+            commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
         log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
         return done
@@ -98,7 +98,7 @@ def bring_back(
     return done
 
 
-def _later(context: Context, target: State) -> frozenset[bytes]:
+def _later(context: OpenWorktree, target: State) -> frozenset[bytes]:
     """The files of the commit that are others in `target`, or not there: nobody needs them checked out first."""
     repository = context.repository
     if "extensions.partialclone" in context.settings.values:

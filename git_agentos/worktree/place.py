@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
@@ -95,7 +95,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
 
-def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> Place:
+def free(context: OpenWorktree, id_: str, branch: str, *, revived: bool = False) -> Place:
     """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
     The turn must be held.
 
@@ -140,12 +140,12 @@ def _is_inside(entry: str, common_dir: str) -> bool:
 
 def _check_taken(location: Location, id_: str) -> None:
     for git_dir in record.entries(location.common_dir):
-        if timeline.name_of(Location(record.known_root(git_dir) or "", git_dir, location.common_dir)) == id_:
+        if timeline.worktree_id(Location(record.known_root(git_dir) or "", git_dir, location.common_dir)) == id_:
             where = f" at '{record.known_root(git_dir)}'" if record.known_root(git_dir) else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
 
-def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
+def branch_taken(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """What is to be said where the branch for a new worktree exists already."""
     location = context.location
     try:
@@ -160,7 +160,7 @@ def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
     return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
 
 
-def check_branch(context: Context, branch: str) -> None:
+def check_branch(context: OpenWorktree, branch: str) -> None:
     """UsageError where git would not take the short name `branch` for a branch."""
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
@@ -191,7 +191,7 @@ def _check_room(location: Location, ref: str) -> None:
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 
-def exclude(context: Context, path: str) -> str | None:
+def exclude(context: OpenWorktree, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(top_of(location))

@@ -19,7 +19,7 @@ from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import locks, moment
 from git_agentos.git.location import Location
@@ -28,9 +28,29 @@ from git_agentos.git.worktrees import entries, known_root, root_of
 from git_agentos.util import files
 
 __all__ = [
-    "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "has_record", "id_of", "identify", "known_root", "managed", "name", "put", "read",
-    "remembered", "root_of", "write",
+    "ACTIVE",
+    "ATTACHMENT",
+    "BRANCHES",
+    "COMPLETE",
+    "RUN_BRANCHES",
+    "Managed",
+    "Record",
+    "branch_of",
+    "carried",
+    "entries",
+    "find",
+    "from_fields",
+    "has_record",
+    "id_of",
+    "identify",
+    "known_root",
+    "managed",
+    "name",
+    "put",
+    "read",
+    "remembered",
+    "root_of",
+    "write",
 ]  # fmt: skip
 
 BRANCHES = "agent/"
@@ -41,7 +61,7 @@ _VERSION = 1
 _LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
-CARGO = b"worktree.json"  # where a checkpoint carries it
+ATTACHMENT = b"worktree.json"  # where a checkpoint carries it
 
 
 def now() -> str:
@@ -124,7 +144,7 @@ def put(path: str, text: str) -> None:
 
 def carried(repository: Repository, checkpoint: str) -> Record | None:
     """The record that a checkpoint of an ended worktree carries; None where it carries none."""
-    data = format.read_cargo(repository, checkpoint, CARGO)
+    data = format.read_attachment(repository, checkpoint, ATTACHMENT)
     return _parse(data, f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 

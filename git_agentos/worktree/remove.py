@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.guard import authorize
 from git_agentos.worktree import end
 from git_agentos.worktree.end import Removal
 
 
 @authorize.entry("worktree", "remove")
-def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
+def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save all that is in the managed worktree `id_` in a checkpoint, and remove it.
 
     With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
@@ -53,7 +53,7 @@ class NothingCommittedError(WorktreeError):
     """An agent is on a branch without a commit."""
 
 
-def find(context: Context, id_: str) -> Work:
+def find(context: OpenWorktree, id_: str) -> Work:
     """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
 
     WorktreeError where there is nothing of that id, or nothing committed.
@@ -66,7 +66,7 @@ def find(context: Context, id_: str) -> Work:
     for git_dir in record.entries(location.common_dir):
         with contextlib.suppress(OSError):
             there = Location(record.root_of(git_dir), git_dir, location.common_dir)
-            if timeline.name_of(there) == id_:
+            if timeline.worktree_id(there) == id_:
                 return _at(id_, there, None)
     for branch in dict.fromkeys((*_remembered(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
@@ -78,7 +78,7 @@ def find(context: Context, id_: str) -> Work:
     )
 
 
-def _remembered(context: Context, id_: str) -> list[str]:
+def _remembered(context: OpenWorktree, id_: str) -> list[str]:
     """The branch that an ended worktree was given."""
     with contextlib.suppress(AgentosError):
         known = record.remembered(context.repository, id_)
@@ -87,12 +87,12 @@ def _remembered(context: Context, id_: str) -> list[str]:
     return []
 
 
-def every(context: Context) -> list[Work]:
+def every(context: OpenWorktree) -> list[Work]:
     """The work of all agents that have a managed worktree with a commit, by id."""
     return found_and_left_out(context)[0]
 
 
-def found_and_left_out(context: Context) -> tuple[list[Work], list[LeftOut]]:
+def found_and_left_out(context: OpenWorktree) -> tuple[list[Work], list[LeftOut]]:
     """`every`, and the managed worktrees whose work cannot be read, which are damaged."""
     found, left_out = [], []
     for git_dir in record.entries(context.location.common_dir):
@@ -142,13 +142,13 @@ def uncommitted(work: Work) -> int:
     return len({*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked})
 
 
-def last_checkpoint(context: Context, work: Work) -> str | None:
+def last_checkpoint(context: OpenWorktree, work: Work) -> str | None:
     """The agent's newest checkpoint."""
     link = last_link(context, work)
     return link.checkpoint if link is not None else None
 
 
-def last_link(context: Context, work: Work) -> timeline.Link | None:
+def last_link(context: OpenWorktree, work: Work) -> timeline.TimelineEntry | None:
     """The newest step of the agent's timeline; None where there is none that can be read."""
     try:
         return timeline.newest(context.repository, work.id)
@@ -156,11 +156,11 @@ def last_link(context: Context, work: Work) -> timeline.Link | None:
         return None
 
 
-def standing_in(context: Context, location: Location) -> Context:
+def standing_in(context: OpenWorktree, location: Location) -> OpenWorktree:
     """The same one acting, in another worktree of the repository, with the settings that are in force there."""
     if location.git_dir == context.location.git_dir:
         return context
     ours = context.settings
     values = read_config(location) if os.path.isdir(location.root) else ours.values
     settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
-    return Context(Repository(location), settings, context.agent, timeline.name_of(location))
+    return OpenWorktree(Repository(location), settings, context.agent, timeline.worktree_id(location))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.guard import judge, settings
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Who
@@ -24,7 +24,7 @@ from tests.support.tool import run as tool
 CLOSED = ("main", "release/*")
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(str(repo.path)).context
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.worktree import conflicts, create, intent, merge, pool, refill, repair, survey
 from tests.support.repo import Repo, fill
 from tests.support.state import complete_state, differences
@@ -63,7 +63,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 

@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import run_cleanup as text_run_end
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.model import OpenWorktree
     from git_agentos.run.kernel.spec import RunSpec
     from git_agentos.run.record.events import Run
 
@@ -230,7 +230,7 @@ def cleanup(
         raise typer.Exit(1)
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
     git gets one."""
     from git_agentos.run.record import evidence, recovery

@@ -232,7 +232,7 @@ def _recorded(name: str, found: Event, caller: Caller) -> str:
 
 
 def _checkpoint(name: str, found: Event, location: Location, who: Who, environment: Mapping[str, str]) -> None:
-    from git_agentos.checkpoint import take
+    from git_agentos.checkpoint.creation import create_checkpoint
     from git_agentos.guard import saving
 
     prompt = _prompt(location, found)
@@ -250,13 +250,13 @@ def _checkpoint(name: str, found: Event, location: Location, who: Who, environme
     else:
         what = f"{'before' if found.kind == events.PROMPT else 'after'} a turn" + (f": {prompt}" if prompt else "")
     context = saving.context_at(location, who.agent, environment)
-    origin = context.origin(
+    metadata = context.metadata(
         trigger="task_complete" if found.kind == events.STOP else "periodic",
         description=what,
         session_id=_session(found.session),
         meta=meta,
     )
-    take.take(context.repository, context.settings, origin)
+    create_checkpoint(context, metadata)
 
 
 def _session(text: str | None) -> str | None:

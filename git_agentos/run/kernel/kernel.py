@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from git_agentos import log
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
+from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup, inside, lock, preparation
@@ -39,7 +38,7 @@ _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may t
 
 
 @authorize.entry("run", "start")
-def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Run:
+def start(context: OpenWorktree, spec: RunSpec, watcher: Watcher | None = None) -> Run:
     """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
     ConfigurationError where git cannot tell who commits.
 
@@ -58,7 +57,7 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
 
 
 @authorize.entry("run", "resume")
-def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run:
+def resume(context: OpenWorktree, run_id: str, watcher: Watcher | None = None) -> Run:
     """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
 
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
@@ -81,7 +80,7 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
 
 
 @authorize.entry("run", "cancel")
-def cancel(context: Context, run_id: str) -> Run:
+def cancel(context: OpenWorktree, run_id: str) -> Run:
     """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
 
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
@@ -106,7 +105,7 @@ def cancel(context: Context, run_id: str) -> Run:
         return cleanup.after(context, found)
 
 
-def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
+def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
     """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish, and it
     has not ended in one of the states `fine`."""
     at = found.state()
@@ -142,7 +141,7 @@ def _refuse_driven(found: Evidence, what: str) -> None:
 
 
 @contextlib.contextmanager
-def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
+def _until_free(context: OpenWorktree, run_id: str) -> Iterator[Callable[[], bool]]:
     """Have a run's lock, where need be after whoever has it was asked to end the run."""
     deadline = time.monotonic() + _UNTIL_CANCELLED
     with contextlib.ExitStack() as stack:
@@ -158,7 +157,7 @@ def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
 
 
 @authorize.entry("rollback", named=("point",))
-def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
+def roll_back(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
     """`git agentos rollback`: of the run `run_id`, or the one whose worktree `context` is.
 
     LockedError while it runs, RunError for a point that it has not.
@@ -189,7 +188,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
     return done
 
 
-def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
+def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None:
     """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
         (recovery.look if dry_run else recovery.have)(context.location, run_id)
@@ -198,7 +197,7 @@ def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
             raise
 
 
-def _believable(context: Context, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
+def _believable(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
     """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
     try:
         found = evidence.find(context.location, run_id)
@@ -213,7 +212,7 @@ def _new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
-def _make(context: Context, run_id: str) -> Evidence:
+def _make(context: OpenWorktree, run_id: str) -> Evidence:
     """The folder for a new run; one that a killed `start` left before anything was on record is as good. RunError where
     the id is taken, also by a run whose evidence was removed."""
     found = None
@@ -229,7 +228,7 @@ def _make(context: Context, run_id: str) -> Evidence:
 
 
 @contextlib.contextmanager
-def _tampered_ends(context: Context, found: Evidence) -> Iterator[None]:
+def _tampered_ends(context: OpenWorktree, found: Evidence) -> Iterator[None]:
     """A run whose record was tampered with has ended by that."""
     try:
         yield
@@ -238,13 +237,13 @@ def _tampered_ends(context: Context, found: Evidence) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _failing(context: Context, found: Evidence) -> Iterator[None]:
+def _failing(context: OpenWorktree, found: Evidence) -> Iterator[None]:
     """A run that the kernel cannot go on with is interrupted. Nothing is left of one without a workspace."""
     try:
         with _tampered_ends(context, found):
             yield
     except (AgentosError, OSError) as error:
-        told_as = take.storage_error(error) if isinstance(error, OSError) else error
+        told_as = storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded(context, found.run_id) is None:
             wanted.forget(context.location, found.run_id)
             evidence.remove(context.location, found.run_id)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
@@ -67,7 +67,7 @@ def others(location: Location) -> Mapping[str, str]:
 
 
 def violations(
-    context: Context, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
+    context: OpenWorktree, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:
     """What the run did to protected branches since `before`, judged on the real worktree, for people; a branch that
     somebody else moved meanwhile is none. Branches that only the run moved are set back, by compare-and-swap; commits
@@ -88,7 +88,7 @@ def violations(
 class _Sight:
     """What can be seen of who moves branches."""
 
-    def __init__(self, context: Context, run: WorkspaceContext) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext) -> None:
         self._context = context
         self._run = run
         location = context.location

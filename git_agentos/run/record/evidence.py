@@ -26,9 +26,8 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from git_agentos import processes
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
+from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError, storage_error
 from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
@@ -390,7 +389,7 @@ def file_context(evidence: Evidence) -> WorkspaceContext:
         raise RunError(f"'{os.path.join(evidence.folder, CONTEXT)}' is damaged", error.hint) from error
 
 
-def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -> str:
+def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = False) -> str:
     """Write the manifest, take the final checkpoint (in the run's worktree, `inner`) and note both; the id.
 
     Where the worktree is gone or too damaged to be looked at, any other of the repository does for `inner`: the
@@ -400,7 +399,7 @@ def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -
     return sealing.seal(inner, evidence, run, again=again)
 
 
-def verify(context: Context, run_id: str) -> Verification:
+def verify(context: OpenWorktree, run_id: str) -> Verification:
     """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist.
 
     RunError where there is no such run.
@@ -415,7 +414,7 @@ def verify(context: Context, run_id: str) -> Verification:
     return sealing.verify(context, evidence)
 
 
-def carried_events(context: Context, run_id: str) -> list[dict[str, Any]] | None:
+def carried_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.carried(context.repository, run_id, EVENTS)
     return None if found is None else journal.parse(found, run_id)
@@ -429,7 +428,7 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
 def _is_folder(path: str) -> bool:

@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.head import stamp
+from git_agentos.checkpoint.restore.head import stamp
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run.record.events import EVENTS, parse_line

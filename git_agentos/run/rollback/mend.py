@@ -22,11 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from git_agentos.checkpoint import head as heads
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import OpenWorktree, Skipped
+from git_agentos.checkpoint.restore import head as heads
+from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import dead_locks, locks, moment, process, refs, worktrees
 from git_agentos.git.location import Location
@@ -51,7 +50,7 @@ class Mended:
     that has been finished.
     """
 
-    inner: Context | None = None
+    inner: OpenWorktree | None = None
     recreated: bool = False
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
@@ -60,7 +59,7 @@ class Mended:
     finished: Restoration | None = None
 
 
-def mend(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Mended:
+def mend(context: OpenWorktree, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Mended:
     """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
     return _Mending(context, run, dry_run=dry_run).run_(goal)
 
@@ -99,7 +98,7 @@ class _Damaged(Exception):
 
 
 class _Mending:
-    def __init__(self, context: Context, run: WorkspaceContext, *, dry_run: bool) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext, *, dry_run: bool) -> None:
         self.context = context
         self.run = run
         self.dry_run = dry_run
@@ -410,7 +409,7 @@ class _Mending:
         own_config.write(self.location, known)
         own_config.put(self.location, sparse)
 
-    def _inner(self) -> Context:
+    def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
         assert managed is not None
         there = Managed(managed, self.location.git_dir, self.location.root, self.common)
@@ -437,7 +436,7 @@ def _is_on(git_dir: str, ref: str) -> bool:
     return False
 
 
-def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
+def _begun(context: OpenWorktree, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
         return recovery.look(context.location, run.run_id).state().begun or {}

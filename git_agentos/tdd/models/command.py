@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, locks, process
 from git_agentos.redact import redact
@@ -99,7 +99,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def prompt_file(here: Context, text: str) -> Iterator[str]:
+def prompt_file(here: OpenWorktree, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
     path = os.path.join(locks.own_folder(here.location.state_dir), _KEPT_IN)
     with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A worktree's complete state, as values.
+"""The values that describe a checkpoint: a worktree's complete state, the checkpoint, and its metadata.
 
 Paths are bytes relative to the worktree root; entries are (mode, hex oid) as in a tree.
 """
@@ -9,10 +9,15 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import EMPTY_TREE, Entry
+
+if TYPE_CHECKING:
+    from git_agentos.config import Settings
+    from git_agentos.git.location import Location
+    from git_agentos.git.repository import Repository
 
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -129,3 +134,70 @@ class State(NamedTuple):
     def is_dirty(self) -> bool:
         """Whether a stash would have something to save."""
         return bool(self.staged or self.unstaged or self.untracked or self.operation or self.nested)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
+
+    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
+    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
+    found nothing new and this is the earlier checkpoint.
+    """
+
+    id: str
+    created_at: str
+    created_by: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    task_id: str | None
+    description: str
+    trigger: str
+    staged_changes: list[str]
+    unstaged_changes: list[str]
+    untracked_files: list[str]
+    skipped: list[Skipped]
+    stash_ref: str | None
+    operation: str | None
+    run_id: str | None
+    session_id: str | None
+    meta: dict[str, str]
+    timeline: str
+    unchanged: bool = False
+
+
+class Metadata(NamedTuple):
+    """Who makes a checkpoint, where and why: what goes into it beside the state."""
+
+    created_by: str
+    worktree_id: str
+    worktree_path: str
+    trigger: str = "manual"
+    description: str = ""
+    task_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    meta: Mapping[str, str] = MappingProxyType({})
+    restores: str | None = None
+    restored_part: Mapping[str, Any] | None = None
+
+
+class OpenWorktree(NamedTuple):
+    """One worktree, opened: its repository and settings, who acts in it, and its id, which names its timeline.
+
+    `agent` is the id that checkpoints and log entries are created by.
+    """
+
+    repository: Repository
+    settings: Settings
+    agent: str
+    worktree_id: str
+
+    @property
+    def location(self) -> Location:
+        return self.repository.location
+
+    def metadata(self, **fields: Any) -> Metadata:
+        """Metadata for a checkpoint of this worktree; `fields` are those of `Metadata` (trigger, description, …)."""
+        return Metadata(created_by=self.agent, worktree_id=self.worktree_id, worktree_path=self.location.root, **fields)
