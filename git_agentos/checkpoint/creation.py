@@ -17,7 +17,7 @@ from git_agentos.checkpoint import format, nested, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
 from git_agentos.checkpoint.model import Checkpoint, Metadata, OpenWorktree, State
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
-from git_agentos.git import consolidate, locks, process, refs, trees
+from git_agentos.git import consolidate, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -65,7 +65,7 @@ def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
     process.require_no_quarantine()
     repository = worktree.repository
     try:
-        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
             yield writer
     except OSError as error:
         raise storage_error(error) from error

@@ -23,7 +23,7 @@ class Call(NamedTuple):
     unknown: bool = False
 
 
-def of_process(pid: int) -> Call | None:
+def call_of_process(pid: int) -> Call | None:
     """The call that a living process is, by /proc (elsewhere `ps` tells argv, and the rest is this process's own);
     None where it is gone or may not be looked into.
 
@@ -42,6 +42,6 @@ def of_process(pid: int) -> Call | None:
     return Call(argv, cwd, environment)
 
 
-def here(argv: tuple[str, ...]) -> Call:
+def current_call(argv: tuple[str, ...]) -> Call:
     """The call that this process is about to make."""
     return Call(argv, os.getcwd(), os.environ)

@@ -29,7 +29,7 @@ class Operation(NamedTuple):
     limited: bool = False
 
 
-class Save(NamedTuple):
+class SaveScope(NamedTuple):
     """What must be saved before a command runs, beside the visible working state.
 
     `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
@@ -54,10 +54,10 @@ class Save(NamedTuple):
             path == each or path.startswith(each + b"/") or each.startswith(path + b"/") for each in self.touches
         )
 
-    def joined(self, other: Save) -> Save:
+    def joined(self, other: SaveScope) -> SaveScope:
         """What has to be saved before both commands."""
         anywhere = self.touches is None or other.touches is None
-        return Save(
+        return SaveScope(
             self.ignored | other.ignored,
             self.everything_ignored or other.everything_ignored,
             tuple(dict.fromkeys((*self.commits, *other.commits))),
@@ -84,7 +84,7 @@ class Decision:
     checkpoint: str | None = None
 
 
-class Judgement(NamedTuple):
+class Assessment(NamedTuple):
     """A decision and what acting on it takes.
 
     `save` is what has to be saved before the command runs or is stopped, None where it cannot lose anything.
@@ -96,14 +96,14 @@ class Judgement(NamedTuple):
     """
 
     decision: Decision
-    save: Save | None = None
-    savable: bool = False
+    save: SaveScope | None = None
+    fully_saved: bool = False
     root: str | None = None
-    relies_on_save: bool = False
+    relies_on_checkpoint: bool = False
     found: tuple[Operation, ...] = ()
-    leaves_head: bool = False
+    moves_head: bool = False
 
 
-def worse(one: str, other: str) -> str:
+def stricter(one: str, other: str) -> str:
     """The stricter of two decisions."""
     return one if _RANK[one] >= _RANK[other] else other

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import gitfile, location, locks, process, worktrees
+from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
-from git_agentos.guard.identity import Who
-from git_agentos.util import files
+from git_agentos.guard.identity import Identity
+from git_agentos.util import directories, files
 
 _MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
@@ -28,7 +28,7 @@ _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
 class Caller(NamedTuple):
     """Who asks: `who`, and the `environment`, the folder (None where it tells nothing) and the process it asks from."""
 
-    who: Who
+    identity: Identity
     environment: Mapping[str, str]
     cwd: str | None
     pid: int
@@ -66,7 +66,7 @@ def is_others(caller: Caller, git_dir: str) -> bool:
         return False
     common_dir = _common_dir(git_dir)
     home, _ = _home(caller, common_dir)
-    return identity.recorded(git_dir) is not None or home is None or _common_dir(home) == common_dir
+    return identity.worktree_agent_id(git_dir) is not None or home is None or _common_dir(home) == common_dir
 
 
 def record_maker(caller: Caller, git_dir: str) -> None:
@@ -74,7 +74,7 @@ def record_maker(caller: Caller, git_dir: str) -> None:
     written."""
     _, makers = _home(caller, _common_dir(git_dir))
     if makers:
-        folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+        folder = directories.make_own(os.path.join(git_dir, "agentos"))
         files.replace(os.path.join(folder, _MAKER), min(makers).encode("ascii", "replace") + b"\n", mode=0o600)
 
 
@@ -85,7 +85,7 @@ def owns_id(caller: Caller, folder: str, id_: str) -> bool:
     if found is None:
         return False
     git_dir = _managed(found.common_dir).get(id_)
-    return owns(caller, git_dir) if git_dir is not None else id_ == caller.who.agent
+    return owns(caller, git_dir) if git_dir is not None else id_ == caller.identity.agent
 
 
 def owns_folder(caller: Caller, folder: str) -> bool:
@@ -104,7 +104,7 @@ def owns_folder(caller: Caller, folder: str) -> bool:
 def is_run(caller: Caller, folder: str) -> bool:
     """Whether a command in `folder` works in the worktree of a run."""
     found = place(caller, folder)
-    return found is not None and (identity.recorded(found.git_dir) or "").startswith("run-")
+    return found is not None and (identity.worktree_agent_id(found.git_dir) or "").startswith("run-")
 
 
 def place(caller: Caller, folder: str) -> location.Location | None:
@@ -123,18 +123,18 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
     for claim in reversed(list(_claims(caller))):
         named = managed.get(claim.agent) if claim.agent is not None else None
         home = named or claim.git_dir
-        is_managed = claim.git_dir is not None and identity.recorded(claim.git_dir) is not None
+        is_managed = claim.git_dir is not None and identity.worktree_agent_id(claim.git_dir) is not None
         if named is not None and is_managed and claim.git_dir != named:
             return None, set()  # one agent's id in another's worktree: which of the two is it?
         if home is not None:
-            ids = {claim.agent, identity.recorded(home)} - {None, "main"}
+            ids = {claim.agent, identity.worktree_agent_id(home)} - {None, "main"}
             return home, {each for each in ids if each is not None}
     return None, set()
 
 
 def _claims(caller: Caller) -> Iterator[_Claim]:
     """The processes of agents, from the one that acts to the outermost."""
-    own = caller.who.agent if caller.who.how in ("environment", "as", "harness", "worktree") else None
+    own = caller.identity.agent if caller.identity.source in ("environment", "as", "harness", "worktree") else None
     yield from _claim(own, caller.environment, caller.cwd)
     for pid in ancestry.parents(caller.pid):
         environment = ancestry.environment(pid) or {}
@@ -143,8 +143,8 @@ def _claims(caller: Caller) -> Iterator[_Claim]:
 
 def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -> Iterator[_Claim]:
     agent = agent or environment.get("AGENTOS_AGENT_ID") or environment.get(ancestry.MARKER) or None
-    git_dir = identity.git_dir_of(cwd) if cwd is not None else None
-    if agent is not None or (git_dir is not None and identity.recorded(git_dir) is not None):
+    git_dir = identity.find_git_dir(cwd) if cwd is not None else None
+    if agent is not None or (git_dir is not None and identity.worktree_agent_id(git_dir) is not None):
         yield _Claim(agent, git_dir)
 
 
@@ -152,7 +152,7 @@ def _managed(common_dir: str) -> dict[str, str]:
     """The git directories of the managed worktrees, by id."""
     found = {}
     for git_dir in worktrees.entries(common_dir):
-        id_ = identity.recorded(git_dir)
+        id_ = identity.worktree_agent_id(git_dir)
         if id_ is not None:
             found[id_] = os.path.realpath(git_dir)
     return found

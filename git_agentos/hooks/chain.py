@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained, locks
+from git_agentos.git import chained
 from git_agentos.hooks import talk
 from git_agentos.hooks.called import Called
+from git_agentos.util import directories, files
 
 # What decides which files git reads; the shell compares it with what was noted.
 _LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -46,7 +46,7 @@ def _report_tampering(pid: int, git_dir: str) -> None:
     from git_agentos.guard import identity, tampering
 
     with contextlib.suppress(AgentosError, OSError):
-        who = identity.who(os.environ, git_dir, pid)
+        who = identity.identify(os.environ, git_dir, pid)
         said = tampering.report_at(os.getcwd(), who, os.environ)
         talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
@@ -69,7 +69,7 @@ def _text(found: chained.Chained, strict: str, record: bool) -> str:
 def _policy() -> tuple[str, bool]:
     """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
     commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
-    from git_agentos.guard import settings
+    from git_agentos.guard.configuration import settings
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.policy import operations
 
@@ -80,7 +80,8 @@ def _policy() -> tuple[str, bool]:
     stricter = [
         name
         for name, rule in found.policy.items()
-        if rule.decision != ALLOW and (name not in operations.TABLE or operations.TABLE[name].default == ALLOW)
+        if rule.decision != ALLOW
+        and (name not in operations.OPERATIONS or operations.OPERATIONS[name].default == ALLOW)
     ]
     return "all" if "look" in stricter else "some" if stricter else "", found.auto_on("afterCommit")
 
@@ -92,18 +93,9 @@ def _without_command_line(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _keep(path: str, text: str, as_of: float) -> None:
-    folder = locks.own_folder(os.path.dirname(path))
+    folder = directories.make_own(os.path.dirname(path))
     _two_of_a_second(folder)
-    number, beside = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with open(number, "wb") as file:
-            file.write(os.fsencode(text))
-        os.utime(beside, (as_of, as_of))
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+    files.replace(path, os.fsencode(text), mode=0o600, durable=False, mtime=as_of)
 
 
 def _two_of_a_second(folder: str) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import os
 
 from git_agentos.git import dead_locks
-from git_agentos.guard import judge
-from git_agentos.guard.decision import Judgement
+from git_agentos.guard.assessment import git_command
+from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, pending, subject, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
@@ -23,8 +23,8 @@ def fsmonitor(called: Called) -> int:
     return code
 
 
-def _judge(asked: Subject) -> Judgement:
-    return judge.judge(asked.call, asked.who, asked.settings)
+def _judge(asked: Subject) -> Assessment:
+    return git_command.assess_git(asked.call, asked.who, asked.settings)
 
 
 def unlock(called: Called) -> int:

@@ -10,10 +10,10 @@ from git_agentos.errors import GuardError, RepositoryError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard import call as calls
-from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.settings import GuardSettings
+from git_agentos.guard.configuration import settings as settings_
+from git_agentos.guard.configuration.settings import GuardSettings
+from git_agentos.guard.identity import Identity
 from git_agentos.util import git_command_line
 
 
@@ -24,7 +24,7 @@ class Subject(NamedTuple):
     pid: int
     asking: int
     call: Call
-    who: Who
+    who: Identity
     settings: GuardSettings
     location: Location | None
     common_dir: str
@@ -49,7 +49,7 @@ def of(pid: int) -> Subject:
     git_dir = location.git_dir if location is not None else os.path.abspath(os.environ.get("GIT_DIR", "."))
     common_dir = location.common_dir if location is not None else git_dir
     # What the command was started with and what git hands on: an agent can take a variable out of neither.
-    who = identity.who({**os.environ, **call.environment}, git_dir, outermost)
+    who = identity.identify({**os.environ, **call.environment}, git_dir, outermost)
     return Subject(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
@@ -67,7 +67,7 @@ def located(root: str | None = None) -> Location | None:
 def call_of(outermost: int, asking: int) -> Call | None:
     """The call of the git process `outermost`, with the folder that it was given in: git itself has gone to the top of
     the worktree by now."""
-    call = calls.of_process(outermost)
+    call = calls.call_of_process(outermost)
     if call is None:
         return None
     prefix = _prefix(outermost, asking)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.git import process
-from git_agentos.guard import settings
+from git_agentos.guard.configuration import settings
 
 _USUAL = ("main", "master")
 

@@ -18,7 +18,8 @@ from git_agentos.checkpoint.model import Checkpoint, OpenWorktree
 from git_agentos.errors import GitCommandError, UsageError, WorktreeError, storage_error
 from git_agentos.git import chained, process, refs
 from git_agentos.git.scan import Scan
-from git_agentos.guard import authorize, settings
+from git_agentos.guard import authorize
+from git_agentos.guard.configuration import settings
 from git_agentos.worktree import end, intent, place, record
 from git_agentos.worktree.record import Record
 

@@ -12,12 +12,12 @@ import pytest
 
 from git_agentos.errors import PolicyError
 from git_agentos.guard import authorize
+from git_agentos.guard.assessment.git_command import assess_git
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
+from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import HERE, PERSON, RUN, WORKTREE, Command, Request, table
-from git_agentos.guard.policy.operations import TABLE
+from git_agentos.guard.policy.operations import OPERATIONS
 from tests.guard.asking import at_terminal
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
@@ -104,7 +104,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def word(operation: str) -> str:
-    return "allowed" if TABLE[operation].default == "allow" else operation
+    return "allowed" if OPERATIONS[operation].default == "allow" else operation
 
 
 def variants(command: Command) -> Iterator[tuple[str, list[str]]]:
@@ -164,7 +164,7 @@ def test_guard_check_says_what_the_commands_do(field: Field, monkeypatch: pytest
             wanted = request(command, place, field)
             folders = [word for folder in wanted.folders for word in ("-C", folder)]
             words = ("git", "agentos", *folders, *wanted.path, *wanted.operands)
-            said = judge(Call(words, str(own), dict(os.environ)), Who("dev-1", "worktree")).decision
+            said = assess_git(Call(words, str(own), dict(os.environ)), Identity("dev-1", "worktree")).decision
             assert (said.decision != "allow") == stopped(wanted), words
 
 

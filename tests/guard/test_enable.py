@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import GuardError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.findings import Finding
+from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
@@ -27,7 +27,7 @@ from tests.support.repo import Repo, git_run
 from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
 
-OURS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
+AGENTOS_REFS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
 
 
 def location(repo: Repo) -> Location:
@@ -61,9 +61,13 @@ def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
     one, other = agent(repo, "one"), agent(repo, "other")
     activation.enable(location(one))
     hooks = scripts.hooks_dir(str(repo.git_dir))
-    assert (seen(one, OURS[0]), seen(one, OURS[1]), seen(one, OURS[2])) == (hooks, f"{hooks}/fsmonitor", "2")
+    assert (seen(one, AGENTOS_REFS[0]), seen(one, AGENTOS_REFS[1]), seen(one, AGENTOS_REFS[2])) == (
+        hooks,
+        f"{hooks}/fsmonitor",
+        "2",
+    )
     for each in (repo, other):
-        assert [seen(each, key) for key in OURS] == [None, None, None]
+        assert [seen(each, key) for key in AGENTOS_REFS] == [None, None, None]
     assert [guarded(each) for each in (repo, one, other)] == [False, True, False]
 
 
@@ -103,7 +107,7 @@ def test_what_others_set_meanwhile_stays(repo: Repo) -> None:
     activation.disable(location(made))
     assert made_before is None
     assert git_run(made.path, "config", "--worktree", "--list").stdout == b"core.editor=vi\nuser.name=Dev\n"
-    assert [seen(made, key) for key in OURS] == [None, None, None]
+    assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
     assert (seen(repo, "remote.origin.url"), seen(repo, "core.autocrlf")) == ("elsewhere", "false")
     # Somebody's own configuration is read by it.
     assert seen(repo, "extensions.worktreeConfig") == "true"
@@ -176,7 +180,7 @@ def test_a_path_that_sh_would_take_apart(make_repo: Any) -> None:
     assert done.returncode != 0
     assert made.read("readme.txt") == b"not committed\n"
     activation.disable(location(made))
-    assert [seen(made, key) for key in OURS] == [None, None, None]
+    assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
 
 
 def test_a_worktree_that_git_makes_from_a_guarded_one(repo: Repo) -> None:
@@ -197,7 +201,7 @@ def test_the_main_worktree_alone(repo: Repo) -> None:
     other = agent(repo, "other")
     before = config(repo)
     activation.enable(location(repo))
-    assert ([seen(other, key) for key in OURS], guarded(other)) == ([None, None, None], False)
+    assert ([seen(other, key) for key in AGENTOS_REFS], guarded(other)) == ([None, None, None], False)
     repo.write("notes.txt", "not committed\n")
     assert git_run(repo.path, "checkout", "--", "notes.txt", env={"AGENTOS_AGENT_ID": "dev"}).returncode != 0
     assert repo.read("notes.txt") == b"not committed\n"
@@ -289,7 +293,7 @@ class _Killed(BaseException):
     """The process ends here."""
 
 
-_STEPS = [(scripts, "write"), (locks, "commit"), (manifest, "write")]
+_STEPS = [(scripts, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
 @pytest.mark.parametrize("step", range(7))
@@ -315,7 +319,7 @@ def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: 
             if isinstance(args[0], str) and f"{os.sep}hooks{os.sep}" in args[0]:
                 return function(*args, **options)  # one script is like the other
             if next(left, None) is None:
-                if isinstance(args[0], locks.Held):
+                if isinstance(args[0], lockfile.LockFile):
                     os.close(args[0].descriptor)  # as the lock of a process that is gone
                 raise _Killed
             return function(*args, **options)

@@ -11,9 +11,10 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint.model import OpenWorktree
-from git_agentos.guard import judge, settings
+from git_agentos.guard.assessment import git_command
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
+from git_agentos.guard.configuration import settings
+from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
 from git_agentos.run.kernel import protected
 from git_agentos.worktree import record
@@ -82,7 +83,7 @@ def make_run(repo: Repo, run_id: str = "r1", closed: tuple[str, ...] = CLOSED, *
 
 def operations(where: Path, *argv: str) -> list[str]:
     call = Call(("git", *argv), str(where), dict(os.environ))
-    return judge.judge(call, Who("run-r1", "environment")).decision.operations
+    return git_command.assess_git(call, Identity("run-r1", "environment")).decision.operations
 
 
 REFUSED = [
@@ -126,7 +127,10 @@ def test_its_own_branch_is_never_closed_to_it(repo: Repo) -> None:
 def test_it_takes_its_bounds_along(repo: Repo) -> None:
     """To another worktree, and without the variable: a process above was started with it."""
     make_run(repo)
-    script = "import os; from git_agentos.guard import boundary; print(boundary.of(os.getcwd(), os.getpid()))"
+    script = (
+        "import os; from git_agentos.guard.configuration.run_protection import read_run_protection as read;"
+        " print(read(os.getcwd(), os.getpid()))"
+    )
     for command in (f"python3 -c '{script}'", f"env -u AGENTOS_RUN_ID python3 -c '{script}'; true"):
         for run_id, wanted in (("r1", CLOSED), ("r9", ())):
             env = {**os.environ, "AGENTOS_RUN_ID": run_id}

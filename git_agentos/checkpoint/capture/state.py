@@ -18,7 +18,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import nested, operation
 from git_agentos.checkpoint.capture import unmodified
 from git_agentos.checkpoint.capture.contents import Contents
-from git_agentos.checkpoint.capture.directories import Listing, list_directories
+from git_agentos.checkpoint.capture.listing import Listing, list_directories
 from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
 from git_agentos.checkpoint.paths import is_allowed
 from git_agentos.checkpoint.restore.obstacles import Disk

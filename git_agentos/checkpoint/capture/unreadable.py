@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint.capture import directories
-from git_agentos.checkpoint.capture.directories import Listing
+from git_agentos.checkpoint.capture import listing
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.git.location import Location
 
 
@@ -38,7 +38,7 @@ def made_readable(location: Location, walked: Listing, touched: Iterable[bytes])
         while closed := [path for path in walked.closed if path not in folders]:
             for path in closed:
                 folders[path] = _open(os.path.join(root, path), stat.S_IRWXU)
-            walked = directories.list_directories(location.root)
+            walked = listing.list_directories(location.root)
         for path in {*walked.names, *touched}:
             full = os.path.join(root, path)
             with contextlib.suppress(OSError):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, journal, nested, operation
-from git_agentos.checkpoint.capture.directories import Listing
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.model import Metadata, OpenWorktree, Skipped, State
 from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
 from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
-from git_agentos.git import locks, refs, trees
+from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
@@ -236,7 +236,11 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
 
 def _clean(location: Location) -> list[str]:
     """Remove what killed processes of ours left here and in the repositories inside; the paths."""
-    cleaned = [*locks.remove_stale(location), *locks.remove_scratch(location), *journal.remove_unfinished(location)]
+    cleaned = [
+        *lockfile.remove_stale(location),
+        *state_dir.remove_abandoned(location),
+        *journal.remove_unfinished(location),
+    ]
     with contextlib.suppress(AgentosError):
         found = Scan(location).read()
         for path in [*found.nested, *found.gitlinks]:
@@ -272,7 +276,7 @@ def _errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _exclusive(location: Location) -> Iterator[None]:
-    with locks.turn(location, "worktree", wait=True):
+    with state_dir.lock(location, "worktree", wait=True):
         yield
 
 

@@ -19,7 +19,7 @@ from git_agentos.checkpoint.restore.application import Application
 from git_agentos.checkpoint.restore.head import HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest, read_target
 from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, DamagedFile, MissingObjectsError
-from git_agentos.git import locks, refs
+from git_agentos.git import refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
@@ -98,7 +98,7 @@ def _restore_one(
     )
     own = metadata._replace(worktree_id=inner.worktree_id, worktree_path=location.root)
     target = read_target(inner.repository, record["checkpoint"])
-    with locks.turn(location, "worktree", wait=True):
+    with state_dir.lock(location, "worktree", wait=True):
         move = head.original_head(location, record["checkpoint"], target, stamp)
         mine = head.restore_branch(record["checkpoint"], stamp)
         if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
@@ -153,7 +153,7 @@ def _aside_again(repository: Repository, path: bytes) -> None:
 def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -> None:
     """Bring a nested repository back to what it was before it was restored."""
     target = read_target(worktree.repository, saved)
-    with locks.turn(worktree.location, "worktree", wait=True):
+    with state_dir.lock(worktree.location, "worktree", wait=True):
         stamp = head.stamp()
         move = head.original_head(worktree.location, saved, target, stamp)
         run(worktree, metadata, RestoreRequest("undo", saved, target, move, stamp, exact=target.complete))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint.capture.directories import Listing
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch

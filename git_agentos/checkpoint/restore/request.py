@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.capture.directories import Listing
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.model import Skipped, State
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget

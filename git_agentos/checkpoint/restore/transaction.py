@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from git_agentos.checkpoint import creation, format, journal, paths
-from git_agentos.checkpoint.capture import contents, directories, unreadable
+from git_agentos.checkpoint.capture import contents, listing, unreadable
 from git_agentos.checkpoint.capture.state import CaptureRequest
 from git_agentos.checkpoint.journal import Journal, LastRestore
 from git_agentos.checkpoint.model import Metadata, OpenWorktree, Skipped, State
@@ -33,7 +33,7 @@ from git_agentos.errors import (
     UsageError,
     storage_error,
 )
-from git_agentos.git import convert, index, locks, merging, refs, trees
+from git_agentos.git import convert, index, lockfile, merging, refs, state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 
@@ -62,13 +62,13 @@ class _Transaction:
         self.target = goal.target
         self.options = goal.options
         self.scan = scan
-        self.walked: directories.Listing | None = None
+        self.walked: listing.Listing | None = None
         self.bits: Mapping[bytes, int] = {}
         self.idle = False  # a rollback that changes nothing: what the one before it discarded can still be had back
 
     def run(self) -> Restoration:
         if self.goal.thorough or self.goal.exact:
-            self.walked = self.goal.walked or directories.list_directories(self.location.root)
+            self.walked = self.goal.walked or listing.list_directories(self.location.root)
         if self.options.dry_run:
             with merging.passing_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
@@ -79,13 +79,13 @@ class _Transaction:
         try:
             with (
                 self._opened(),
-                locks.scratch(self.location) as folder,
+                state_dir.scratch(self.location) as folder,
                 self.repository.writer() as writer,
             ):
                 return self._locked(writer, folder)
         finally:
             with contextlib.suppress(OSError):
-                locks.release(lock)
+                lockfile.release(lock)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[None]:
@@ -100,9 +100,9 @@ class _Transaction:
             self.walked, self.bits = found
             yield
 
-    def _lock_index(self) -> locks.Held:
+    def _lock_index(self) -> lockfile.LockFile:
         try:
-            return locks.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
+            return lockfile.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
         except LockedError as error:
             raise LockedError(
                 "another git process is at work in this worktree (index.lock exists)",
@@ -424,7 +424,7 @@ class _Transaction:
         if not any(file.recheck for file in plan.write.values()):
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
-        with locks.scratch(self.location) as folder:
+        with state_dir.scratch(self.location) as folder:
             staged = Prepared(folder)
             prepare(self.repository, writer, plan, self.target, self.settings.values, staged)
             return _rewritten(plan, staged)

@@ -93,8 +93,8 @@ def deny(
 
 
 def _store(workspace: "Workspace", *, make: bool) -> "Store":
-    from git_agentos.guard import settings
     from git_agentos.guard.approval import approvals as domain
+    from git_agentos.guard.configuration import settings
 
     location = workspace.context.location
     expiry = settings.read(location.root, os.environ).approval_expiry

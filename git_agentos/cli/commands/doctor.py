@@ -1,10 +1,12 @@
-"""`git agentos doctor`: what is wrong with this repository's set-up."""
+"""`git agentos doctor`."""
 
+import itertools
 import os
 from typing import Annotated
 
 import typer
 
+from git_agentos import findings
 from git_agentos.cli.invocation import Invocation, command, has_runs
 from git_agentos.cli.render.text import checkpoint as text
 
@@ -17,12 +19,12 @@ def register(app: typer.Typer) -> None:
 @command
 def doctor(
     run: Invocation,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
 ) -> None:
-    """Find what is wrong with the set-up, and mend it.
+    """Find what is wrong with the set-up, and fix it.
 
-    Says what to do about each finding; --fix does it where nothing can be lost. The exit code is 1 while an
-    error or a warning stands.
+    Each finding says what to do; --fix does it where nothing can be lost. The exit code is 1 if an error or a
+    warning remains.
     """
     workspace = run.workspace()
     found = workspace.doctor(fix=fix)
@@ -30,8 +32,8 @@ def doctor(
         from git_agentos.run import doctor as runs
         from git_agentos.tdd import doctor as workflows
 
-        found = (*found, *runs.examine(workspace.context, fix=fix))
-        found = (*found, *workflows.examine(workspace.context, os.environ, fix=fix))
+        checks = itertools.chain(runs.examine(workspace.context), workflows.examine(workspace.context, os.environ))
+        found = (*found, *findings.report(checks, fix=fix))
     run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
     if any(each.severity in ("error", "warning") and not each.fixed for each in found):
         raise typer.Exit(1)

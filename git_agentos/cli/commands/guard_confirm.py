@@ -13,7 +13,7 @@ from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.weaker_settings import Confirmation
-    from git_agentos.guard.confirmation import Unconfirmed
+    from git_agentos.guard.configuration.confirmation import Unconfirmed
 
 
 def register(group: typer.Typer) -> None:

@@ -179,7 +179,7 @@ def _clients(server: int) -> Iterator[tuple[int, int]]:
         if stat is None or stat.terminal not in devices or not stat.terminal:
             continue
         same = ancestry.same_program(int(name), server)
-        if same and stat.foreground and identity.who({}, None, int(name)).agent is None:
+        if same and stat.foreground and identity.identify({}, None, int(name)).agent is None:
             yield int(name), stat.terminal
 
 
@@ -262,7 +262,7 @@ def _first_agent(location: Location) -> float | None:
         (
             _changed(os.path.join(git_dir, name))
             for git_dir in worktrees.entries(location.common_dir)
-            if identity.recorded(git_dir) is not None
+            if identity.worktree_agent_id(git_dir) is not None
             for name in ("commondir", "agentos/id")
         ),
         default=None,

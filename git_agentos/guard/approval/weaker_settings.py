@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from git_agentos.errors import GuardError
-from git_agentos.guard import confirmation, settings
-from git_agentos.guard.confirmation import Unconfirmed
+from git_agentos.guard.configuration import confirmation, settings
+from git_agentos.guard.configuration.confirmation import Unconfirmed
 
 
 @dataclass(frozen=True)

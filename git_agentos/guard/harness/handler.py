@@ -20,18 +20,19 @@ from typing import NamedTuple
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import commands, harness, identity, tampering, wording
-from git_agentos.guard import enforce as enforcing
-from git_agentos.guard import settings as configuration
+from git_agentos.guard import harness, identity, messages, tampering
+from git_agentos.guard.assessment import shell_text
+from git_agentos.guard.assessment.shell_text import AssessedCommand
 from git_agentos.guard.call import Call
-from git_agentos.guard.commands import Step
-from git_agentos.guard.decision import ALLOW, FORBID, Judgement, Operation, Save
+from git_agentos.guard.configuration import settings as configuration
+from git_agentos.guard.configuration.settings import GuardSettings
+from git_agentos.guard.decision import ALLOW, FORBID, Assessment, Operation, SaveScope
+from git_agentos.guard.enforcement import enforcer as enforcing
 from git_agentos.guard.harness import contact, events, overrides, protected_files
 from git_agentos.guard.harness.events import Answer, Event, Malformed
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import operations
-from git_agentos.guard.settings import GuardSettings
-from git_agentos.guard.shell import programs_files
+from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.words import UNKNOWN
 from git_agentos.redact import redact
 from git_agentos.util import files
@@ -77,7 +78,7 @@ def refusal(name: str, reason: str) -> Answer:
 
 def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answer:
     said = ""
-    contact.note(name, identity.git_dir_of(_existing(found.cwd)), caller.environment)
+    contact.note(name, identity.find_git_dir(_existing(found.cwd)), caller.environment)
     overrides_git = getattr(module, "OVERRIDES_GIT", "") in caller.environment
     if overrides_git:
         hook_environment = caller.environment
@@ -106,10 +107,10 @@ def _about(name: str, module: ModuleType, found: Event, caller: Caller) -> Answe
     return passed
 
 
-def _who(name: str, found: Event, caller: Caller) -> Who:
-    git_dir = identity.git_dir_of(_existing(found.cwd))
-    who = identity.who(caller.environment, git_dir, caller.pid, caller.explicit)
-    return who if who.agent is not None else Who(name, "harness")
+def _who(name: str, found: Event, caller: Caller) -> Identity:
+    git_dir = identity.find_git_dir(_existing(found.cwd))
+    who = identity.identify(caller.environment, git_dir, caller.pid, caller.explicit)
+    return who if who.agent is not None else Identity(name, "harness")
 
 
 def _existing(folder: str) -> str:
@@ -122,26 +123,26 @@ def _existing(folder: str) -> str:
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-def _commands(found: Event, who: Who, settings: GuardSettings, caller: Caller) -> list[Step]:
+def _commands(found: Event, who: Identity, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     call = Call(found.argv, _existing(found.cwd), caller.environment)
     if found.argv:
-        return [Step(call, commands.judge_argv(call, who, settings))]
+        return [AssessedCommand(call, shell_text.assess_argv(call, who, settings))]
     # Each is asked for as a part of the whole text. Where that cannot be read, it is the text itself.
     whole = call._replace(argv=("sh", "-c", found.text), text=found.text, unknown=True)
-    steps = commands.steps(found.text, call, who, settings)
+    steps = shell_text.assess_each(found.text, call, who, settings)
     return [step._replace(call=step.call._replace(text=found.text) if step.call.argv else whole) for step in steps]
 
 
-def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
+def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[AssessedCommand]:
     """One step for all files that a tool changes: those that are not the agent's to change decide."""
-    own = programs_files.git_directories(_existing(found.cwd))
+    own = file_programs.git_directories(_existing(found.cwd))
     if not own and not _is_agents_own(found, caller):
         return []  # no repository, and nobody's worktree: there is nothing to guard
     root = os.path.realpath(os.path.dirname(own[0])) if own else None
     asked: list[Operation] = []
     for path in found.paths:
         real = os.path.realpath(path)
-        if programs_files.in_git_directory(programs_files.Files((path, real)), found.cwd, own) is not None:
+        if file_programs.in_git_directory(file_programs.Files((path, real)), found.cwd, own) is not None:
             asked.append(Operation("git-dir-write", path))
         elif root is None or not (real == root or real.startswith(root + os.sep)):
             asked.append(Operation("file-outside", path))
@@ -149,27 +150,30 @@ def _edits(found: Event, settings: GuardSettings, caller: Caller) -> list[Step]:
             asked.append(Operation("guard-change", path))
     if not asked:
         return []
-    decision = operations.decision(asked, settings)
+    decision = operations.decide(asked, settings)
     argv = (found.tool or "edit", *found.paths)
     call = Call(argv, _existing(found.cwd), caller.environment, text=found.given)
-    save = Save() if root is not None and decision.decision != ALLOW else None
-    return [Step(call, Judgement(decision, save, False, root))]
+    save = SaveScope() if root is not None and decision.decision != ALLOW else None
+    return [AssessedCommand(call, Assessment(decision, save, False, root))]
 
 
 def _is_agents_own(found: Event, caller: Caller) -> bool:
     return (
-        identity.who(caller.environment, identity.git_dir_of(found.cwd), caller.pid, caller.explicit).agent is not None
+        identity.identify(caller.environment, identity.find_git_dir(found.cwd), caller.pid, caller.explicit).agent
+        is not None
     )
 
 
-def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller: Caller) -> tuple[bool, str]:
+def _enforced(
+    judged: Sequence[AssessedCommand], who: Identity, settings: GuardSettings, caller: Caller
+) -> tuple[bool, str]:
     """Act on what was judged: everything that needs approval is asked for, and nothing is used up where another part
     of the same text stops it all."""
-    forbidden = [step for step in judged if step.judgement.decision.decision == FORBID]
-    asking = [step for step in judged if step.judgement.decision.decision not in (ALLOW, FORBID)]
+    forbidden = [step for step in judged if step.assessment.decision.decision == FORBID]
+    asking = [step for step in judged if step.assessment.decision.decision not in (ALLOW, FORBID)]
     said: list[str] = []
     stopped = False
-    held: list[Step] = []
+    held: list[AssessedCommand] = []
     for step in [*forbidden, *asking]:
         if stopped and step in asking and forbidden:
             break
@@ -186,10 +190,10 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
             said.append(verdict.message)
     if stopped:
         return False, "\n".join(dict.fromkeys(said))
-    risky = [step for step in judged if step.judgement.decision.decision == ALLOW and step.judgement.save is not None]
-    for root in dict.fromkeys(step.judgement.root for step in risky):
-        here = [step for step in risky if step.judgement.root == root]
-        verdict = _enforce(Step(here[0].call, commands.merged(here)), who, settings, caller)
+    risky = [step for step in judged if step.assessment.decision.decision == ALLOW and step.assessment.save is not None]
+    for root in dict.fromkeys(step.assessment.root for step in risky):
+        here = [step for step in risky if step.assessment.root == root]
+        verdict = _enforce(AssessedCommand(here[0].call, shell_text.merge(here)), who, settings, caller)
         if not verdict.run:
             return False, verdict.message
         if verdict.message:
@@ -197,14 +201,16 @@ def _enforced(judged: Sequence[Step], who: Who, settings: GuardSettings, caller:
     return True, "\n".join(dict.fromkeys(said))
 
 
-def _enforce(step: Step, who: Who, settings: GuardSettings, caller: Caller, *, hold: bool = False) -> enforcing.Verdict:
+def _enforce(
+    step: AssessedCommand, who: Identity, settings: GuardSettings, caller: Caller, *, hold: bool = False
+) -> enforcing.Verdict:
     # A request has to be readable: what is not known of a command line is shown as such.
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
     call = step.call._replace(
         argv=argv, cwd=_existing(step.call.cwd), unknown=step.call.unknown or argv != step.call.argv
     )
     return enforcing.enforce(
-        call, step.judgement, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
+        call, step.assessment, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
     )
 
 
@@ -226,14 +232,15 @@ def _recorded(name: str, found: Event, caller: Caller) -> str:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             _checkpoint(name, found, location, _who(name, found, caller), caller.environment)
-        return "\n".join(f"git-agentos: {wording.printable(str(each.message))}" for each in heard)
+        return "\n".join(f"git-agentos: {messages.printable(str(each.message))}" for each in heard)
     except (AgentosError, OSError) as error:
-        return f"git-agentos: warning: no checkpoint could be taken: {wording.printable(str(error))}"
+        return f"git-agentos: warning: no checkpoint could be taken: {messages.printable(str(error))}"
 
 
-def _checkpoint(name: str, found: Event, location: Location, who: Who, environment: Mapping[str, str]) -> None:
+def _checkpoint(name: str, found: Event, location: Location, who: Identity, environment: Mapping[str, str]) -> None:
+
     from git_agentos.checkpoint.creation import create_checkpoint
-    from git_agentos.guard import saving
+    from git_agentos.guard.enforcement import saving
 
     prompt = _prompt(location, found)
     ran = found.kind in (events.DONE, events.SHELL) and not found.paths
@@ -246,7 +253,7 @@ def _checkpoint(name: str, found: Event, location: Location, who: Who, environme
         what = f"{'before' if found.kind == events.SHELL else 'after'} a command: {_first_line(found.text)}"
     elif found.kind == events.DONE:
         shown = ", ".join(os.path.relpath(path, location.root) for path in found.paths[:3])
-        what = f"after an edit of {wording.printable(os.fsencode(shown).decode('utf-8', 'backslashreplace'))}"
+        what = f"after an edit of {messages.printable(os.fsencode(shown).decode('utf-8', 'backslashreplace'))}"
     else:
         what = f"{'before' if found.kind == events.PROMPT else 'after'} a turn" + (f": {prompt}" if prompt else "")
     context = saving.context_at(location, who.agent, environment)
@@ -260,12 +267,12 @@ def _checkpoint(name: str, found: Event, location: Location, who: Who, environme
 
 
 def _session(text: str | None) -> str | None:
-    return wording.printable(text)[:200] if text else None
+    return messages.printable(text)[:200] if text else None
 
 
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return wording.printable(redact(line)[0])[:_MOST_PROMPT]
+    return messages.printable(redact(line)[0])[:_MOST_PROMPT]
 
 
 def _prompt(location: Location, found: Event) -> str:
@@ -274,11 +281,11 @@ def _prompt(location: Location, found: Event) -> str:
     key = hashlib.sha256((found.session or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
     path = os.path.join(location.state_dir, "harness", f"{key}.json")
     if prompt:
-        from git_agentos.git import locks
+        from git_agentos.util import directories
 
         with contextlib.suppress(AgentosError, OSError):  # the checkpoint is worth more than what it is called
-            locks.own_folder(location.state_dir)
-            locks.own_folder(os.path.dirname(path))
+            directories.make_own(location.state_dir)
+            directories.make_own(os.path.dirname(path))
             files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
         return prompt
     try:

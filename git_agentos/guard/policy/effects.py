@@ -21,7 +21,7 @@ to commits that the agent made; by `recoverable` it need not. A key `agentos.pol
 
 from __future__ import annotations
 
-from git_agentos.guard.settings import RECOVERABLE
+from git_agentos.guard.configuration.settings import RECOVERABLE
 
 NOTHING, FILES, IGNORED, OWN_HISTORY, SHARED_REFS, STASH, REMOTE, CONFIG, ELSEWHERE, UNKNOWN = (
     "nothing", "files", "ignored", "own-history", "shared-refs", "stash", "remote", "config", "elsewhere", "unknown",
@@ -32,7 +32,7 @@ _IN_THE_WORKTREE = (FILES, IGNORED)
 _SHARED = (OWN_HISTORY, SHARED_REFS, STASH)
 
 
-def eases(effect: str, *, fully_saved: bool, own: bool, limited: bool, preset: str) -> bool:
+def is_recoverable(effect: str, *, fully_saved: bool, own: bool, limited: bool, preset: str) -> bool:
     """Whether an operation in the agent's own worktree is allowed though its default is not to be.
 
     `fully_saved`: a checkpoint taken before it holds all that it takes away. `own`, `limited`: as in

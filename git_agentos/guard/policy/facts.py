@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import gitfile, process
+from git_agentos.guard.configuration.settings import GuardSettings, Remote
 from git_agentos.guard.policy.git_line import GitLine
-from git_agentos.guard.policy.options import UNRESOLVED
-from git_agentos.guard.settings import GuardSettings, Remote
+from git_agentos.guard.policy.options import UNKNOWN
 
 # Of the command's environment these would make our own git do something else than answer.
 _LEFT_OUT = (
@@ -31,7 +31,7 @@ _LEFT_OUT = (
 )
 
 
-class Changed(NamedTuple):
+class StatusEntry(NamedTuple):
     """One entry of `git status --porcelain=v2`: `x` is index against HEAD, `y` worktree against index (`.`
     unchanged)."""
 
@@ -46,7 +46,7 @@ class Facts:
 
     def __init__(self, line: GitLine, cwd: str, environment: Mapping[str, str], settings: GuardSettings) -> None:
         self.settings = settings
-        unclear = any(UNRESOLVED in word for word in line.where)
+        unclear = any(UNKNOWN in word for word in line.location_options)
         self.folder = cwd if unclear else os.path.normpath(os.path.join(cwd, *line.folders))
         self._line = line
         self._cwd = cwd
@@ -65,11 +65,11 @@ class Facts:
 
     def git(self, *args: str, data: bytes | None = None) -> tuple[int, bytes]:
         """The exit code and the answer of git where the command works; 128 where it cannot be asked."""
-        if any(UNRESOLVED in word for word in (*self._line.where, *args)):
+        if any(UNKNOWN in word for word in (*self._line.location_options, *args)):
             return 128, b""
         try:
             child = process.spawn(
-                [*self._line.where, *args],
+                [*self._line.location_options, *args],
                 cwd=self._cwd,
                 env=self._environment,
                 stdin=process.PIPE if data is not None else None,
@@ -81,7 +81,7 @@ class Facts:
 
     def config(self, key: str) -> str | None:
         """A configuration value (key in lower case) as the command would see it."""
-        given = [item for item in self._line.config if item.key == key]
+        given = [item for item in self._line.overrides if item.key == key]
         if given:
             return "true" if given[-1].value is None else given[-1].value
         values = self.settings.values.get(key)
@@ -89,7 +89,7 @@ class Facts:
 
     def configured(self, keys: re.Pattern[str]) -> list[str]:
         """The values of all keys that a pattern matches (in lower case), as the command would see them."""
-        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.config)])
+        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.overrides)])
         return [value for key in names if keys.fullmatch(key.lower()) and (value := self.config(key)) is not None]
 
     def variable(self, name: str) -> str:
@@ -97,15 +97,15 @@ class Facts:
         return self._variables.get(name, "")
 
     @property
-    def template(self) -> bool:
+    def has_template(self) -> bool:
         """Whether a folder comes with the command whose hooks a new repository would have."""
         return bool(self.variable("GIT_TEMPLATE_DIR")) or (
-            self.is_given("init.templatedir") and bool(self.config("init.templatedir"))
+            self.is_overridden("init.templatedir") and bool(self.config("init.templatedir"))
         )
 
-    def is_given(self, key: str) -> bool:
+    def is_overridden(self, key: str) -> bool:
         """Whether a configuration value comes with the command."""
-        return any(item.key == key for item in self._line.config)
+        return any(item.key == key for item in self._line.overrides)
 
     # -- where -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Facts:
         objects = os.path.join(self.git_dirs[1], "objects") if len(self.git_dirs) > 1 else ""
         if self._given_objects and os.path.realpath(os.path.join(self.folder, self._given_objects)) != objects:
             return True
-        if self._given_common or UNRESOLVED in self._given_dir + self._given_tree:
+        if self._given_common or UNKNOWN in self._given_dir + self._given_tree:
             return True
         given = os.path.realpath(os.path.join(self.folder, self._given_dir)) if self._given_dir else natural[1]
         if given != natural[1]:
@@ -141,7 +141,7 @@ class Facts:
         return tree != natural[0]
 
     @cached_property
-    def private_index(self) -> bool:
+    def uses_private_index(self) -> bool:
         """Whether the command works on an index of its own, that no worktree has."""
         if not self._given_index or not self.git_dirs:
             return False
@@ -172,9 +172,9 @@ class Facts:
         return os.path.normpath(os.path.join(self.folder, name))
 
     def exists(self, name: str) -> bool:
-        return UNRESOLVED not in name and os.path.lexists(self.path(name))
+        return UNKNOWN not in name and os.path.lexists(self.path(name))
 
-    def holds_bytes(self, name: str) -> bool:
+    def is_nonempty(self, name: str) -> bool:
         """Whether writing over a file would lose something: an empty one, as git makes it before it asks, has not."""
         try:
             found = os.stat(self.path(name))
@@ -268,7 +268,7 @@ class Facts:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def changed(self, pathspecs: Sequence[str], *, submodules: bool = False) -> list[Changed] | None:
+    def changed(self, pathspecs: Sequence[str], *, submodules: bool = False) -> list[StatusEntry] | None:
         """Tracked files that differ from HEAD or the index, among what the pathspecs match (all of them where there are
         none); None where git cannot tell."""
         args = ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames"]
@@ -281,13 +281,13 @@ class Facts:
             if record[:2] in (b"1 ", b"u "):
                 fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
                 state = fields[1].decode("ascii", "replace")
-                found.append(Changed(fields[-1], state[0], state[1], record[:1] == b"u"))
+                found.append(StatusEntry(fields[-1], state[0], state[1], record[:1] == b"u"))
         # Files that git is told not to look at: what is in them cannot be told from status.
         status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
         for record in out.split(b"\0") if status == 0 else ():
             tag, _, path = record.partition(b" ")
             if tag in (b"S", b"h", b"s") and os.path.lexists(os.path.join(os.fsencode(self.folder), path)):
-                found.append(Changed(path, ".", "M"))
+                found.append(StatusEntry(path, ".", "M"))
         return found
 
     def has_staged_over(self, pathspecs: Sequence[str]) -> bool:
@@ -315,7 +315,7 @@ class Facts:
         """Whether a commit has a file (by its path from the top)."""
         return self.git("rev-parse", "--verify", "--quiet", f"{revision}:{os.fsdecode(path)}")[0] == 0
 
-    def in_the_way(self, revision: str) -> frozenset[bytes]:
+    def ignored_in_the_way(self, revision: str) -> frozenset[bytes]:
         """Ignored files that have to go where the files of a commit are checked out, relative to the top."""
         commit = self.commit(revision)
         if commit is None and (other := self.remote_branch(revision)) is not None:
@@ -342,7 +342,7 @@ class Facts:
         _, out = self.git(*args, *(pathspecs or ["."]))
         return frozenset(path for path in out.split(b"\0") if path and not path.endswith(b"/"))
 
-    def nested(self, pathspecs: Sequence[str]) -> bool:
+    def has_nested_repository(self, pathspecs: Sequence[str]) -> bool:
         """Whether repositories of their own are among the untracked folders."""
         status, out = self.git("ls-files", "--others", "-z", "--", *(pathspecs or ["."]))
         return status != 0 or any(path.endswith(b"/") for path in out.split(b"\0") if path)
@@ -358,7 +358,7 @@ class Facts:
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
-    def orphaned(self, refs: Iterable[str], *, head: bool = False, new: str | None = None) -> list[str]:
+    def unreachable_without(self, refs: Iterable[str], *, head: bool = False, new: str | None = None) -> list[str]:
         """The commits that these refs (full names) are at, as far as no other ref, and not `new`, reaches them; with
         `head`, HEAD moves too."""
         names = list(dict.fromkeys(refs))
@@ -376,7 +376,7 @@ class Facts:
                 found.append(tip)
         return found
 
-    def held_only_by(self, refs: Collection[str]) -> list[str]:
+    def commits_only_in(self, refs: Collection[str]) -> list[str]:
         """Commits by which everything is kept that these refs reach (full names, `refs/remotes/origin/` for all below
         it) and nothing else does: one question for however many refs."""
         status, out = self.git("for-each-ref", "--format=%(objectname) %(refname)")
@@ -394,10 +394,10 @@ class Facts:
         parents = {parent for row in found for parent in row[1:]}
         return [row[0] for row in found if row[0] not in parents]
 
-    def own_head(self, new: str | None = None) -> list[str]:
+    def unreferenced_head(self, new: str | None = None) -> list[str]:
         """The commit that HEAD is at, where nothing but HEAD and its branch, and not the revision `new`, keeps it."""
         names = [f"refs/heads/{self.branch}"] if self.branch is not None else []
-        return self.orphaned(names, head=True, new=self.commit(new) if new is not None else None)
+        return self.unreachable_without(names, head=True, new=self.commit(new) if new is not None else None)
 
     def stashes(self) -> list[str]:
         """The commits of the stash, the newest first."""
@@ -420,7 +420,7 @@ class Facts:
     def remote(self, name: str) -> Remote:
         """What configuration says of a remote, `-c` included."""
         found = self.settings.remotes.get(name, Remote())
-        for item in self._line.config:
+        for item in self._line.overrides:
             if item.key == f"remote.{name}.push" and item.value is not None:
                 found = found._replace(push=(*found.push, item.value))
             if item.key == f"remote.{name}.fetch" and item.value is not None:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util import git_command_line
 
 # git's own options that say where it works: they are handed on to a git that is asked about the same repository.
@@ -21,12 +21,12 @@ _FLAGS = frozenset(
 )
 
 
-class Given(NamedTuple):
+class ConfigOverride(NamedTuple):
     """One configuration value that comes with a command; `how` is `-c`, or the variable it is from."""
 
     key: str
     value: str | None
-    how: str
+    source: str
 
 
 class GitLine(NamedTuple):
@@ -40,28 +40,28 @@ class GitLine(NamedTuple):
 
     command: str | None
     args: tuple[str, ...]
-    where: tuple[str, ...] = ()
-    config: tuple[Given, ...] = ()
+    location_options: tuple[str, ...] = ()
+    overrides: tuple[ConfigOverride, ...] = ()
     exec_path: str | None = None
-    strange: tuple[str, ...] = ()
+    unknown_options: tuple[str, ...] = ()
 
     @property
     def folders(self) -> list[str]:
         """The folders of `-C`, in order."""
-        words = iter(self.where)
+        words = iter(self.location_options)
         return [next(words, "") for word in words if word == "-C"]
 
     def option(self, name: str) -> str | None:
         """The value of `--git-dir` and the like; None where it is not given."""
-        found = [word.partition("=")[2] for word in self.where if word.startswith(f"{name}=")]
+        found = [word.partition("=")[2] for word in self.location_options if word.startswith(f"{name}=")]
         return found[-1] if found else None
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
     """Take a git command line apart; `argv[0]` is the program."""
-    given, strange = _of_environment(environment)
+    given, unknown_options = _of_environment(environment)
     line = git_command_line.parse(argv)
-    where: list[str] = []
+    location_options: list[str] = []
     exec_path = None
     for name, value in line.options:
         if name == "-c" and value is not None:
@@ -71,21 +71,21 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
             given.append(_given(name[2:]))
         elif name == "--config-env":
             key, _, variable = (value or "").rpartition("=")
-            given.append(Given(_canonical(key), environment.get(variable, UNRESOLVED), "-c"))
+            given.append(ConfigOverride(_canonical(key), environment.get(variable, UNKNOWN), "-c"))
         elif name == "--exec-path" and value is not None:
             exec_path = value
         elif name in _WHERE:
-            where += git_command_line.words([git_command_line.GlobalOption(name, value)])
+            location_options += git_command_line.words([git_command_line.GlobalOption(name, value)])
         elif name not in git_command_line.VALUED | git_command_line.ANSWERS | _FLAGS:
-            strange.append(name)
-        if UNRESOLVED in (value or "") and name not in ("-c", "--config-env"):
-            strange.append(f"{name} {UNRESOLVED}")
-    return GitLine(line.command, line.args, tuple(where), tuple(given), exec_path, tuple(strange))
+            unknown_options.append(name)
+        if UNKNOWN in (value or "") and name not in ("-c", "--config-env"):
+            unknown_options.append(f"{name} {UNKNOWN}")
+    return GitLine(line.command, line.args, tuple(location_options), tuple(given), exec_path, tuple(unknown_options))
 
 
-def _given(text: str) -> Given:
+def _given(text: str) -> ConfigOverride:
     key, has_value, value = text.partition("=")
-    return Given(_canonical(key), value if has_value else None, "-c")
+    return ConfigOverride(_canonical(key), value if has_value else None, "-c")
 
 
 def expand(alias: str) -> list[str] | None:
@@ -103,23 +103,23 @@ def _canonical(key: str) -> str:
     return f"{section.lower()}{dot}{middle}{other}{last.lower()}"
 
 
-def _of_environment(environment: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+def _of_environment(environment: Mapping[str, str]) -> tuple[list[ConfigOverride], list[str]]:
     """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and what of it
     cannot be read."""
     found = []
-    strange = []
+    unknown_options = []
     parameters = environment.get("GIT_CONFIG_PARAMETERS", "")
     try:
         for item in shlex.split(parameters):
             key, has_value, value = item.partition("=")
-            found.append(Given(_canonical(key), value if has_value else None, "GIT_CONFIG_PARAMETERS"))
+            found.append(ConfigOverride(_canonical(key), value if has_value else None, "GIT_CONFIG_PARAMETERS"))
     except ValueError:
-        strange.append("GIT_CONFIG_PARAMETERS")
+        unknown_options.append("GIT_CONFIG_PARAMETERS")
     count = environment.get("GIT_CONFIG_COUNT", "").strip() or "0"
     if not count.isascii() or not count.isdigit() or int(count) > 10_000:
-        strange.append("GIT_CONFIG_COUNT")
+        unknown_options.append("GIT_CONFIG_COUNT")
         count = "0"
     for n in range(int(count)):
-        key = environment.get(f"GIT_CONFIG_KEY_{n}", UNRESOLVED)
-        found.append(Given(_canonical(key), environment.get(f"GIT_CONFIG_VALUE_{n}"), "GIT_CONFIG_COUNT"))
-    return found, strange
+        key = environment.get(f"GIT_CONFIG_KEY_{n}", UNKNOWN)
+        found.append(ConfigOverride(_canonical(key), environment.get(f"GIT_CONFIG_VALUE_{n}"), "GIT_CONFIG_COUNT"))
+    return found, unknown_options

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from git_agentos.guard.policy.option_table import SPECS
 
 # Stands in argv for text that only a shell knows (`words.UNKNOWN`); no real argument can hold it.
-UNRESOLVED = "\0"
+UNKNOWN = "\0"
 
 NONE, OPTIONAL, REQUIRED = "", "?", "="
 
@@ -109,7 +109,7 @@ class _Reader:
         self.help = False
 
     def operand(self, word: str) -> None:
-        self.unresolved |= word.startswith(UNRESOLVED)
+        self.unresolved |= word.startswith(UNKNOWN)
         self.operands.append(word)
 
     def take(self, name: str, value: str) -> None:
@@ -120,7 +120,7 @@ class _Reader:
     def long(self, text: str, rest: Sequence[str]) -> int:
         """Take `--text`; how many of the words after it are its value."""
         name, equals, value = text.partition("=")
-        if UNRESOLVED in name:
+        if UNKNOWN in name:
             self.unresolved = True
             return 0
         if name in ("help", "help-all") and name not in self.spec.long:
@@ -157,7 +157,7 @@ class _Reader:
     def cluster(self, text: str, rest: Sequence[str]) -> int:
         """Take `-text`; how many of the words after it are the last one's value."""
         for n, letter in enumerate(text):
-            if letter == UNRESOLVED:
+            if letter == UNKNOWN:
                 self.unresolved = True
                 return 0
             option = self.spec.short.get(letter)

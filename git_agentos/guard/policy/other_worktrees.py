@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from git_agentos.guard import ownership
-from git_agentos.guard.policy.reading import Reading
+from git_agentos.guard.policy.analysis import Analysis
 
 # What changes a worktree: its files, its index, what it has checked out, or its own configuration. (Stash entries have
 # their makers; branches and tags are everybody's.)
@@ -17,14 +17,14 @@ _OF_WORKTREE = frozenset(
 )
 
 
-def is_changed(reading: Reading) -> bool:
+def is_changed(analysis: Analysis) -> bool:
     """Whether a command that was read changes another's worktree."""
-    names = {operation.name for operation in reading.operations} - {"look"}
-    changes = not names.isdisjoint(_OF_WORKTREE) or (bool(names) and reading.command in ("switch", "checkout"))
-    caller = reading.caller
+    names = {operation.name for operation in analysis.operations} - {"look"}
+    changes = not names.isdisjoint(_OF_WORKTREE) or (bool(names) and analysis.command in ("switch", "checkout"))
+    caller = analysis.caller
     return (
         changes
         and caller is not None
-        and caller.who.agent is not None
-        and any(ownership.is_others(caller, each) for each in reading.facts.changed_worktrees)
+        and caller.identity.agent is not None
+        and any(ownership.is_others(caller, each) for each in analysis.facts.changed_worktrees)
     )

@@ -6,27 +6,27 @@ import os
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.guard import settings
 from git_agentos.guard.call import Call
-from git_agentos.guard.devices import is_device
-from git_agentos.guard.policy import config_keys, harmless
-from git_agentos.guard.policy.git_line import Given
+from git_agentos.guard.configuration import settings
+from git_agentos.guard.paths import is_device
+from git_agentos.guard.policy import config_keys, harmless_programs
+from git_agentos.guard.policy.git_line import ConfigOverride
 
 # Variables that hold commands for git to run, and what it runs them for.
 COMMANDS = {
-    "GIT_EDITOR": harmless.EDITOR,
-    "GIT_SEQUENCE_EDITOR": harmless.EDITOR,
-    "VISUAL": harmless.EDITOR,
-    "EDITOR": harmless.EDITOR,
-    "GIT_PAGER": harmless.PAGER,
-    "PAGER": harmless.PAGER,
-    "GIT_EXTERNAL_DIFF": harmless.VIEWER,
-    "GIT_DIFFTOOL_EXTCMD": harmless.VIEWER,
-    "GIT_SSH_COMMAND": harmless.SSH,
-    "GIT_SSH": harmless.SSH,
-    "GIT_ASKPASS": harmless.ASKPASS,
-    "SSH_ASKPASS": harmless.ASKPASS,
-    "GIT_PROXY_COMMAND": harmless.TRANSPORT,
+    "GIT_EDITOR": harmless_programs.EDITOR,
+    "GIT_SEQUENCE_EDITOR": harmless_programs.EDITOR,
+    "VISUAL": harmless_programs.EDITOR,
+    "EDITOR": harmless_programs.EDITOR,
+    "GIT_PAGER": harmless_programs.PAGER,
+    "PAGER": harmless_programs.PAGER,
+    "GIT_EXTERNAL_DIFF": harmless_programs.VIEWER,
+    "GIT_DIFFTOOL_EXTCMD": harmless_programs.VIEWER,
+    "GIT_SSH_COMMAND": harmless_programs.SSH,
+    "GIT_SSH": harmless_programs.SSH,
+    "GIT_ASKPASS": harmless_programs.ASKPASS,
+    "SSH_ASKPASS": harmless_programs.ASKPASS,
+    "GIT_PROXY_COMMAND": harmless_programs.TRANSPORT,
 }
 # Those that other programs use as well: they are in everybody's environment.
 _GENERAL = frozenset({"VISUAL", "EDITOR", "PAGER", "SSH_ASKPASS"})
@@ -39,10 +39,10 @@ def that_run(environment: Mapping[str, str], users: Mapping[str, str] | None) ->
     found = []
     for name, role in COMMANDS.items():
         text = environment.get(name, "")
-        if not text or harmless.is_harmless(text, role) or harmless.is_own_program(text, role):
+        if not text or harmless_programs.is_harmless(text, role) or harmless_programs.is_own_program(text, role):
             continue
         if users is None:
-            if name not in _GENERAL or config_keys.runs(text) is not None:
+            if name not in _GENERAL or config_keys.unsafe_command(text) is not None:
                 found.append(name)
         elif users.get(name) != text:
             found.append(name)
@@ -66,7 +66,7 @@ def are_plain(environment: Mapping[str, str], users: Mapping[str, str] | None) -
     return not (given or _chosen_places(environment, users))
 
 
-def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[Given]:
+def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[ConfigOverride]:
     """Configuration that a command has because it chooses itself which files are the user's, and would not have
     otherwise: it is given with the command, as by `-c`. `where` are git's own options that say where it works."""
     places = _chosen_places(call.environment, users)
@@ -76,7 +76,7 @@ def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -
     environment |= {name: users[name] for name in places if name in users}
     others = {(entry.key, entry.value) for entry in _entries(call, where, environment)}
     return [
-        Given(entry.key, entry.value, "-c")
+        ConfigOverride(entry.key, entry.value, "-c")
         for entry in _entries(call, where, call.environment)
         if entry.scope in ("system", "global") and (entry.key, entry.value) not in others
     ]

@@ -128,7 +128,7 @@ def worktree_id_of(path: str) -> str:
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
         return timeline.MAIN
-    return identity.recorded(git_dir) or os.path.basename(git_dir)
+    return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
 
 
 def record_problem(location: Location) -> str | None:

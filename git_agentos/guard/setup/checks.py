@@ -9,14 +9,15 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError, ConfigurationError
+from git_agentos.findings import Finding
 from git_agentos.git import chained, process, worktrees
 from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location
-from git_agentos.guard import confirmation, identity, settings, signing, tampering
+from git_agentos.guard import identity, signing, tampering
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
+from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import activation, effect, manifest, probe, repository_hooks, scripts
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
@@ -318,7 +319,7 @@ def _shell_reader() -> Iterator[Finding]:
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
     for git_dir in worktrees.entries(location.common_dir):
-        id_ = identity.recorded(git_dir)
+        id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(
                 "guard-off", "info", f"the worktree '{id_}' is not guarded", f"git agentos guard enable {id_}", False

@@ -97,9 +97,10 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Layer:
 
 
 def _harness(location: Location, environment: Mapping[str, str]) -> Layer:
-    from git_agentos.guard import commands, harness
+    from git_agentos.guard import harness
+    from git_agentos.guard.assessment import shell_text
     from git_agentos.guard.call import Call
-    from git_agentos.guard.identity import Who
+    from git_agentos.guard.identity import Identity
 
     folders = (location.root, environment.get("HOME") or os.path.expanduser("~"))
     paths = harness.settings_files(folders)
@@ -108,7 +109,7 @@ def _harness(location: Location, environment: Mapping[str, str]) -> Layer:
     reason = next(filter(None, map(_hook_is_gone, paths)), None)
     if reason is None:
         try:
-            commands.judge_text("git status", Call((), location.root, environment), Who(_AGENT, "environment"))
+            shell_text.assess_text("git status", Call((), location.root, environment), Identity(_AGENT, "environment"))
         except AgentosError as error:
             reason = error.message
     return Layer(HARNESS, reason is None, reason)

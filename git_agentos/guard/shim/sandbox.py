@@ -31,8 +31,9 @@ from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard import confirmation, settings, signing
+from git_agentos.guard import signing
 from git_agentos.guard.approval import documents
+from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.setup import scripts
 from git_agentos.util import files
 

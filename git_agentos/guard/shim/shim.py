@@ -15,7 +15,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.settings import PLACES
+from git_agentos.guard.configuration.settings import PLACES
 from git_agentos.guard.setup import scripts
 from git_agentos.guard.shim import client_configuration, supervise
 

@@ -21,8 +21,10 @@ from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, is_hex
-from git_agentos.guard import boundary, identity, saving
-from git_agentos.guard.decision import Save
+from git_agentos.guard import identity
+from git_agentos.guard.configuration import run_protection
+from git_agentos.guard.decision import SaveScope
+from git_agentos.guard.enforcement import saving
 from git_agentos.run import inside, reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.reflog import Entry
@@ -36,7 +38,7 @@ _OURS = "agentos"
 
 def matches(branch: str, protected: Sequence[str]) -> bool:
     """Whether a short branch name is protected."""
-    return boundary.matches(branch, protected)
+    return run_protection.is_protected(branch, protected)
 
 
 def look(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
@@ -195,7 +197,11 @@ class _Sight:
         except RunError:
             inner = self._context
         saving.save(
-            inner, Save(commits=(commit,)), description="before a protected branch is set back", meta={}, whole=False
+            inner,
+            SaveScope(commits=(commit,)),
+            description="before a protected branch is set back",
+            meta={},
+            whole=False,
         )
 
 
@@ -210,7 +216,9 @@ def _told(branch: str, old: str | None, new: str | None) -> str:
 def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     """git's entry of the run's worktree; None where it is no more."""
     id_ = worktree_id(run.run_id)
-    return next((each for each in worktrees.entries(location.common_dir) if identity.recorded(each) == id_), None)
+    return next(
+        (each for each in worktrees.entries(location.common_dir) if identity.worktree_agent_id(each) == id_), None
+    )
 
 
 def _stands_on(location: Location, run: WorkspaceContext) -> str | None:

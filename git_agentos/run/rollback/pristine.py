@@ -30,12 +30,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.capture import directories
-from git_agentos.checkpoint.capture.directories import Folder, Known, Listing
+from git_agentos.checkpoint.capture import listing
+from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
 from git_agentos.checkpoint.model import OpenWorktree, State
 from git_agentos.config import boolean
-from git_agentos.git import convert, locks, process, trees
+from git_agentos.git import convert, process, state_dir, trees
 from git_agentos.git.location import Location
+from git_agentos.util import directories, files
 
 _VERSION = 1
 _FOLDER = "pristine"
@@ -73,7 +74,7 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
     """Record how the worktree is, right after its set-up and its first checkpoint. (It is no evidence: all of it can be
     found out again.)"""
     location = inner.location
-    folder = locks.own_folder(os.path.join(locks.own_folder(location.state_dir), _FOLDER))
+    folder = directories.make_own(location.state_dir, _FOLDER)
     forget(location)
     copy = os.path.join(folder, _INDEX)
     try:
@@ -83,7 +84,7 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
     if boolean(inner.settings.values, "core.splitindex", default=False):
         inner.repository.git("update-index", "--no-split-index", env={"GIT_INDEX_FILE": copy})
     written = os.stat(copy).st_mtime_ns
-    walked = directories.list_directories(location.root)
+    walked = listing.list_directories(location.root)
     now = time.time_ns()
     tracked = set(inner.repository.git("ls-files", "-z").split(b"\0"))
     young = _young(inner, tracked, now) if written // 10**9 >= now // 10**9 else {}
@@ -99,10 +100,8 @@ def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
         "config": _text(configuration(location)),
     }
     os.utime(copy, (_LATER, _LATER))
-    temporary = os.path.join(folder, _MANIFEST + ".new")
-    with open(temporary, "w", encoding="ascii") as file:
-        json.dump(body, file, separators=(",", ":"))
-    os.replace(temporary, os.path.join(folder, _MANIFEST))
+    text = json.dumps(body, separators=(",", ":"))
+    files.replace(os.path.join(folder, _MANIFEST), text.encode("ascii"), durable=False)
 
 
 def forget(location: Location) -> None:
@@ -136,16 +135,16 @@ def read(location: Location) -> Pristine | None:
 def look(location: Location, known: Pristine | None) -> Look:
     """Find out what may be other than it was made."""
     if known is None:
-        return Look(None, directories.list_directories(location.root))
+        return Look(None, listing.list_directories(location.root))
     env = location.environment({"GIT_INDEX_FILE": known.copy})
     args = [*_STRICT, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"]
     child = process.spawn(args, cwd=location.root, env=env)
     try:
-        walked = directories.list_directories(location.root, known.known)
+        walked = listing.list_directories(location.root, known.known)
     finally:
         status, out, _ = process.finish(child)
     if status != 0:
-        return Look(None, directories.list_directories(location.root))
+        return Look(None, listing.list_directories(location.root))
     touched = {path for path in out.split(b"\0") if path}
     root = os.fsencode(location.root)
     touched |= {path for path, row in known.young.items() if row is None or row != _stat(os.path.join(root, path))}
@@ -162,7 +161,7 @@ def everything(inner: OpenWorktree, state: State) -> frozenset[bytes]:
     attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in every)
     if convert.possible(repository, values, tracks_attributes=attributes):
         return frozenset(every)
-    with locks.scratch(inner.location) as folder:
+    with state_dir.scratch(inner.location) as folder:
         env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         repository.git(*_STRICT, "read-tree", tree, env=env)
         repository.git(*_STRICT, "update-index", "-q", "--refresh", env=env, ok=(0, 1))

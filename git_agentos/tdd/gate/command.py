@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from git_agentos.checkpoint.model import OpenWorktree
 from git_agentos.errors import TddError, UsageError
-from git_agentos.git import locks, process
+from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.tdd.gate import gates
@@ -191,7 +191,7 @@ def _keep(location: Location, verdict: Verdict, tests: Sequence[str]) -> None:
         "rest": verdict.rest,
     }
     signed = signing.sign_document(_KIND, _worktree(location), body, signing.key(process.environment()))
-    with locks.turn(location, "tdd-gate"):
+    with state_dir.lock(location, "tdd-gate"):
         record.put(_path(location), json.dumps(signed) + "\n")
 
 

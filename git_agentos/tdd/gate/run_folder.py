@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import hmac
 import json
@@ -24,6 +23,7 @@ from git_agentos import processes
 from git_agentos.tdd.gate import cases, python, sandbox
 from git_agentos.tdd.gate.cases import Case
 from git_agentos.tdd.gate.setup import Site
+from git_agentos.util import directories
 
 _PREFIX = "agentos-tests-"
 _PLUGIN = "agentos_evidence"
@@ -58,36 +58,11 @@ _MOST_EVIDENCE = 4 << 20
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """An empty folder that is gone afterwards. What killed processes have left of theirs goes first: a living one holds
-    a flock(2) on its folder."""
-    _remove_left()
-    path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX))
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    """A scratch folder. Those that killed processes left are removed first."""
+    parent = os.path.realpath(tempfile.gettempdir())
+    directories.remove_abandoned(parent, _PREFIX, delete=processes.remove_folder)
+    with directories.scratch(parent, _PREFIX, delete=processes.remove_folder) as path:
         yield path
-    finally:
-        processes.remove_folder(path)
-        os.close(descriptor)
-
-
-def _remove_left() -> None:
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        for entry in entries:
-            if entry.name.startswith(_PREFIX):
-                with contextlib.suppress(OSError):
-                    _remove_if_left(entry.path)
-
-
-def _remove_if_left(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # An empty one may be somebody's who has just made it, and has not locked it yet.
-        if os.fstat(descriptor).st_uid == os.geteuid() and os.listdir(descriptor):
-            processes.remove_folder(path)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ around it. The page's own policy forbids whatever might slip through: nothing is
 
 from __future__ import annotations
 
-import contextlib
 import html
 import os
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from git_agentos.cli import quote
 from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.cli.render.text.log import duration
 from git_agentos.errors import StorageError
+from git_agentos.util.files import replace
 
 _MOST_FILES = 12
 
@@ -185,21 +185,10 @@ def _number(section: Section, form: str) -> str:
 def write(path: str, page: str) -> str:
     """Write a page to a file, whole or not at all; its absolute path. StorageError where it cannot be written."""
     target = os.path.abspath(path)
-    temporary = f"{target}.{os.urandom(6).hex()}"
     try:
         if os.path.isdir(target):
             raise StorageError(f"'{path}' is a directory", "name a file")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(page.encode("utf-8"))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        replace(target, page.encode("utf-8"))
     except OSError as error:
         raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
     return target

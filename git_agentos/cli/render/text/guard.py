@@ -9,7 +9,7 @@ from git_agentos.cli import quote
 from git_agentos.cli.output import Style, Text
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.doctor import Finding
+    from git_agentos.findings import Finding
     from git_agentos.guard.setup.checks import GuardStatus, HooksStatus
     from git_agentos.guard.setup.probe import Layer
 

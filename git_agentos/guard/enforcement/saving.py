@@ -1,0 +1,107 @@
+"""Saving what a command may lose, before it runs: a `before_risky` checkpoint that holds all that `Save` names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos import config
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import capture_worktree, checkpoint_writer, write_checkpoint
+from git_agentos.checkpoint.model import Checkpoint, Metadata, OpenWorktree, Skipped, SkipReason, State
+from git_agentos.git import scan
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository
+from git_agentos.guard.decision import SaveScope
+from git_agentos.guard.identity import ILL_FORMED
+from git_agentos.util import directories
+
+TRIGGER = "before_risky"
+
+
+class Saved(NamedTuple):
+    """The checkpoint that was taken, None where it would have lacked something, and what of the worktree it lacks."""
+
+    checkpoint: Checkpoint | None
+    skipped: tuple[Skipped, ...]
+
+
+def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> OpenWorktree:
+    """What the domain is given to act in a worktree for `agent`, or for a person."""
+    for folder in {location.state_dir, location.shared_state_dir}:
+        if os.path.lexists(folder):
+            directories.make_own(folder)
+    name = timeline.worktree_id(location)
+    settings = config.settings(scan.read_config(location), environment)
+    return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
+
+
+def save(
+    context: OpenWorktree,
+    wanted: SaveScope,
+    *,
+    description: str,
+    meta: Mapping[str, str],
+    whole: bool,
+    trigger: str = TRIGGER,
+    needed: Callable[[Skipped], bool] | None = None,
+) -> Saved:
+    """Take a checkpoint of the worktree with what `wanted` names.
+
+    `whole` takes in the files that the command may change, however large they are: it is going to run, and nothing else
+    will hold them. Where `needed` holds for something that the checkpoint would lack, none is taken. A state that was
+    saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
+    `creation.take` does.
+    """
+    request = CaptureRequest(
+        ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
+    )
+    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
+
+    def large(state: State) -> frozenset[bytes]:
+        found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)
+        return frozenset(path for path in found if wanted.may_touch(path))
+
+    def is_complete(state: State) -> bool:
+        return needed is None or not any(needed(item) for item in state.skipped)
+
+    def is_whole(state: State) -> bool:
+        return not large(state) and is_complete(state)
+
+    checkpoint, state = _take(context, metadata, request, wanted.commits, is_whole if whole else is_complete)
+    if whole and checkpoint is None and large(state):
+        request = request._replace(ignored=request.ignored | large(state))
+        checkpoint, state = _take(context, metadata, request, wanted.commits, is_complete)
+    return Saved(checkpoint, tuple(state.skipped))
+
+
+def _take(
+    context: OpenWorktree,
+    metadata: Metadata,
+    request: CaptureRequest,
+    commits: Sequence[str],
+    accepts: Callable[[State], bool],
+) -> tuple[Checkpoint | None, State]:
+    """The checkpoint and the state in it; none is written where `accepts` does not hold for the state."""
+    with checkpoint_writer(context) as writer:
+        state = capture_worktree(context, writer, metadata, request=request)
+        if not accepts(state):
+            return None, state
+        tips = _unkept(context.repository, context.worktree_id, commits)
+        created = write_checkpoint(context, writer, state, metadata, keep_commits=tips)
+        return created.checkpoint, created.state
+
+
+def _unkept(repository: Repository, name: str, commits: Sequence[str]) -> list[str]:
+    """Of `commits`, those that the timeline does not keep alive yet, without those that others of them reach."""
+    wanted = [oid for oid in dict.fromkeys(commits) if len(oid) in (40, 64) and oid.strip("0")]
+    if not wanted:
+        return []
+    tip = timeline.tip(repository.location, name)
+    lines = "".join([f"{oid}\n" for oid in wanted] + ([f"^{tip}\n"] if tip is not None else []))
+    out = repository.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=lines.encode()).decode()
+    rows = [line.split(" ") for line in out.splitlines()]
+    parents = {parent for row in rows for parent in row[1:]}
+    return [row[0] for row in rows if row[0] in set(wanted) and row[0] not in parents]
