@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
 from git_agentos.checkpoint import creation, format, timeline
-from git_agentos.checkpoint.model import Checkpoint, Metadata, OpenWorktree
+from git_agentos.checkpoint.model import Checkpoint, Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import process, worktrees
+from git_agentos.git import configuration, process, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.util import directories
 
@@ -69,7 +70,9 @@ class Workspace:
         self._start = start
         self._location = location
         self._refuse_planted()
-        self._settings = config.settings(scan.config() if scan is not None else read_config(location), os.environ)
+        self._settings = config.settings(
+            scan.config() if scan is not None else configuration.read(location), os.environ
+        )
         self._repository = Repository(location)
         self._timeline = timeline.worktree_id(location)
         if agent is not None:
@@ -238,10 +241,10 @@ class Workspace:
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
                 raise UsageError("--worktree goes with no other option and no paths")
-            from git_agentos.worktree import create
+            from git_agentos.worktree import creation
 
             self._discard()
-            return create.with_state(self.context, checkpoint, worktree)
+            return creation.with_state(self.context, checkpoint, worktree)
         options = commands.RestoreOptions(
             paths=self._inside(paths) if paths else None,
             branch=branch,
@@ -321,9 +324,9 @@ class Workspace:
             now = replace(now, pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
             return now  # no worktree of an agent was ever made here
-        from git_agentos.worktree import intent
+        from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in intent.pending(self._location)])
+        return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
@@ -402,7 +405,7 @@ class Workspace:
         if agent in (None, self._timeline) and not every:
             pending.record(self._location)
             return
-        for location in worktrees.living(self._location):
+        for location in worktrees.list_existing(self._location):
             if every or timeline.worktree_id(location) == agent:
                 pending.record(location)
 
@@ -425,9 +428,9 @@ class Workspace:
 
     def moment(self, text: str) -> datetime:
         """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
-        from git_agentos.git import moment
+        from git_agentos.git import dates
 
-        return moment.parse(self._location, text)
+        return dates.parse(self._location, text)
 
     def relative(self, paths: Sequence[str]) -> list[str]:
         """Paths as given where this workspace was opened, relative to the worktree's root."""

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from git_agentos import __version__
 from git_agentos.checkpoint import format, nested, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
-from git_agentos.checkpoint.model import Checkpoint, Metadata, OpenWorktree, State
+from git_agentos.checkpoint.model import Checkpoint, Metadata, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
-from git_agentos.git import consolidate, process, refs, state_dir, trees
+from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -118,7 +119,7 @@ def write_checkpoint(
         if earlier is not None:
             # Objects of the state may be new nevertheless (a nested checkpoint): they are kept.
             writer.flush()
-            consolidate.note(repository, writer.loose)
+            gc.note_loose(repository, writer.loose)
             return Created(earlier, state)
     files = dict(attachments or {})
     if load:
@@ -141,7 +142,7 @@ def write_checkpoint(
         from git_agentos.checkpoint import log_sync
 
         log_sync.mark_saved(repository, settings, metadata.worktree_id, load, before, tip, checkpoint)
-    consolidate.note(repository, writer.loose)
+    gc.note_loose(repository, writer.loose)
     return Created(checkpoint, state)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.checkpoint import format, log_sync, timeline
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import DamagedDatabase
 from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Repository, Writer

@@ -9,15 +9,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.git.refs import Head
 from git_agentos.git.trees import EMPTY_TREE, Entry
-
-if TYPE_CHECKING:
-    from git_agentos.config import Settings
-    from git_agentos.git.location import Location
-    from git_agentos.git.repository import Repository
 
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -181,23 +176,3 @@ class Metadata(NamedTuple):
     meta: Mapping[str, str] = MappingProxyType({})
     restores: str | None = None
     restored_part: Mapping[str, Any] | None = None
-
-
-class OpenWorktree(NamedTuple):
-    """One worktree, opened: its repository and settings, who acts in it, and its id, which names its timeline.
-
-    `agent` is the id that checkpoints and log entries are created by.
-    """
-
-    repository: Repository
-    settings: Settings
-    agent: str
-    worktree_id: str
-
-    @property
-    def location(self) -> Location:
-        return self.repository.location
-
-    def metadata(self, **fields: Any) -> Metadata:
-        """Metadata for a checkpoint of this worktree; `fields` are those of `Metadata` (trigger, description, …)."""
-        return Metadata(created_by=self.agent, worktree_id=self.worktree_id, worktree_path=self.location.root, **fields)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import operation
 from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import Metadata, OpenWorktree
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, RestoreError, UsageError
-from git_agentos.git import chained, process, refs
+from git_agentos.git import process, refs, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
@@ -75,7 +76,7 @@ def _run(worktree: OpenWorktree, metadata: Metadata, args: list[str]) -> Pick:
     saved = create_checkpoint(worktree, risky).checkpoint.id
     # The user's own command: their hooks run, their identity commits, their filters apply.
     given = {"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root, "GIT_EDITOR": "true", "LC_ALL": "C"}
-    env = process.for_others(given)
+    env = process.user_environment(given)
     status, err = _git(location, args, env)
     while status != 0 and _is_empty(worktree.repository):
         # HEAD has the change already; what remains of the picks is to come all the same.
@@ -97,7 +98,7 @@ def _run(worktree: OpenWorktree, metadata: Metadata, args: list[str]) -> Pick:
 
 
 def _git(location: Location, args: list[str], env: Mapping[str, str]) -> tuple[int, bytes]:
-    child = process.spawn([*chained.options(location), *args], cwd=location.root, env=env, fixed=False)
+    child = process.spawn([*user_hooks.options(location), *args], cwd=location.root, env=env, neutral_config=False)
     status, _, err = process.finish(child)
     return status, err
 

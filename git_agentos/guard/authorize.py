@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 from git_agentos.errors import ConfigurationError, PolicyError
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import ILL_FORMED, Identity
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.model import OpenWorktree
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.git.location import Location
     from git_agentos.guard.decision import Operation
     from git_agentos.guard.policy.command_table import Request
@@ -230,9 +231,9 @@ def _leave(location: Location) -> None:
     if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
         from git_agentos.guard.approval import approvals
 
-        process = ancestry.identify(os.getpid())
+        process = table.identify(os.getpid())
         if process is not None:
-            approvals.leave(location.common_dir, process)
+            approvals.end_use(location.common_dir, process)
 
 
 def _option(name: str, value: Any) -> dict[str, list[str]]:
@@ -257,7 +258,7 @@ def _texts(value: Any) -> list[str]:
 def _git_above() -> tuple[str, ...] | None:
     """The command line of the git that runs this process for `git agentos`, and that process's alone. Its arguments are
     those of this process: another program that calls itself git does not tell for it what it does."""
-    argv = ancestry.argv(os.getppid())
+    argv = table.argv(os.getppid())
     if not argv or os.path.basename(argv[0]) != "git":
         return None
     line = git_command_line.parse(argv)
@@ -267,7 +268,7 @@ def _git_above() -> tuple[str, ...] | None:
 
 def _started_in() -> str | None:
     """The folder that this process was started in: for `git -C PATH agentos`, that of git, not PATH."""
-    return ancestry.started_in(os.getpid()) if ancestry.has_proc() else _folder()
+    return ancestry.started_in(os.getpid()) if table.has_proc() else _folder()
 
 
 def _called(who: Identity) -> str:

@@ -1,7 +1,7 @@
-"""Who asks: an agent or a person.
+"""Who gives a command: which agent, or a person.
 
-An agent is who says so (`AGENTOS_AGENT_ID`, `--as`), who stands in a managed worktree, and whatever runs below such a
-process or below `guard exec`. Nobody stops being an agent by unsetting a variable.
+A process is an agent's if it says so (`AGENTOS_AGENT_ID`, `--as`), if it works in an agent's worktree, or if it runs
+below such a process or below `guard exec`. Unsetting a variable does not change that.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from git_agentos import config
 from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 ILL_FORMED = "?"
 
 
 class Identity(NamedTuple):
-    """`agent` is None for a person. `how` is how it is known: `environment`, `worktree`, `ancestor`, `as`, `nobody`, or
-    `ill-formed`: an id that is none, which counts as an agent (`?`) that nothing is allowed by mistake."""
+    """`agent` is None for a person. `source` is how that is known: `environment`, `worktree`, `ancestor`, `as`,
+    `harness`, `nobody`, or `ill-formed`: the agent id is not valid, and the command is treated as that of an agent
+    named `?`."""
 
     agent: str | None
     source: str
@@ -32,8 +34,8 @@ PERSON = Identity(None, "nobody")
 def identify(
     environment: Mapping[str, str], cwd_git_dir: str | None, pid: int | None, explicit: str | None = None
 ) -> Identity:
-    """Who acts, by what was said (`explicit` is `--as`), by the environment, by the git directory of where it happens;
-    and, where `pid` is given, by that process and those above it."""
+    """Find out who gives a command: by `explicit` (`--as`), the environment, the git directory of the worktree where it
+    happens, and, if `pid` is given, by that process and those above it."""
     for text, source in ((explicit, "as"), (environment.get("AGENTOS_AGENT_ID"), "environment")):
         if text:
             return _checked(text, source)
@@ -47,7 +49,7 @@ def identify(
 
 
 def worktree_agent_id(git_dir: str) -> str | None:
-    """The id of the managed worktree whose git directory this is; None where it is none."""
+    """The id of the agent's worktree that has this git directory; None if it is not an agent's."""
     try:
         with open(os.path.join(git_dir, "agentos", "id"), encoding="ascii", errors="replace") as file:
             return file.read(80).strip()
@@ -62,8 +64,8 @@ def find_git_dir(path: str) -> str | None:
 
 
 def _by_ancestors(pid: int) -> Identity:
-    for each in (pid, *ancestry.parents(pid)):
-        environment = ancestry.environment(each) or {}
+    for each in (pid, *table.parents(pid)):
+        environment = table.environment(each) or {}
         for variable in ("AGENTOS_AGENT_ID", ancestry.MARKER):
             if environment.get(variable):
                 return _checked(environment[variable], "ancestor")

@@ -1,4 +1,4 @@
-"""What the guard says: to someone who is tired, and did not expect to be stopped."""
+"""The messages of the guard, for a reader who did not expect to be stopped."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ def redacted(argv: Sequence[str]) -> list[str]:
 
 
 def command_line(argv: Sequence[str], *, most: int = _MOST) -> str:
-    """A command line on one line, without secrets and without what a terminal would act on."""
+    """A command line on one line, without secrets and without control characters."""
     words = [os.path.basename(argv[0]) or argv[0], *redacted(argv)[1:]] if argv else []
     text = printable(shlex.join(words).replace(f"'{MASK}'", MASK))
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with whatever cannot be seen written out."""
+    """`text` on one line, with escapes for characters that cannot be seen."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def stopped_message(argv: Sequence[str], reason: str | None, lines: Sequence[str]) -> str:
+    """The message for a command that is stopped."""
     return "\n".join(
         [
             f"git-agentos: stopped '{command_line(argv)}'" + (f": {printable(reason)}" if reason else ""),
@@ -55,6 +56,7 @@ def stopped_message(argv: Sequence[str], reason: str | None, lines: Sequence[str
 
 
 def approval_message(argv: Sequence[str], reason: str | None, lines: Sequence[str]) -> str:
+    """The message for a command that needs approval."""
     return "\n".join(
         [
             f"git-agentos: '{command_line(argv)}' needs approval" + (f": {printable(reason)}" if reason else ""),
@@ -64,16 +66,17 @@ def approval_message(argv: Sequence[str], reason: str | None, lines: Sequence[st
 
 
 def message(first: str, lines: Sequence[str] = ()) -> str:
+    """A message with `lines` indented below it."""
     return "\n".join([f"git-agentos: {first}", *_indented(lines)])
 
 
 def recovery_lines(checkpoint: str, operations: Sequence[str], commits: Sequence[str]) -> list[str]:
-    """How what a command took away is had back: files from a checkpoint, and `commits` that no ref may reach."""
+    """How to get back what a command took away: files from a checkpoint, and `commits` that no ref may reach."""
     lines = []
     if not operations or not all(name.startswith(_OF_REFS) for name in operations):
         lines.append(f"to get it back: git agentos restore {checkpoint[:8]}")
     elif not commits:
-        lines.append("no commit is lost: other refs reach them")
+        lines.append("no commit is lost: other refs still contain these commits")
     if commits:
         shown = " ".join(oid[:8] for oid in commits[:_MOST_COMMITS]) + (" ..." if len(commits) > _MOST_COMMITS else "")
         is_stash = all(name.startswith("stash-") for name in operations)
@@ -83,11 +86,11 @@ def recovery_lines(checkpoint: str, operations: Sequence[str], commits: Sequence
 
 
 def state_lines(saved: str | None, changed: Sequence[str] | None) -> list[str]:
-    """What a command that was stopped has left: `changed` are lines about what it has changed, None where that is not
-    known; `saved` is the checkpoint of what is there now."""
+    """The state that a stopped command has left. `changed` are lines about what it has changed, None if that is not
+    known; `saved` is the checkpoint of the present state."""
     where = f"the state is saved as {saved[:8]} (git agentos restore {saved[:8]})" if saved is not None else ""
     if changed is None:
-        return ["it was stopped while it ran; what it has changed by then is not known", where]
+        return ["it was stopped while it ran; what it has changed is not known", where]
     if changed:
         return [*changed, f"the state that is there now is saved as {saved[:8]}" if saved is not None else ""]
     return [f"nothing has changed; {where}" if where else "nothing has changed"]

@@ -1,10 +1,10 @@
 """Whose a worktree is: which worktrees an agent may change as its own.
 
-An agent's own worktree is the one that it was started for. It is found from the outside: of the process that acts and
-those above it, the outermost that is an agent's tells it, by `AGENTOS_AGENT_ID` (or `guard exec`) where that names a
-managed worktree, else by the folder it stands in; where these two are the worktrees of different agents, it has none.
-So an agent that changes to another's folder, or says another's id, has no other worktree by that. What an agent has
-made is its own as well, and what that has made.
+An agent's own worktree is the one that it was started for. Of the process that acts and those above it, the outermost
+that is an agent's decides: by `AGENTOS_AGENT_ID` (or `guard exec`) if that names an agent's worktree, else by the
+folder that it works in. If these two are worktrees of different agents, the process has no worktree of its own. So an
+agent that changes to another agent's folder, or sets another agent's id, does not gain that worktree. Worktrees that an
+agent has made are its own as well, and those made from these.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from git_agentos.util import directories, files
 
 _MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
@@ -26,7 +27,8 @@ _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
 
 
 class Caller(NamedTuple):
-    """Who asks: `who`, and the `environment`, the folder (None where it tells nothing) and the process it asks from."""
+    """Who asks: `identity`, and the `environment`, the folder (None if it is not known) and the process from which it
+    asks."""
 
     identity: Identity
     environment: Mapping[str, str]
@@ -35,7 +37,7 @@ class Caller(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """One process of an agent: the id that its environment tells, and the git directory of where it stands."""
+    """One process of an agent: the id in its environment, and the git directory of the folder that it works in."""
 
     agent: str | None
     git_dir: str | None
@@ -60,8 +62,8 @@ def owns(caller: Caller, git_dir: str) -> bool:
 
 
 def is_others(caller: Caller, git_dir: str) -> bool:
-    """Whether a worktree is somebody else's: one of the repository in which the caller has its own, or an agent's in
-    any repository. A repository that the caller has made for itself elsewhere is nobody else's."""
+    """Whether a worktree belongs to somebody else: to the repository in which the caller has its own worktree, or to an
+    agent in any repository. A repository that the caller has made for itself elsewhere belongs to nobody else."""
     if owns(caller, git_dir):
         return False
     common_dir = _common_dir(git_dir)
@@ -70,8 +72,8 @@ def is_others(caller: Caller, git_dir: str) -> bool:
 
 
 def record_maker(caller: Caller, git_dir: str) -> None:
-    """Record that the caller has made this worktree, by plain git: it is the caller's own. OSError where that cannot be
-    written."""
+    """Record that the caller has made this worktree with plain git, so that it is the caller's own. OSError if that
+    cannot be written."""
     _, makers = _home(caller, _common_dir(git_dir))
     if makers:
         folder = directories.make_own(os.path.join(git_dir, "agentos"))
@@ -79,8 +81,8 @@ def record_maker(caller: Caller, git_dir: str) -> None:
 
 
 def owns_id(caller: Caller, folder: str, id_: str) -> bool:
-    """Whether the managed worktree `id_`, of the repository that `folder` is in, is the caller's own. One that is not
-    there is the agent's that has its name."""
+    """Whether the agent's worktree `id_`, in the repository of `folder`, is the caller's own. A worktree that does not
+    exist belongs to the agent that has its name."""
     found = place(caller, folder)
     if found is None:
         return False
@@ -89,8 +91,8 @@ def owns_id(caller: Caller, folder: str, id_: str) -> bool:
 
 
 def owns_folder(caller: Caller, folder: str) -> bool:
-    """Whether the worktree that a command in `folder` works in is the caller's own, git directory and files; where
-    there is none, there is nothing of others."""
+    """Whether the worktree in which a command in `folder` works is the caller's own, both its git directory and its
+    files. Outside of repositories nothing belongs to others."""
     stands = gitfile.find(folder)
     found = place(caller, folder)
     if found is None:
@@ -108,8 +110,8 @@ def is_run(caller: Caller, folder: str) -> bool:
 
 
 def place(caller: Caller, folder: str) -> location.Location | None:
-    """The worktree that a command in `folder` works in: GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
-    than the folder is in."""
+    """The worktree in which a command in `folder` works. GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
+    than that of the folder."""
     given = {name: caller.environment[name] for name in process.LOCATION_VARIABLES if name in caller.environment}
     env = process.environment(given, base=caller.environment)
     with contextlib.suppress(AgentosError, OSError, ValueError):
@@ -136,8 +138,8 @@ def _claims(caller: Caller) -> Iterator[_Claim]:
     """The processes of agents, from the one that acts to the outermost."""
     own = caller.identity.agent if caller.identity.source in ("environment", "as", "harness", "worktree") else None
     yield from _claim(own, caller.environment, caller.cwd)
-    for pid in ancestry.parents(caller.pid):
-        environment = ancestry.environment(pid) or {}
+    for pid in table.parents(caller.pid):
+        environment = table.environment(pid) or {}
         yield from _claim(None, environment, ancestry.started_in(pid))
 
 
@@ -149,9 +151,9 @@ def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -
 
 
 def _managed(common_dir: str) -> dict[str, str]:
-    """The git directories of the managed worktrees, by id."""
+    """The git directories of the agents' worktrees, by id."""
     found = {}
-    for git_dir in worktrees.entries(common_dir):
+    for git_dir in worktrees.linked_git_dirs(common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ is not None:
             found[id_] = os.path.realpath(git_dir)
@@ -159,7 +161,7 @@ def _managed(common_dir: str) -> dict[str, str]:
 
 
 def record(git_dir: str) -> dict[str, Any]:
-    """What is recorded of a managed worktree (`worktree.record`); empty where it is none, or the record is damaged."""
+    """The record of an agent's worktree (`worktree.record`); empty if there is none, or it is damaged."""
     try:
         body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
     except (OSError, ValueError, RecursionError):
@@ -168,7 +170,7 @@ def record(git_dir: str) -> dict[str, Any]:
 
 
 def _made_by(git_dir: str) -> str | None:
-    """Who made a worktree; None where that is not known, and for the person's own."""
+    """Who made a worktree; None if that is not known, and for the person's own."""
     found = record(git_dir).get("created_by") or _recorded_maker(git_dir)
     return found if isinstance(found, str) and found != "main" else None
 

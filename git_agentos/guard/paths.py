@@ -1,4 +1,4 @@
-"""Paths at which there are no files."""
+"""Questions about paths: whether one is in a folder, whether one names a device."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _THROUGH = re.compile(r"/(cwd|root)(/|$)|/fd/[^/]+/")
 
 
 def is_device(path: str) -> bool:
-    """Whether `path` names a device or a part of a process, so that writing there is no loss. `/dev/shm` has files, and
-    some parts of a process lead to any folder (`/proc/self/cwd/FILE`)."""
+    """Whether `path` names a device or a part of a process, so that writing there loses nothing. `/dev/shm` has files,
+    and some parts of a process lead to any folder (`/proc/self/cwd/FILE`)."""
     plain = os.path.normpath(path)
     if leads_through_a_process(path):
         return False
@@ -18,5 +18,6 @@ def is_device(path: str) -> bool:
 
 
 def leads_through_a_process(path: str) -> bool:
-    """Whether a path goes where a process stands, or through what it has open: for another process it is another."""
+    """Whether a path leads to a process's folder, or through a file that it has open: in another process it is another
+    path."""
     return path.startswith(("/proc/", "/dev/fd/")) and _THROUGH.search(path) is not None

@@ -75,7 +75,7 @@ def report_at(path: str, who: Identity, environment: Mapping[str, str]) -> str |
     if who.agent is None:
         return None
     try:
-        return report(locate(path, inherit=False), who.agent, environment)
+        return report(locate(path, use_environment=False), who.agent, environment)
     except AgentosError:
         return None
 

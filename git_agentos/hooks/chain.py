@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained
+from git_agentos.git import user_hooks
 from git_agentos.hooks import talk
 from git_agentos.hooks.called import Called
 from git_agentos.util import directories, files
@@ -31,7 +31,7 @@ def refresh(called: Called) -> int:
     begun = time.time()
     git_dir = os.path.abspath(os.environ.get("GIT_DIR") or _found())
     common_dir = os.path.realpath(os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or "."))
-    found = chained.read(os.getcwd(), git_dir, common_dir, os.environ)
+    found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
     text = _text(found, *_policy())
     talk.answer(text)
     # What cannot be noted is asked again.
@@ -51,7 +51,7 @@ def _report_tampering(pid: int, git_dir: str) -> None:
         talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
 
-def _text(found: chained.Chained, strict: str, record: bool) -> str:
+def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
     lines = [
         f"user_hooks={shlex.quote(found.hooks)}",
         f"user_fsmonitor={shlex.quote(found.fsmonitor)}",

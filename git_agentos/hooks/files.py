@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos.git import dead_locks
-from git_agentos.guard.assessment import git_command
+from git_agentos.git import stale_locks
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, pending, subject, verdict
 from git_agentos.hooks.called import Called
@@ -24,7 +24,7 @@ def fsmonitor(called: Called) -> int:
 
 
 def _judge(asked: Subject) -> Assessment:
-    return git_command.assess_git(asked.call, asked.who, asked.settings)
+    return assessor.assess_git(asked.call, asked.who, asked.settings)
 
 
 def unlock(called: Called) -> int:
@@ -32,7 +32,7 @@ def unlock(called: Called) -> int:
     location = subject.located()
     if location is None or os.path.isdir(f"/proc/{called.pid}"):
         return 0
-    lock = dead_locks.Candidate(os.path.join(location.git_dir, "index.lock"), dead_locks.everywhere(location))
+    lock = stale_locks.Candidate(os.path.join(location.git_dir, "index.lock"), stale_locks.everywhere(location))
     with contextlib.suppress(OSError):
-        dead_locks.remove(location, [lock])
+        stale_locks.remove(location, [lock])
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from git_agentos.guard.assessment import git_command
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, record, subject, verdict
 from git_agentos.hooks.called import Called
@@ -17,7 +17,7 @@ def pre_commit(called: Called) -> int:
     asked = subject.of(called.pid)
 
     def judged(asked: Subject) -> Assessment:
-        return git_command.assess_commit(asked.with_index(), asked.who, asked.settings)
+        return assessor.assess_commit(asked.with_index(), asked.who, asked.settings)
 
     code, _ = verdict.settle(asked, judged, layer="hook", covers=passed.FILES)
     if code == verdict.GO_ON:
@@ -37,7 +37,7 @@ def pre_merge_commit(called: Called) -> int:
 
 def _whole(pid: int) -> int:
     def judged(asked: Subject) -> Assessment:
-        return git_command.assess_git(asked.call, asked.who, asked.settings)
+        return assessor.assess_git(asked.call, asked.who, asked.settings)
 
     code, _ = verdict.settle(subject.of(pid), judged, layer="hook", covers=passed.FILES)
     return code
@@ -50,7 +50,7 @@ def pre_push(called: Called) -> int:
     lines = [os.fsdecode(line) for line in sys.stdin.buffer.read().split(b"\n") if line]
 
     def judged(asked: Subject) -> Assessment:
-        return git_command.assess_push(lines, name, url, asked.call, asked.who, asked.settings)
+        return assessor.assess_push(lines, name or url, asked.call, asked.who, asked.settings)
 
     code, _ = verdict.settle(subject.of(called.pid), judged, layer="hook", covers=passed.FILES)
     return code

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.guard import ancestry, call, identity, tampering
-from git_agentos.guard.assessment import git_command
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.decision import ALLOW, FORBID
 from git_agentos.hooks import talk
+from git_agentos.process import table
 
 RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 
@@ -38,7 +39,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _decide(args: tuple[str, ...], pid: int) -> int:
-    above = ancestry.parents(pid)[:1]
+    above = table.parents(pid)[:1]
     git = shutil.which("git")
     if above and git is not None and ancestry.is_inner_step(args, above[0], git):
         return RUN  # what git starts itself, on a system where it finds its own commands by PATH
@@ -57,7 +58,7 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     """Whether the command may run: `run`, or not."""
     who = identity.identify(asked.environment, identity.find_git_dir(asked.cwd), pid)
     known = settings.read(asked.cwd, asked.environment)
-    assessment = git_command.assess_git(asked, who, known)
+    assessment = assessor.assess_git(asked, who, known)
     edited = tampering.report_at(asked.cwd, who, asked.environment)
     if edited is not None:
         talk.tell(f"git-agentos: {edited} ({tampering.HINT})")
@@ -84,5 +85,5 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     if verdict.run and assessment.root is not None:
         # The process is going to be this git: its hooks need not save and ask again.
         what = passed.ALL if assessment.decision.decision != ALLOW else passed.FILES
-        passed.note(locate(assessment.root, inherit=False).common_dir, pid, what)
+        passed.note(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -14,6 +14,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
@@ -87,11 +88,11 @@ def _prefix(outermost: int, asking: int) -> str:
     if outermost == asking:
         return os.environ.get("GIT_PREFIX", "")
     below = asking
-    for each in ancestry.parents(asking):
+    for each in table.parents(asking):
         if each == outermost:
             break
         below = each
-    return (ancestry.environment(below) or {}).get("GIT_PREFIX", "")
+    return (table.environment(below) or {}).get("GIT_PREFIX", "")
 
 
 def _changes_of_directory(argv: tuple[str, ...]) -> list[str]:
@@ -108,7 +109,7 @@ def _candidates(pid: int, environment: Mapping[str, str]) -> Iterator[str]:
     """Where a command may have been given: the shell's notion of it, and where those stand that started it."""
     if os.path.isabs(environment.get("PWD", "")):
         yield environment["PWD"]
-    for each in ancestry.parents(pid)[:3]:
-        place = ancestry.cwd(each)
+    for each in table.parents(pid)[:3]:
+        place = table.cwd(each)
         if place is not None:
             yield place

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
@@ -23,8 +23,8 @@ from git_agentos.run.record import recovery
 from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
-from git_agentos.worktree import place
-from git_agentos.worktree.merge import Merge
+from git_agentos.worktree import layout
+from git_agentos.worktree.agent_merge import Merge
 
 
 class Acceptance(NamedTuple):
@@ -173,8 +173,8 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
 
 def base_branch(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The branch that a run began at; UsageError where that was none."""
-    name = run.base_ref.removeprefix(place.HEADS)
-    if refs.resolve(context.location, place.HEADS + name) is None:
+    name = run.base_ref.removeprefix(layout.HEADS)
+    if refs.resolve(context.location, layout.HEADS + name) is None:
         raise UsageError(f"run '{run.run_id}' did not begin at a branch", "say where to merge it: --into BRANCH")
     return name
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.model import OpenWorktree, State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable
 
 from git_agentos import log
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import accept as accepting
 from git_agentos.run import cleanup as cleaning

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import OpenWorktree, State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment, refs, trees
+from git_agentos.git import refs, trees, worktrees
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.worktree import end, record
+from git_agentos.util import times
+from git_agentos.worktree import record
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def inner(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
     those of now (`located`)."""
     id_ = worktree_id(run.run_id)
     hint = f"git agentos rollback {run.run_id} saves what can be read, and makes it again"
-    managed = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
+    managed = record.get(context.location.common_dir, id_)
     if managed is None:
         revived = f"git agentos worktree create {id_} --revive brings it back, if it was archived"
         raise RunError(f"the worktree of run '{run.run_id}' is gone", f"{revived}\n{hint}")
@@ -52,12 +53,12 @@ def inner(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
         if run.worktree_path != root and os.path.isdir(run.worktree_path):
             hint = f"git agentos worktree repair {id_} finds it again in '{run.worktree_path}'"
         raise RunError(f"the worktree of run '{run.run_id}' is not in '{root}'", hint)
-    pointed = end.pointed_at(root)
+    pointed = worktrees.read_gitfile(root)
     if pointed is None or os.path.realpath(pointed) != os.path.realpath(managed.git_dir):
         raise RunError(f"'{root}' is not the worktree of run '{run.run_id}' any more: its '.git' is another", hint)
     try:
         refs.read_head(managed.location)
-        return end.inner_context(context, managed)._replace(agent=run.agent_id)
+        return context.in_worktree(managed.location)._replace(agent=run.agent_id)
     except (AgentosError, OSError) as error:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
@@ -97,4 +98,4 @@ def look(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, 
 
 def now() -> str:
     """The time now, as documents have it."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()

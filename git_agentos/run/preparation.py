@@ -21,7 +21,7 @@ from git_agentos import config, log
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest
 from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
 from git_agentos.git.repository import Writer
@@ -32,9 +32,9 @@ from git_agentos.run.record import recovery
 from git_agentos.run.record.events import SERVICE
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
-from git_agentos.worktree import base, create, intent, place, record, repair
-from git_agentos.worktree.creation import Made, Wanted
-from git_agentos.worktree.record import Managed
+from git_agentos.worktree import base, creation, journal, layout, record, repair
+from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.record import AgentWorktree
 
 
 class Plan(NamedTuple):
@@ -63,15 +63,15 @@ def prepare(context: OpenWorktree, plan: Plan, evidence: Evidence | None = None)
     if plan.agent_id is not None:
         config.agent_id(plan.agent_id, source="agent_id")
     id_ = worktree_id(plan.run_id)
-    if any(each.id == id_ for each in intent.pending(context.location)):
+    if any(each.id == id_ for each in journal.interrupted(context.location)):
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
-        place.check_branch(context, plan.branch)
+        layout.check_branch_name(context, plan.branch)
     base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
-    wanted = Wanted(
+    wanted = WorktreeSpec(
         id_,
         base_ref,
         base_sha,
@@ -86,7 +86,7 @@ def prepare(context: OpenWorktree, plan: Plan, evidence: Evidence | None = None)
         return _fill(context, new, plan, kept)
 
     try:
-        made, state = create.make(context, wanted, fill)
+        made, state = creation.make(context, wanted, fill)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
@@ -177,7 +177,7 @@ def _fill(context: OpenWorktree, new: Made, plan: Plan, kept: Evidence) -> tuple
     inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
-        repo_root=place.top_of(context.location),
+        repo_root=layout.main_folder(context.location),
         worktree_path=inner.location.root,
         branch_name=made.branch,
         base_ref=made.base_ref,
@@ -221,11 +221,10 @@ def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
 # -- what is on record ------------------------------------------------------------------------------------------------
 
 
-def _managed(context: OpenWorktree, run_id: str) -> Managed | None:
+def _managed(context: OpenWorktree, run_id: str) -> AgentWorktree | None:
     """The run's worktree, if it is whole."""
-    id_ = worktree_id(run_id)
-    found = (each for each in record.managed(context.location.common_dir) if each.id == id_)
-    return next((each for each in found if each.record.run_id == run_id), None)
+    found = record.get(context.location.common_dir, worktree_id(run_id))
+    return found if found is not None and found.record.run_id == run_id else None
 
 
 def _pre_run(context: OpenWorktree, run_id: str) -> _State | None:

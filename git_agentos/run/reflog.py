@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from git_agentos.git.repository import is_hex
 from git_agentos.util import files
+from git_agentos.util.values import is_hex
 
 
 class Entry(NamedTuple):

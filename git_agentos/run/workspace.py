@@ -21,7 +21,7 @@ from typing import Protocol
 
 from git_agentos.checkpoint.capture.state import capture_state
 from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
@@ -37,7 +37,7 @@ from git_agentos.run.record.events import CANCELLED, SERVICE, Run
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN
 from git_agentos.workspace import open_workspace
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
@@ -286,4 +286,4 @@ class GitWorktreeWorkspaceService:
             head = refs.read_head(inner(self._context, run).location)
             if head.commit is not None:
                 return head.commit
-        return refs.resolve(self._context.location, place.HEADS + run.branch_name) or run.base_sha
+        return refs.resolve(self._context.location, layout.HEADS + run.branch_name) or run.base_sha

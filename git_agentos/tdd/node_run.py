@@ -17,13 +17,15 @@ from typing import Any, Protocol
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint.creation import Created, create_checkpoint
-from git_agentos.checkpoint.model import OpenWorktree, Skipped
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
-from git_agentos.git import moment, process, trees
+from git_agentos.git import process, trees
+from git_agentos.process import contained
 from git_agentos.redact import redact_value
 from git_agentos.run import preparation, workspace
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import children, protected
+from git_agentos.run.kernel import protected
 from git_agentos.run.kernel.doing import take_back
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.record import evidence as folders
@@ -32,6 +34,7 @@ from git_agentos.run.record.events import FAILED_STEP, OK
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
+from git_agentos.util import times
 
 # What a node is, as a step of the run: an agent writes, or something is validated.
 STEPS = {N1: "agent", N2: "validate", N3: "agent", N4: "validate"}
@@ -152,7 +155,7 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
     touched: list[str] = []
     if earlier is not None:
-        children.sweep(state["mark"])
+        contained.sweep(state["mark"])
         unlock(site, run)
         # Before the worktree is taken back: what it did is told by its reflogs.
         touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
@@ -271,7 +274,7 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: OpenWorktree) -> None:
     state = redact_value(asdict(shot))[0]
     kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
     changes = runs.patch(here.repository, begun.tree, shot.tree)
-    values = redact_lines.secrets_of(process.for_others({}))
+    values = redact_lines.secrets_of(process.user_environment({}))
     kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():
         if regular and name.startswith(folder):
@@ -298,8 +301,8 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
     record = Record(
         n=len(state.get("history") or []) + 1,
         node=node,
-        began_at=moment.stamp(ended_at - timedelta(seconds=seconds)),
-        ended_at=moment.stamp(ended_at),
+        began_at=times.to_text(ended_at - timedelta(seconds=seconds)),
+        ended_at=times.to_text(ended_at),
         seconds=round(seconds, 3),
         summary=summary,
         exit_code=None,
@@ -320,4 +323,4 @@ def plain(state: ImplementationState, node: str, summary: str, next_: str, began
 
 def now() -> str:
     """ISO 8601, UTC."""
-    return moment.stamp(datetime.now(UTC))
+    return times.now_text()

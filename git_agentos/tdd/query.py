@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
-from git_agentos.git import merging
+from git_agentos.git import merge_tree
 from git_agentos.redact import redact
 from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
@@ -45,7 +45,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout as tops
 from git_agentos.worktree import record as worktrees
 
 PLACE = "tdd.json"  # in the evidence
@@ -145,7 +145,7 @@ def patch(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
     repository = context.repository
-    with merging.passing_writer(repository) as writer:
+    with merge_tree.discarding_writer(repository) as writer:
         states = (
             format.with_visible_tree(repository, writer, format.read_state(repository, id_)) for id_ in (before, after)
         )
@@ -391,7 +391,7 @@ def _every(context: OpenWorktree, environment: Mapping[str, str], *, everywhere:
 
 def _has_worktree(context: OpenWorktree, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        return any(each.record.run_id == id_ for each in worktrees.managed(context.location.common_dir))
+        return any(each.record.run_id == id_ for each in worktrees.agent_worktrees(context.location.common_dir))
     return False
 
 
@@ -416,5 +416,5 @@ def _places(context: OpenWorktree, environment: Mapping[str, str], recorded: Map
         found[state_database.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
     if state_copies.ids(context.location):
-        found[os.path.join(tops.top_of(context.location), places.FOLDER, places.NAME)] = None
+        found[os.path.join(tops.main_folder(context.location), places.FOLDER, places.NAME)] = None
     return [place for place in found if state_database.exists(place)]

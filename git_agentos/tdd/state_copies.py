@@ -16,9 +16,9 @@ import os
 import warnings
 from typing import NamedTuple
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
-from git_agentos.git import treerefs, trees, worktrees
+from git_agentos.git import tree_refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import is_id
@@ -26,7 +26,7 @@ from git_agentos.run.record import evidence, recovery
 from git_agentos.store import database, threads
 from git_agentos.store import location as places
 from git_agentos.store.database import Connection
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout as tops
 
 PREFIX = "refs/agentos/workflows/"
 _ROWS, _PLACE = b"rows.json", b"place.json"
@@ -43,10 +43,10 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
         where = {"repository": places.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
-        def make(writer: Writer) -> treerefs.Files:
+        def make(writer: Writer) -> tree_refs.Files:
             return {name: (trees.REGULAR, writer.write("blob", content)) for name, content in files.items()}
 
-        treerefs.put(treerefs.open_store(location), PREFIX + id_, make)
+        tree_refs.put(tree_refs.open_store(location), PREFIX + id_, make)
     except (AgentosError, OSError) as error:
         text = f"the state of workflow '{id_}' was not copied to git: {error}"
         warnings.warn(AgentosWarning(text), stacklevel=2)
@@ -71,12 +71,12 @@ def drop(location: Location, id_: str) -> None:
     """Forget the copy of a workflow that has come to nothing."""
     if is_id(id_):
         with contextlib.suppress(AgentosError, OSError):
-            treerefs.drop(location, PREFIX + id_)
+            tree_refs.delete(location, PREFIX + id_)
 
 
 def ids(location: Location) -> list[str]:
     """The ids of the workflows that have a copy."""
-    return [name for name in treerefs.names(location, PREFIX) if is_id(name)]
+    return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
 def bring_back(context: OpenWorktree, *, every: bool = False) -> list[str]:
@@ -87,7 +87,7 @@ def bring_back(context: OpenWorktree, *, every: bool = False) -> list[str]:
     again where all of `.agentos` is gone, or with `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.top_of(location), places.FOLDER)):
+    if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
         recovery.bring_back(location)
     known = ids(location)
     if every:
@@ -127,8 +127,8 @@ def _bring_back(context: OpenWorktree, id_: str) -> bool:
 
 def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     location = context.location
-    repository = treerefs.open_store(location)
-    found = treerefs.files(repository, PREFIX + id_)
+    repository = tree_refs.open_store(location)
+    found = tree_refs.files(repository, PREFIX + id_)
     with contextlib.suppress(AgentosError, OSError, ValueError, KeyError, TypeError, RecursionError):
         where = json.loads(repository.blob(found[_PLACE][1]))
         if where["repository"] != places.repository_id(location, make=False):
@@ -146,7 +146,7 @@ def _target(context: OpenWorktree, recorded: str) -> str:
     """The file that the rows go to: where they were, if a worktree of this repository has its database there, else that
     of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
-    living = worktrees.living(context.location, core)
+    living = worktrees.list_existing(context.location, core)
     own = [os.path.join(each.root, places.FOLDER, places.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
+from git_agentos.process import contained
 from git_agentos.run import branches, lock
-from git_agentos.run.kernel import children
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
@@ -56,7 +56,7 @@ from git_agentos.tdd.state import (
     Workflow,
     words,
 )
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 __all__ = [
     "Nobody",
@@ -146,7 +146,7 @@ def start(
     ContextError for what must not be sent, TddError where the issue has an unfinished workflow; nothing was made then.
     """
     issue = check_issue(order.issue_id)
-    authorship.require(context.location.root, process.for_others({}))
+    authorship.require(context.location.root, process.user_environment({}))
     chosen = model.choose(order.agent, context.settings, environment, context.location.root)
     into = _into(context, order.into)
     read = material.load(context.location.root, order.lld, order.context)
@@ -338,7 +338,7 @@ class _Work:
     def give_up(self, at: Position) -> Workflow:
         """End one that was interrupted: what the node at hand has started is ended, and all that is there is saved."""
         self._watcher.began(self._told(at))
-        children.sweep(at.state["mark"])
+        contained.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
             sites.unlock(self._site, self._site.run())
         said = sites.plain(at.state, N6, f"'{ABORT}', interrupted at {at.node}", N8, time.monotonic())
@@ -424,8 +424,8 @@ def _into(context: OpenWorktree, given: str | None) -> str:
         if head.branch is None:
             raise UsageError("HEAD is detached here", "say where the work is to be merged: --into BRANCH")
         given = head.branch
-    name = given.removeprefix(place.HEADS)
-    if refs.resolve(context.location, place.HEADS + name) is None:
+    name = given.removeprefix(layout.HEADS)
+    if refs.resolve(context.location, layout.HEADS + name) is None:
         raise UsageError(f"there is no branch '{name}' with a commit", "git branch lists the branches")
     return name
 

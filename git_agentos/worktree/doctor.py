@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.findings import Finding
 from git_agentos.worktree import repair
 from git_agentos.worktree.repair import Mended

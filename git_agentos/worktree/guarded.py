@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
@@ -40,7 +40,7 @@ def find(context: OpenWorktree, id_: str | None) -> Location:
     if id_ is None:
         return context.location
     values = context.settings.values.get("core.worktree", [])
-    for each in worktrees.living(context.location, values[-1] if values else None):
+    for each in worktrees.list_existing(context.location, values[-1] if values else None):
         if timeline.worktree_id(each) == id_:
             return each
     raise WorktreeError(f"there is no worktree '{id_}'", "git agentos worktree list shows them")

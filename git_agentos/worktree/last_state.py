@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, journal, timeline
-from git_agentos.checkpoint.model import Checkpoint, OpenWorktree, State
+from git_agentos.checkpoint.model import Checkpoint, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import trees
 from git_agentos.git.location import Location
@@ -123,7 +124,7 @@ def ended(context: OpenWorktree, id_: str) -> Ended:
 
 def last_record(context: OpenWorktree, id_: str) -> Record:
     """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
-    known = record.remembered(context.repository, id_)
+    known = record.record_from_timeline(context.repository, id_)
     if known is None:
         raise WorktreeError(
             f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"

@@ -315,14 +315,14 @@ def test_the_result_classes_are_the_reference() -> None:
     from git_agentos.run.record import events, evidence
     from git_agentos.run.rollback import rollback
     from git_agentos.tdd import state as tdd
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
     for cls, section in (
-        (survey.Worktree, "worktree"),
-        (survey.Dirty, "changes"),
-        (survey.LastCheckpoint, "last checkpoint"),
-        (survey.LastEntry, "last entry"),
-        (survey.Inside, "process inside"),
+        (status.Worktree, "worktree"),
+        (status.Dirty, "changes"),
+        (status.LastCheckpoint, "last checkpoint"),
+        (status.LastEntry, "last entry"),
+        (status.ActiveProcess, "process inside"),
         (log.Entry, "log-entry"),
         (log.Rebuilt, "log-rebuild"),
         (memory.Item, "memory-item"),

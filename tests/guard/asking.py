@@ -59,7 +59,7 @@ def run_by(
 
 
 def common_dir(path: Path) -> str:
-    return locate(str(path), inherit=False).common_dir
+    return locate(str(path), use_environment=False).common_dir
 
 
 def at_terminal(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> Result:

@@ -12,7 +12,7 @@ import pytest
 
 from git_agentos.errors import PolicyError
 from git_agentos.guard import authorize
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import command_table
@@ -498,10 +498,10 @@ for call in (lambda: merge.merge(context, ["dev-1"]), lambda: remove.remove(cont
 
 def test_an_orchestrators_process_is_not_stopped(own_field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     from git_agentos import open_workspace
-    from git_agentos.worktree import remove
+    from git_agentos.worktree import removal
 
     monkeypatch.chdir(own_field.main)
     workspace = open_workspace(own_field.of["dev-2"], agent="dev-2")
     workspace.restore("latest", no_branch=True)
-    remove.remove(workspace.context, "dev-1")
+    removal.remove(workspace.context, "dev-1")
     assert not own_field.of["dev-1"].exists()

@@ -20,7 +20,7 @@ from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
-from git_agentos.worktree import create, remove
+from git_agentos.worktree import creation, removal
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
@@ -31,7 +31,7 @@ AGENTOS_REFS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def config(repo: Repo) -> bytes:
@@ -229,23 +229,23 @@ def test_worktree_create_guards(repo: Repo) -> None:
 
 def test_every_way_to_make_one(repo: Repo) -> None:
     context = open_workspace(repo.path).context
-    create.create(context, "dev")
+    creation.create(context, "dev")
     saved = open_workspace(repo.path.parent / "repo.worktrees" / "dev").checkpoint("now")
     run_ok(repo.path, "restore", saved.id, "--agent", "dev", "--worktree", "copy")
     run_ok(repo.path, "worktree", "archive", "dev")
-    create.create(context, "dev", revive=True)
+    creation.create(context, "dev", revive=True)
     for id_ in ("dev", "copy"):
         assert guarded(Repo(repo.path.parent / "repo.worktrees" / id_))
-    create.create(open_workspace(repo.path.parent / "repo.worktrees" / "dev").context, "inner", guard=False)
+    creation.create(open_workspace(repo.path.parent / "repo.worktrees" / "dev").context, "inner", guard=False)
     assert seen(Repo(repo.path.parent / "repo.worktrees" / "inner"), "core.hooksPath") is None
 
 
 def test_a_creation_that_fails_leaves_the_guard_as_it_was(repo: Repo) -> None:
-    create.create(open_workspace(repo.path).context, "first")
+    creation.create(open_workspace(repo.path).context, "first")
     before = whole(repo)
     repo.config("agentos.setup", "exit 1")
     with pytest.raises(WorktreeError):
-        create.create(open_workspace(repo.path).context, "second")
+        creation.create(open_workspace(repo.path).context, "second")
     repo.git("config", "--unset", "agentos.setup")
     assert_nothing_left(before, repo)
 
@@ -253,10 +253,10 @@ def test_a_creation_that_fails_leaves_the_guard_as_it_was(repo: Repo) -> None:
 def test_a_worktree_that_plain_git_removed(repo: Repo) -> None:
     before = config(repo)
     context = open_workspace(repo.path).context
-    create.create(context, "gone")
+    creation.create(context, "gone")
     repo.git("worktree", "remove", "--force", str(repo.path.parent / "repo.worktrees" / "gone"))
-    create.create(context, "dev")
-    remove.remove(context, "dev")
+    creation.create(context, "dev")
+    removal.remove(context, "dev")
     assert config(repo) == before
 
 

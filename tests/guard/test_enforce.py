@@ -10,11 +10,11 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import locate
-from git_agentos.guard.ancestry import Process
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, SaveScope
 from git_agentos.guard.enforcement import enforcer, saving
 from git_agentos.guard.identity import Identity
+from git_agentos.process.table import Process
 from tests.guard.asking import AGENT, PERSON, Sleeper, approve, at_terminal, common_dir, forbid, judged, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -170,7 +170,7 @@ def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> 
     dev.git("checkout", "-q", "--detach")
     cwd_unknown = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
-    context = saving.context_at(locate(str(dev.path), inherit=False), "dev", os.environ)
+    context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
     made = [
         saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
         for commits in ([], [], [cwd_unknown], [cwd_unknown], ["0" * 40, "1" * 40])
@@ -349,11 +349,11 @@ def test_a_harness_is_told_once_and_the_command_uses_the_grant(dev: Repo, repo: 
 def test_a_pid_that_is_used_again_has_not_passed(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
-    place = approvals.store(common_dir(dev.path), os.environ)
+    place = approvals.open_store(common_dir(dev.path), os.environ)
     with Sleeper() as process:
         found = approvals.find(place, str(asked.approval))
         assert approvals.use(place, found, Process(process.pid, "12345"))
-        assert approvals.passes(common_dir(dev.path), process.pid, os.environ) is None
+        assert approvals.active_grant(common_dir(dev.path), process.pid, os.environ) is None
 
 
 def test_the_main_worktree_is_saved_where_an_agent_reaches_for_it(dev: Repo, repo: Repo) -> None:

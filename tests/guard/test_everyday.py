@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from git_agentos.guard.assessment import shell_text
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW
 from git_agentos.guard.identity import Identity
@@ -28,5 +28,5 @@ def worktree(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 @pytest.mark.parametrize("text", LINES, ids=[text[:50] for text in LINES])
 def test_it_is_allowed(worktree: Repo, text: str) -> None:
     call = Call((), str(worktree.path), os.environ)
-    found = shell_text.assess_text(text, call, Identity("dev", "environment")).decision
+    found = assessor.assess_text(text, call, Identity("dev", "environment")).decision
     assert found.decision == ALLOW, found

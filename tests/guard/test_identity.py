@@ -15,6 +15,7 @@ import pytest
 from git_agentos.git.location import locate
 from git_agentos.guard import ancestry, call, identity
 from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
 from tests.support.tool import run
@@ -106,22 +107,22 @@ def test_nothing_below_guard_exec_gets_rid_of_it(repo: Repo) -> None:
 
 
 def test_a_process_is_known_by_its_start_too() -> None:
-    first = ancestry.identify(os.getpid())
+    first = table.identify(os.getpid())
     assert first is not None
-    assert first == ancestry.identify(os.getpid())
-    assert ancestry.identify(1 << 22) is None
-    assert ancestry.parents(os.getpid())[0] == os.getppid()
+    assert first == table.identify(os.getpid())
+    assert table.identify(1 << 22) is None
+    assert table.parents(os.getpid())[0] == os.getppid()
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps")
 def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ancestry.parents(os.getpid())
-    monkeypatch.setattr(ancestry, "_PROC", "/nowhere")
-    assert ancestry.parents(os.getpid())[0] == real[0]
-    assert ancestry.identify(os.getpid()) == ancestry.identify(os.getpid()) is not None
-    assert "python" in ancestry.argv(os.getpid())[0]
-    assert ancestry.identify(1 << 22) is None
-    assert (ancestry.environment(os.getpid()), ancestry.cwd(os.getpid())) == (None, None)
+    real = table.parents(os.getpid())
+    monkeypatch.setattr(table, "_PROC", "/nowhere")
+    assert table.parents(os.getpid())[0] == real[0]
+    assert table.identify(os.getpid()) == table.identify(os.getpid()) is not None
+    assert "python" in table.argv(os.getpid())[0]
+    assert table.identify(1 << 22) is None
+    assert (table.environment(os.getpid()), table.cwd(os.getpid())) == (None, None)
     assert identity.identify({"AGENTOS_AGENT_ID": "dev"}, None, os.getpid()) == Identity("dev", "environment")
     found = call.call_of_process(os.getpid())
     assert found is not None
@@ -131,7 +132,7 @@ def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_call_of_a_process(repo: Repo) -> None:
     child = subprocess.Popen(["sleep", "600"], cwd=repo.path, env={**os.environ, "X": "1"})
     try:
-        while not ancestry.argv(child.pid):  # the kernel is still making it
+        while not table.argv(child.pid):  # the kernel is still making it
             time.sleep(0.01)
         found = call.call_of_process(child.pid)
         assert found is not None
@@ -147,10 +148,11 @@ def test_the_call_of_a_process(repo: Repo) -> None:
 _SEEN = """\
 import os, sys
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 pid = os.getppid()
 with open(sys.argv[1], "a") as file:
-    told = ancestry.argv(ancestry.outermost_git(pid))
-    file.write(" ".join(ancestry.argv(pid)[1:2]) + " of " + " ".join(told[1:]) + "\\n")
+    told = table.argv(ancestry.outermost_git(pid))
+    file.write(" ".join(table.argv(pid)[1:2]) + " of " + " ".join(told[1:]) + "\\n")
 sys.exit(1)
 """
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 from git_agentos.errors import ConfigurationError
-from git_agentos.guard.assessment import git_command as judging
-from git_agentos.guard.assessment.git_command import RefUpdate
+from git_agentos.guard.assessment import assessor as judging
+from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
 from git_agentos.guard.identity import PERSON, Identity
@@ -375,7 +375,7 @@ def test_updates_of_protected_branches(here: Repo) -> None:
 
 
 def push(repo: Repo, command: str, *lines: str) -> tuple[str, list[str]]:
-    found = judging.assess_push(lines, "origin", "../origin.git", call(command, repo.path), AGENT).decision
+    found = judging.assess_push(lines, "origin", call(command, repo.path), AGENT).decision
     return found.decision, found.operations
 
 

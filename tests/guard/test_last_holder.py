@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from tests.guard.guarded import guarded, sh, without_files, without_refs

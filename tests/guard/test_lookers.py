@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, FORBID
 from git_agentos.guard.identity import Identity

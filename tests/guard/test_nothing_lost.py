@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.policy import subcommands
 from tests.guard import field
 from tests.guard.test_table import AGENT, ROWS, Row, call

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.guard.assessment.shell_text import assess_text
+from git_agentos.guard.assessment.assessor import assess_text
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from tests.guard.guarded import checkpoints, guarded, sh

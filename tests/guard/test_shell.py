@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from git_agentos.guard.assessment import shell_text
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment
 from git_agentos.guard.identity import Identity
@@ -47,7 +47,7 @@ def changed(repo: Repo) -> Repo:
 
 def judging(repo: Repo) -> Judge:
     def of(text: str, who: Identity = AGENT) -> Assessment:
-        return shell_text.assess_text(text, Call((), str(repo.path), os.environ), who)
+        return assessor.assess_text(text, Call((), str(repo.path), os.environ), who)
 
     return of
 
@@ -708,17 +708,17 @@ def test_the_git_directory_of_a_linked_worktree_and_the_common_one_count(dirty: 
         f"rm -rf {dirty.path}/.git/refs",
         "rm -rf ../repo",
     ):
-        found = shell_text.assess_text(text, Call((), str(linked), os.environ), AGENT)
+        found = assessor.assess_text(text, Call((), str(linked), os.environ), AGENT)
         assert found.decision.operations == ["git-dir-write"], text
     bare = dirty.path.parent / "bare.git"
     dirty.git("clone", "-q", "--bare", ".", str(bare))
     there = dirty.path.parent / "there"
     Repo(bare).git("worktree", "add", "-q", str(there))
-    found = shell_text.assess_text(f"rm -rf {bare}/refs", Call((), str(there), os.environ), AGENT)
+    found = assessor.assess_text(f"rm -rf {bare}/refs", Call((), str(there), os.environ), AGENT)
     assert found.decision.operations == ["git-dir-write"]
     link = there / "way"
     link.symlink_to(bare)
-    found = shell_text.assess_text("echo x > way/HEAD", Call((), str(there), os.environ), AGENT)
+    found = assessor.assess_text("echo x > way/HEAD", Call((), str(there), os.environ), AGENT)
     assert found.decision.operations == ["git-dir-write"]
 
 
@@ -770,7 +770,7 @@ def test_the_worst_wins_and_all_operations_are_told(judge: Judge) -> None:
 
 
 def test_every_command_is_a_step_of_its_own(dirty: Repo) -> None:
-    steps = shell_text.assess_each(
+    steps = assessor.assess_each(
         'cd sub && git status; A=b git merge "$X"; git merge dev', Call((), str(dirty.path), os.environ), AGENT
     )
     told = [(step.call.argv, step.call.cwd, step.call.environment.get("A")) for step in steps]
@@ -891,5 +891,5 @@ def test_however_deep_it_is_wrapped(depth: int, wrapper: str) -> None:
     text = "git reset --hard"
     for _ in range(depth):
         text = wrapper.format(shlex.quote(text))
-    found = shell_text.assess_text(text, Call((), "/", os.environ), AGENT)
+    found = assessor.assess_text(text, Call((), "/", os.environ), AGENT)
     assert "reset-hard" in found.decision.operations

@@ -68,10 +68,10 @@ class World:
     def ask(self, line: str, *, cwd: Path | None = None) -> tuple[str | None, str]:
         """Why the harness is told not to run a line, None where it is not; and what else it is told."""
         where = str(cwd or self.own.path)
-        found = handler.answer(
+        found = handler.respond(
             "claude-code", self.event(line, where), handler.Caller(where, dict(os.environ), os.getpid())
         )
-        said = json.loads(found.out)
+        said = json.loads(found.stdout)
         return said.get("hookSpecificOutput", {}).get("permissionDecisionReason"), said.get("systemMessage", "")
 
     def event(self, line: str, cwd: str) -> bytes:
@@ -244,7 +244,7 @@ def test_nothing_changed_loads_nothing_heavy(world: World) -> None:
     code = (
         "import json, os, sys; from git_agentos.guard.harness import handler;"
         "caller = handler.Caller(os.getcwd(), dict(os.environ), os.getpid());"
-        "handler.answer('claude-code', sys.stdin.buffer.read(), caller);"
+        "handler.respond('claude-code', sys.stdin.buffer.read(), caller);"
         "print('pygit2' in sys.modules)"
     )
     data = world.event("make", str(world.own.path))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard.assessment.shell_text import assess_text
+from git_agentos.guard.assessment.assessor import assess_text
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from tests.guard.guarded import checkpoints, grant_all, guarded, sh

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from git_agentos.guard.assessment.git_command import assess_git
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy.operations import OPERATIONS

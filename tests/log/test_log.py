@@ -16,7 +16,7 @@ import pytest
 
 from git_agentos import log, open_workspace
 from git_agentos.checkpoint import log_sync
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
 from git_agentos.store import database, entries

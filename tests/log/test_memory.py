@@ -8,7 +8,7 @@ import os
 import pytest
 
 from git_agentos import log, memory, open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointNotFound, UsageError
 from tests.support.agents import agent
 from tests.support.repo import Repo

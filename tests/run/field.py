@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
-from git_agentos.run.kernel import children, kernel, spec
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.process import contained
+from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.kernel.spec import RunSpec
 from git_agentos.run.record import evidence
 from git_agentos.run.record.events import Run, Step
@@ -69,7 +70,7 @@ def processes_of(repo: Repo, run_id: str) -> list[int]:
     location = context_of(repo).location
     if run_id not in evidence.ids(location) or not events(repo, run_id):
         return []
-    wanted = f"{children.MARK}={events(repo, run_id)[0]['mark']}".encode()
+    wanted = f"{contained.MARK}={events(repo, run_id)[0]['mark']}".encode()
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

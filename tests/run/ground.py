@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.run.rollback import rollback
 from git_agentos.run.rollback.rollback import PRE_RUN, Rollback

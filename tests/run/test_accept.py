@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
 from git_agentos.run import accept, landing, lock, workspace
 from git_agentos.run.record import evidence
 from git_agentos.run.record.events import Run, fold
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import merge
+from git_agentos.worktree import agent_merge
 from tests.support.repo import Repo
 
 
@@ -292,7 +292,7 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (landing, "_index"), "merge": (merge, "merge"), "event": (Evidence, "event")}[when]
+    owner, name = {"index": (landing, "_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[when]
     real = getattr(owner, name)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, strike)

@@ -15,7 +15,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError
-from git_agentos.run.kernel import children, kernel
+from git_agentos.process import contained
+from git_agentos.run.kernel import kernel
 from git_agentos.run.record.events import Run
 from tests.run.field import context_of, kept, nobody_left, outcomes, start, worktree
 from tests.support.agents import agent
@@ -27,7 +28,7 @@ BUSY = "echo work > work.txt; git add work.txt; git commit -qm work; echo more >
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 class Ground:

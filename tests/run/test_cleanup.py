@@ -18,7 +18,7 @@ from git_agentos.git import refs
 from git_agentos.run import accept, cleanup
 from git_agentos.run.kernel import kernel
 from git_agentos.run.record import evidence
-from git_agentos.worktree import create, end, intent, survey, trash
+from git_agentos.worktree import creation, journal, removal, status, trash
 from tests.cli.test_documents import check, schema_of
 from tests.run.field import context_of, start, worktree
 from tests.support.repo import Repo
@@ -75,7 +75,7 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
         "'git agentos worktree create run-r --revive' brings its worktree back",
         "after that, 'git agentos run accept r' merges it",
     )
-    assert survey.show(context_of(repo), "run-r").state == "archived"
+    assert status.show(context_of(repo), "run-r").state == "archived"
     assert clean(repo, "r") == clean(repo, all_=True) == cleanup.Cleanup([], [], False)
     repo.git("reflog", "expire", "--expire=now", "--all")
     repo.git("gc", "--quiet", "--prune=now")
@@ -83,7 +83,7 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
     with pytest.raises(RunError, match="worktree of run 'r' is gone") as caught:
         accept.accept(context_of(repo), "r")
     assert "git agentos worktree create run-r --revive" in str(caught.value.hint)
-    create.create(context_of(repo), "run-r", revive=True)
+    creation.create(context_of(repo), "run-r", revive=True)
     assert differences(before, complete_state(inside.path), refs=False) == []
     assert (branches(repo), inside.oid(), kernel.show(context_of(repo), "r").archive) == (["agentos/run-r"], head, None)
     run, merge = accept.accept(context_of(repo), "r", cleanup=True)
@@ -148,7 +148,7 @@ def test_what_is_left_alone(repo: Repo) -> None:
 def test_a_branch_that_has_more_than_is_saved_stays(repo: Repo) -> None:
     """The worktree was archived by hand, and somebody went on with the branch."""
     made(repo)
-    end.end(context_of(repo), "run-r", end.ARCHIVE)
+    removal.end_worktree(context_of(repo), "run-r", removal.ARCHIVE)
     repo.git("switch", "--quiet", "agentos/run-r")
     repo.write("later.txt", "later\n")
     repo.commit("later")
@@ -172,13 +172,13 @@ def test_what_is_asked_wrongly_changes_nothing(repo: Repo) -> None:
 
 
 KILLED = {
-    "before it is saved": (end._End, "_save", False),
-    "after it is saved": (end._End, "_save", True),
-    "before the folder goes": (trash, "throw", False),
-    "after the folder went": (trash, "throw", True),
+    "before it is saved": (removal._End, "_save", False),
+    "after it is saved": (removal._End, "_save", True),
+    "before the folder goes": (trash, "move", False),
+    "after the folder went": (trash, "move", True),
     "before the branch goes": (refs, "drop", False),
     "after the branch went": (refs, "drop", True),
-    "before it is noted": (intent, "finish", False),
+    "before it is noted": (journal, "finish", False),
 }
 
 
@@ -205,7 +205,7 @@ def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str) -> None:
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert clean(repo, all_=True).kept == []
     assert (os.path.exists(inside.path), branches(repo), seen(repo, "r")) == (False, [], told)
-    create.create(context_of(repo), "run-r", revive=True)
+    creation.create(context_of(repo), "run-r", revive=True)
     assert differences(before, complete_state(inside.path), refs=False) == []
     assert inside.oid() == head
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.run import doctor, landing, lock, workspace
@@ -19,8 +19,8 @@ from git_agentos.run.kernel import kernel
 from git_agentos.run.landing import NotAsValidated
 from git_agentos.run.record import evidence
 from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import archive, create, end, merge, place, record, repair, survey, work
-from git_agentos.worktree.merge import Merge
+from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
+from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -77,7 +77,7 @@ def test_it_works_on_it_and_goes_back_on_it(driven: Driven) -> None:
     assert [each for each in driven.repo.text("branch", "--format=%(refname:short)").split() if "run" in each] == []
     there.write("new.txt", "new\n")
     commit = there.commit("work")
-    assert work.find(driven.context, "run-r").commit == commit
+    assert agent_branch.find(driven.context, "run-r").commit == commit
     driven.service.rollback_pre_run()
     assert (there.oid(), driven.repo.oid(BRANCH)) == (driven.run.base_sha, driven.run.base_sha)
     again = GitWorktreeWorkspaceService(driven.repo.path, run_id="r").current_context()
@@ -93,10 +93,10 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
     there.write("untracked.txt", "untracked\n")
     driven.service.mark_step(1)
     if ended == "archived":
-        assert archive.archive(context, "run-r").branch == BRANCH
-        assert survey.show(context, "run-r").branch == BRANCH
+        assert removal.archive(context, "run-r").branch == BRANCH
+        assert status.show(context, "run-r").branch == BRANCH
     elif ended.startswith("removed"):
-        gone = end.end(context, "run-r", end.REMOVE, delete_branch=True)
+        gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
         assert (gone.branch, gone.branch_sha, gone.branch_deleted) == (BRANCH, commit, True)
         assert refs.resolve(context.location, REF) is None
     else:
@@ -105,14 +105,17 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
         if ended.endswith("branch"):
             repo.git("branch", "-q", "-D", BRANCH)
     if "branch" not in ended:
-        assert (work.find(context, "run-r").branch, work.find(context, "run-r").commit) == (BRANCH, commit)
-    create.create(context, "run-r", revive=True)
+        assert (agent_branch.find(context, "run-r").branch, agent_branch.find(context, "run-r").commit) == (
+            BRANCH,
+            commit,
+        )
+    creation.create(context, "run-r", revive=True)
     assert (there.text("symbolic-ref", "HEAD"), there.oid(), repo.oid(BRANCH)) == (REF, commit, commit)
     assert there.read("untracked.txt") == b"untracked\n"
     known = record.find(context.location.common_dir, "run-r").record
     assert (known.branch, known.run_id) == (BRANCH, "r")
-    assert not refs.names(context.location, "refs/heads/agentos/")
-    assert not refs.names(context.location, "refs/heads/agent/")
+    assert not refs.list_refs(context.location, "refs/heads/agentos/")
+    assert not refs.list_refs(context.location, "refs/heads/agent/")
     driven.service.rollback_pre_run()
     assert (there.text("symbolic-ref", "HEAD"), there.oid()) == (REF, driven.run.base_sha)
 
@@ -163,8 +166,8 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
     driven = drive(repo, branch=name)
     assert driven.there.git("symbolic-ref", "HEAD").rstrip(b"\n") == os.fsencode(f"refs/heads/{name}")
     driven.there.write("new.txt", "new\n")
-    archive.archive(driven.context, "run-r")
-    create.create(driven.context, "run-r", revive=True)
+    removal.archive(driven.context, "run-r")
+    creation.create(driven.context, "run-r", revive=True)
     assert record.find(driven.context.location.common_dir, "run-r").record.branch == name
 
 
@@ -301,7 +304,7 @@ def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.Mo
         pass
 
     before, after = _validated(driven)
-    owner: Any = merge if when in ("merge", "after") else landing
+    owner: Any = agent_merge if when in ("merge", "after") else landing
     name = "merge" if when == "after" else when
     real = getattr(owner, name)
 
@@ -321,4 +324,4 @@ def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.Mo
     assert driven.repo.text("rev-list", "--count", "--merges", "main") == "1"
     assert driven.repo.text("rev-list", "--count", f"{driven.run.base_sha}..{BRANCH}") == "1"
     assert driven.there.git("status", "--porcelain") == b"?? report.xml\n"
-    assert driven.there.text("symbolic-ref", "HEAD") == place.HEADS + BRANCH
+    assert driven.there.text("symbolic-ref", "HEAD") == layout.HEADS + BRANCH

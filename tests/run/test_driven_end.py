@@ -16,7 +16,7 @@ from git_agentos.run.record import evidence
 from git_agentos.run.record.events import Run
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.workspace import WorkspaceService
-from git_agentos.worktree import create
+from git_agentos.worktree import creation
 from tests.run.field import context_of, start
 from tests.support.repo import Repo
 
@@ -122,7 +122,7 @@ def test_abandoned(repo: Repo) -> None:
     assert (run.state, run.reason, run.problems) == ("cancelled", "the ticket was closed", [])
     assert (inside.path.exists(), repo.text("branch", "--list", "agentos/*")) == (False, "")
     as_shown(repo, run)
-    create.create(context_of(repo), "run-r", revive=True)
+    creation.create(context_of(repo), "run-r", revive=True)
     assert (inside.read("new.txt"), inside.read("committed.txt")) == (b"new\n", b"committed\n")
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, StorageError, UsageError
 from git_agentos.git import trees
 from git_agentos.run import lock
@@ -25,7 +25,7 @@ from git_agentos.run.record import events, evidence, sealing
 from git_agentos.run.record.events import Run
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.workspace import inner
-from git_agentos.worktree import archive
+from git_agentos.worktree import removal
 from tests.support.repo import Repo
 
 TOKEN = "ghp_" + "a1B2" * 9
@@ -358,7 +358,7 @@ def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> Non
     assert (found.ok, found.final_checkpoint) == (True, again)
     assert again != first.final_checkpoint
     # an archived worktree leaves its run as it is, and has all of its evidence
-    archive.archive(context, "run-r")
+    removal.archive(context, "run-r")
     found = evidence.verify(context, "r")
     assert (found.problems, found.final_checkpoint) == ([], again)
     newest = timeline.newest(context.repository, "run-r")

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.git import dead_locks
+from git_agentos.git import stale_locks
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record.events import Run
 from git_agentos.run.rollback import mend
-from git_agentos.worktree import end
+from git_agentos.worktree import removal
 from tests.run.field import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
 from tests.run.ground import Ground, prepare
 from tests.support.repo import Repo
@@ -148,7 +148,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
         run = kernel.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
         nobody_left(repo, "T-1")
-        end.end(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
+        removal.end_worktree(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
         assert not list(repo.git_dir.rglob("*.lock"))
         return
     check_works(repo, run)
@@ -179,7 +179,7 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
         child.wait()
 
 
-def unlock(ground: Ground, *, patience: float = dead_locks.PATIENCE) -> dict[str, str]:
+def unlock(ground: Ground, *, patience: float = stale_locks.PATIENCE) -> dict[str, str]:
     """As after a command of the run whose processes were ended."""
     return mend.unlock(context_of(ground.there).location, ground.run, killed=True, patience=patience)
 
@@ -234,17 +234,17 @@ def test_two_that_look_at_a_lock_at_once_do_not_wait_for_each_other(ground: Grou
     lock = ground.entry / "index.lock"
     lock.touch()
     places = [str(ground.path), str(ground.entry)]
-    there = [dead_locks.Candidate(str(lock), places)]
+    there = [stale_locks.Candidate(str(lock), places)]
     script = f"""if True:
-        from git_agentos.git import dead_locks
-        with dead_locks.looked_at([dead_locks.Candidate({str(lock)!r}, {places!r})]) as found:
+        from git_agentos.git import stale_locks
+        with stale_locks.examined([stale_locks.Candidate({str(lock)!r}, {places!r})]) as found:
             print(found[0].reason, flush=True)
             input()
         """
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "None\n"
-    with dead_locks.looked_at(there, patience=0.0) as found:
+    with stale_locks.examined(there, patience=0.0) as found:
         assert [each.reason for each in found] == [None]
         assert found[0].remove(context_of(ground.there).location)
         lock.touch()  # a new one, of somebody else

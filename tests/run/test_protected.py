@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
-from git_agentos.guard.assessment import git_command
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.identity import Identity
@@ -83,7 +83,7 @@ def make_run(repo: Repo, run_id: str = "r1", closed: tuple[str, ...] = CLOSED, *
 
 def operations(where: Path, *argv: str) -> list[str]:
     call = Call(("git", *argv), str(where), dict(os.environ))
-    return git_command.assess_git(call, Identity("run-r1", "environment")).decision.operations
+    return assessor.assess_git(call, Identity("run-r1", "environment")).decision.operations
 
 
 REFUSED = [

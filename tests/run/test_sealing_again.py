@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.run import accept, doctor
 from git_agentos.run.kernel import kernel

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import git_agentos
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.run import lock, preparation, workspace
@@ -28,7 +28,17 @@ from git_agentos.run.record import events, evidence
 from git_agentos.run.record.evidence import Evidence
 from git_agentos.run.rollback import pristine
 from git_agentos.run.workspace import WorkspaceService
-from git_agentos.worktree import archive, create, creation, end, intent, place, record, repair, setup, survey
+from git_agentos.worktree import (
+    creation,
+    journal,
+    layout,
+    new_worktree,
+    record,
+    removal,
+    repair,
+    setup,
+    status,
+)
 from tests.support.repo import Repo, git, remove
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -196,7 +206,7 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
     elif in_the_way == "folder":
         (repo.path.parent / f"{repo.path.name}.worktrees/run-r").mkdir(parents=True)
     else:
-        create.create(context_of(repo), "run-r")
+        creation.create(context_of(repo), "run-r")
     before = whole(repo)
     with pytest.raises(WorktreeError):
         prepare(repo)
@@ -269,8 +279,8 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 
 KILLED: dict[str, tuple[Any, str, bool]] = {
     "before anything is made": (evidence, "make", True),
-    "when the intent is written": (place, "free", True),
-    "when git has made the entry": (creation, "Location", True),
+    "when the intent is written": (layout, "choose_path", True),
+    "when git has made the entry": (new_worktree, "Location", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
     "after the checkpoint": (pristine, "record", False),
@@ -304,7 +314,7 @@ def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str, repaired: bo
     assert inside(run).git("status", "--porcelain") == b""
     assert inside(run).text("symbolic-ref", "HEAD") == BRANCH
     assert [each["event"] for each in told(repo)] == ["begun", "prepared"]
-    assert intent.everything(context_of(repo).location) == []
+    assert journal.find_all(context_of(repo).location) == []
     assert repair.examine(context_of(repo)) == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
     with pytest.raises(RunError, match="already"):
@@ -507,11 +517,11 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     there.write("new.txt", "new\n")
     commit = there.commit("work")
     there.write("untracked.txt", "untracked\n")
-    shown = survey.show(context, "run-r")
+    shown = status.show(context, "run-r")
     assert (shown.branch, shown.task, shown.state, shown.ahead) == ("agentos/run-r", "T", "active", 1)
-    gone = archive.archive(context, "run-r")
+    gone = removal.archive(context, "run-r")
     assert (gone.branch, gone.branch_sha) == ("agentos/run-r", commit)
-    assert survey.show(context, "run-r").branch == "agentos/run-r"
+    assert status.show(context, "run-r").branch == "agentos/run-r"
     link = timeline.newest(context.repository, "run-r")
     assert link is not None
     data = format.read_attachment(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
@@ -522,20 +532,20 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     with pytest.raises(RunError, match="a run 'r' already"):
         prepare(repo)
 
-    create.create(context, "run-r", revive=True)
+    creation.create(context, "run-r", revive=True)
     known = record.find(context.location.common_dir, "run-r").record
     assert (known.branch, known.run_id, known.protected) == ("agentos/run-r", "r", ["main", "master"])
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None
-    gone = end.end(context, "run-r", end.REMOVE, delete_branch=True)
+    gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
     assert gone.branch_deleted
     assert refs.resolve(context.location, BRANCH) is None
     assert (repo.path / ".agentos/runs/r/workspace_context.json").exists()
 
 
 def test_records_of_older_versions_are_read(repo: Repo) -> None:
-    create.create(context_of(repo), "dev")
+    creation.create(context_of(repo), "dev")
     path = next((repo.git_dir / "worktrees").glob("*/agentos/worktree.json"))
     body = json.loads(path.read_text())
     assert (body.pop("protected"), body.pop("run_id")) == ([], None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run import workspace
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.tdd.models.model import SCAFFOLD, Request

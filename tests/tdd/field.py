@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
 from git_agentos.tdd.workflows import Order

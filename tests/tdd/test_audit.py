@@ -95,7 +95,7 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
             path = os.path.join(folder, name)
             if name.endswith(".py"):
                 found |= {name for _ in tamper.look(Path(path).read_bytes(), path)}
-    assert found == {"entry.py", "supervise.py", "evidence_plugin.py", "desk.py"}
+    assert found == {"entry.py", "supervisor.py", "evidence_plugin.py", "desk.py"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from git_agentos.run.record import evidence
 from git_agentos.tdd import state_database, workflows
 from git_agentos.tdd.graph import Graph
 from git_agentos.tdd.state import Workflow
-from git_agentos.worktree import create
+from git_agentos.worktree import creation
 from tests.support.repo import Repo
 from tests.tdd.field import context_of, decide, environment, project, resume, script, start
 
@@ -122,7 +122,7 @@ def test_rows_that_are_not_as_they_were_written(
     assert (ended.state, ended.merge_commit, repo.oid("main")) == ("aborted", None, base)
     assert repo.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
     assert workflows.show(context_of(repo), waiting.id, environment()).state == "aborted"
-    made = create.create(context_of(repo), f"run-{waiting.id}", revive=True)
+    made = creation.create(context_of(repo), f"run-{waiting.id}", revive=True)
     assert Path(str(made.path)).is_dir()
 
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from git_agentos.run.kernel import children
+from git_agentos.process import contained
 from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Verdict
 from git_agentos.tdd.gate.setup import Ground
@@ -42,7 +42,7 @@ RED = ("tests/test_basket.py::test_total[prices0-0]", "tests/test_basket.py::tes
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 class Shop:

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
+from git_agentos.git import worktrees
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Workflow
 from git_agentos.tdd.workflows import Order
-from git_agentos.worktree import create, intent
+from git_agentos.worktree import creation, journal
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.tdd.field import (
@@ -120,7 +121,7 @@ def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: P
     assert not Path(waiting.worktree_path).exists()
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     # It can be had back, on its branch.
-    made = create.create(context_of(code), f"run-{waiting.id}", revive=True)
+    made = creation.create(context_of(code), f"run-{waiting.id}", revive=True)
     assert made.branch == "feat/issue-87"
     assert (Path(str(made.path)) / "calc/more.py").read_text() == CODE
     assert (Path(str(made.path)) / "tests/test_more.py").read_text() == TESTS
@@ -337,8 +338,8 @@ def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, 
 def test_a_removal_that_was_killed_is_done_again(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     location = context_of(code).location
-    with intent.turn(location):
-        intent.leave(intent.begin(location, f"run-{waiting.id}", "remove"))
+    with worktrees.lock(location):
+        journal.release(journal.start(location, f"run-{waiting.id}", "remove"))
     done = decide(code, waiting.id, "abort")
     assert done.state == "aborted"
     assert branches(code) == ["main", "other"]

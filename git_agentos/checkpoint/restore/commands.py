@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint import format, journal, nested, operation
 from git_agentos.checkpoint.capture.listing import Listing
-from git_agentos.checkpoint.model import Metadata, OpenWorktree, Skipped, State
+from git_agentos.checkpoint.model import Metadata, Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
@@ -20,6 +21,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
+from git_agentos.util import times
 
 __all__ = [
     "ROLLBACK",
@@ -87,7 +89,7 @@ def restore(
         # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
         with _exclusive(worktree.location):
             refuse_interrupted(worktree.location)
-            stamp = head.stamp()
+            stamp = times.name_stamp()
             if options.paths is not None or options.no_branch:
                 move = None
             else:
@@ -114,7 +116,7 @@ def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -
             )
         target = read_target(worktree.repository, last.saved)
         undo_check.check_others(worktree, metadata, last)
-        stamp = head.stamp()
+        stamp = times.name_stamp()
         shifts = head.allowed_moves(location, [BranchMove.of(each).reversed() for each in last.shifts])
         goal = RestoreRequest(
             command="undo",
@@ -151,7 +153,7 @@ def rollback(
                 checkpoint=checkpoint,
                 target=target,
                 move=back.move,
-                stamp=head.stamp(),
+                stamp=times.name_stamp(),
                 options=RestoreOptions(dry_run=dry_run),
                 shifts=back.shifts,
                 exact=target.complete,
@@ -166,7 +168,7 @@ def rollback(
 
 def initial_head(location: Location, checkpoint: str, target: State) -> HeadTarget:
     """How HEAD would become what it was in `target`, in a worktree that is still to be made."""
-    return head.original_head(location._replace(git_dir=""), checkpoint, target, head.stamp())
+    return head.original_head(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
 
 
 def restore_new_worktree(
@@ -177,7 +179,7 @@ def restore_new_worktree(
     Files of its commit may be missing in it; for `undo` they were there.
     """
     with _errors(), _exclusive(worktree.location):
-        goal = RestoreRequest("restore", checkpoint, target, move, head.stamp(), fresh=True)
+        goal = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
         return transaction.run(worktree, metadata, goal)
 
 
@@ -195,7 +197,7 @@ def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) 
         if abort:
             made = [each for each in shifts if each not in head.pending_moves(location, shifts)]
             shifts = [each.reversed() for each in made]
-            move: HeadTarget | None = head.original_head(location, checkpoint, target, head.stamp(), shifts)
+            move: HeadTarget | None = head.original_head(location, checkpoint, target, times.name_stamp(), shifts)
             options, with_operation = RestoreOptions(), True
         else:
             shifts = head.pending_moves(location, shifts)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from git_agentos.checkpoint import journal, nested, nested_objects, timeline
 from git_agentos.checkpoint.journal import Journal
-from git_agentos.checkpoint.model import Metadata, OpenWorktree, Skipped
+from git_agentos.checkpoint.model import Metadata, Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import head
 from git_agentos.checkpoint.restore.application import Application
 from git_agentos.checkpoint.restore.head import HeadTarget
@@ -24,6 +25,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
+from git_agentos.util import times
 
 Run = Callable[[OpenWorktree, Metadata, RestoreRequest], Restoration]
 
@@ -106,7 +108,7 @@ def _restore_one(
         if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
         goal = RestoreRequest(
-            "restore", record["checkpoint"], target, move, head.stamp(), exact=exact and target.complete
+            "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
         )
         done = run(inner, own, goal)
     before = done.saved
@@ -154,7 +156,7 @@ def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -
     """Bring a nested repository back to what it was before it was restored."""
     target = read_target(worktree.repository, saved)
     with state_dir.lock(worktree.location, "worktree", wait=True):
-        stamp = head.stamp()
+        stamp = times.name_stamp()
         move = head.original_head(worktree.location, saved, target, stamp)
         run(worktree, metadata, RestoreRequest("undo", saved, target, move, stamp, exact=target.complete))
 

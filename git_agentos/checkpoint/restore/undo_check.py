@@ -6,7 +6,8 @@ import os
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.journal import LastRestore
-from git_agentos.checkpoint.model import Metadata, OpenWorktree
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, RestoreError
 from git_agentos.git.repository import Repository
 from git_agentos.store import location as place

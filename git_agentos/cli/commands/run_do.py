@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import run_cleanup as text_run_end
 from git_agentos.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.model import OpenWorktree
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.run.kernel.spec import RunSpec
     from git_agentos.run.record.events import Run
 

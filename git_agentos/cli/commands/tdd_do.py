@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.model import OpenWorktree
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.cli.progress import Walk
     from git_agentos.tdd.state import Workflow
 

@@ -11,7 +11,7 @@ from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import TddError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.model import OpenWorktree
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.tdd.state import Workflow
 
 

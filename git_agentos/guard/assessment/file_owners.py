@@ -1,9 +1,8 @@
-"""Whose the files are that a command names: the agent's own, another worktree's, the guard's settings, nobody's.
+"""Whose the files are that a command names: the agent's own, another worktree's, the guard's settings.
 
-What an agent may change freely is its own worktree, and what lies in no repository. `file-outside` is what lies in
-another repository, and a folder that is taken away with a repository, with the user's home or with the system in it;
-`other-worktree` what lies in another worktree of the agent's own repository; `guard-change` what git or a harness reads
-its settings from.
+An agent may change its own worktree freely, and files in no repository. `file-outside` are files in another repository,
+and a folder that is deleted with a repository, the user's home or the system in it; `other-worktree` are files in
+another worktree of the agent's own repository; `guard-change` are files from which git or a harness reads its settings.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SYSTEM = frozenset(
 
 
 class Targets:
-    """Answers for one command of `who`, which was given as `call`."""
+    """Answers about the files of one command that `identity` gives as `call`."""
 
     def __init__(self, call: Call, identity: Identity) -> None:
         self.call = call
@@ -38,8 +37,8 @@ class Targets:
         self._owned: dict[str, bool] = {}
 
     def operation(self, path: str, *, whole: bool = False, follows: bool = True) -> Operation | None:
-        """What it is to write to `path` (absolute), or, `whole`, to take it away with all that is below; where it is a
-        link and `follows`, to what it leads to."""
+        """The operation of writing to `path` (absolute), or, with `whole`, of deleting it with all that is below. If it
+        is a link and `follows`, the file that it leads to counts too."""
         real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         for each in dict.fromkeys((real, os.path.realpath(path)) if follows else (real,)):
             if self._is_setting(each, whole):
@@ -50,7 +49,7 @@ class Targets:
         return None
 
     def worktree(self, path: str) -> str | None:
-        """The root of the worktree that a path is in; of a link, where it is itself."""
+        """The root of the worktree that a path is in; for a link, that of the link itself."""
         folder = _existing(os.path.dirname(path) if os.path.islink(path) else path)
         found = gitfile.find(folder)
         return os.path.realpath(found[0]) if found is not None else None
@@ -75,12 +74,12 @@ class Targets:
     def _worktrees(self) -> list[str]:
         """The roots of the linked worktrees of the agent's repository."""
         found = gitfile.find(self.call.cwd)
-        entries = worktrees.entries(_common_dir(found[1])) if found is not None else ()
+        entries = worktrees.linked_git_dirs(_common_dir(found[1])) if found is not None else ()
         pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
         return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
 
     def _has_own(self, path: str) -> bool:
-        """Whether the agent's own worktree is in a folder."""
+        """Whether a folder contains the agent's own worktree."""
         return self.root is not None and self.root != path and is_below(self.root, path)
 
     def _is_setting(self, path: str, whole: bool) -> bool:
@@ -94,7 +93,7 @@ class Targets:
         )
 
     def _is_state(self, path: str) -> bool:
-        """Whether a path is in the folder in which a worktree's log and the records of its runs are."""
+        """Whether a path is in the folder that holds a worktree's log and the records of its runs."""
         before, found, _ = (path + os.sep).partition(os.sep + ".agentos" + os.sep)
         return bool(found) and os.path.lexists(os.path.join(before, ".git"))
 
@@ -109,7 +108,7 @@ class Targets:
         return self._owned[root]
 
     def _is_inside(self, root: str, managed: str | None) -> bool:
-        """Whether a repository lies in the agent's own worktree, and is not another agent's."""
+        """Whether a repository is in the agent's own worktree, and is not another agent's."""
         mine = self.root
         return managed is None and mine is not None and mine != root and is_below(root, mine) and self._owns(mine)
 
@@ -135,7 +134,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def _is_precious(path: str, environment: Mapping[str, str]) -> bool:
-    """Whether a folder is the system's, or has the user's home in it."""
+    """Whether a folder is the system's, or contains the user's home."""
     home = environment.get("HOME", "")
     return path == os.sep or path in _SYSTEM or (os.path.isabs(home) and is_below(os.path.realpath(home), path))
 
@@ -151,7 +150,7 @@ def _common_dir(git_dir: str) -> str:
 
 
 def _repository_below(folder: str) -> str | None:
-    """A worktree or a bare repository at or below a folder; the folder itself where that is too large to look
+    """A worktree or a bare repository at or below a folder; the folder itself if it has too many entries to look
     through."""
     waiting = [folder]
     seen = 0

@@ -1,8 +1,8 @@
 """Ignored files that a shell command names: which of them are saved before it runs.
 
-No checkpoint holds them otherwise. Up to `agentos.maxFileSize` each is saved, and at most `MOST_FILES` files and
-`MOST_BYTES` for one command, the small ones first: `rm -rf .env node_modules` saves `.env`, and does not copy a
-gigabyte.
+No other checkpoint holds them. Files up to `agentos.maxFileSize` are saved, and at most `MOST_FILES` files and
+`MOST_BYTES` for one command, the small ones first: before `rm -rf .env node_modules` the guard saves `.env`, and does
+not copy a gigabyte.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def save_of(
     *,
     collapse: bool = False,
 ) -> SaveScope:
-    """What to save of the ignored files at and below `paths` (absolute, in the worktree `root`) that are called by one
-    of `names`, if there are any. `values` is git's configuration. With `collapse`, nothing is taken of folders that are
-    ignored as a whole."""
+    """What to save of the ignored files at and below `paths` (absolute, in the worktree `root`) whose names match one
+    of `names`, if there are any. `values` is git's configuration. With `collapse`, folders that are ignored as a whole
+    are left out."""
     wanted = sorted({os.path.relpath(path, root) for path in paths if os.path.lexists(path)})
     if not wanted:
         return SaveScope()

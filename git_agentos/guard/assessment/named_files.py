@@ -1,7 +1,7 @@
-"""What shell text does to the files that it names: what is not the agent's to change, and what has to be saved first.
+"""What shell text does to the files that it names: which are not the agent's to change, and which must be saved first.
 
-Before a program that writes to or deletes files, or of which nothing is known, the worktree that it stands in is saved,
-and those of the repository and the ignored files that it names.
+Before a program that writes to or deletes files, or that is not known, the guard saves the worktree in which it runs,
+and the worktrees of the repository and the ignored files that it names.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ALL_OF_UNKNOWN = re.compile(UNKNOWN + r"/+\.?\*")
 _OF_LINKS = frozenset({"rm", "unlink", "rmdir", "mv", "ln", "trash", "trash-put"})
 
 
-class FileNote(NamedTuple):
-    """`operations` that a program does, or what has to be saved before it of the worktree `root`."""
+class FileEffect(NamedTuple):
+    """`operations` that a program does, or what must be saved before it of the worktree `root`."""
 
     operations: Sequence[Operation] = ()
     save: SaveScope | None = None
@@ -39,7 +39,7 @@ class FileNote(NamedTuple):
 
 
 class NamedFiles:
-    """The files of one shell text, which `who` was given as `call`. `values` gives git's configuration."""
+    """The files of one shell text, which `identity` gives as `call`. `values` returns git's configuration."""
 
     def __init__(self, call: Call, identity: Identity, values: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         self.call = call
@@ -48,8 +48,8 @@ class NamedFiles:
         self.targets = Targets(call, identity)
         self.links: dict[str, str] = {}  # those that the text makes, and where they lead
 
-    def named_by(self, program: Program) -> Iterator[FileNote]:
-        """What a program does to files that it names, and the shell, where it writes the output."""
+    def named_by(self, program: Program) -> Iterator[FileEffect]:
+        """What a program does to files that it names, and to those that the shell writes its output to."""
         writes = Files(tuple(word for word in program.writes if not is_device(word)), overwrites=True)
         argv = program.argv if program.argv and known(program.argv[0]) else ()
         files_written_by = file_programs.files_written_by(argv, program.directory) if argv else None
@@ -64,19 +64,19 @@ class NamedFiles:
                 yield from self._of(program, Files(into=tuple(made.values())), follows=True)
             self.links |= made
 
-    def unknown_to(self, program: Program) -> Iterator[FileNote]:
-        """What has to be saved before a program that may change files which its command line does not tell."""
+    def unnamed_by(self, program: Program) -> Iterator[FileEffect]:
+        """What must be saved before a program that may change files which its command line does not name."""
         if self.identity.agent is None or not file_programs.may_write(program.argv):
             return
         if file_programs.files_written_by(program.argv, program.directory) is None:
             mentioned_paths = Files(into=tuple(file_programs.mentioned_paths(program.argv)))
             yield from self._saves(program, mentioned_paths, named=False)
 
-    def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileNote]:
+    def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileEffect]:
         own = file_programs.git_directories(program.directory)
         found = file_programs.in_git_directory(files, program.directory, own)
         if found is not None:
-            yield FileNote([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            yield FileEffect([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
             return
         asked = self._not_ones_own(program, files, follows)
         asked += [
@@ -85,12 +85,12 @@ class NamedFiles:
             if _ALL_OF_UNKNOWN.fullmatch(w)
         ]
         if asked:
-            yield FileNote(asked)
+            yield FileEffect(asked)
         if files.overwrites and file_programs.exists(files, program.directory):
             yield from self._saves(program, files, named=True)
 
     def _not_ones_own(self, program: Program, files: Files, follows: bool) -> list[Operation]:
-        """What is done to files that are not the agent's to change; `follows`: through links that they are."""
+        """The operations on files that are not the agent's to change; with `follows`, also on what links lead to."""
         found: list[Operation] = []
         for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
             if program.cwd_unknown and not os.path.isabs(word):
@@ -114,9 +114,9 @@ class NamedFiles:
                 return target + path[len(link) :]
         return path
 
-    def _saves(self, program: Program, files: Files, *, named: bool) -> Iterator[FileNote]:
-        """What has to be saved before a program: the worktree that it stands in, those of the files in `files`, and of
-        these files, where they are `named` as its targets, the ignored ones."""
+    def _saves(self, program: Program, files: Files, *, named: bool) -> Iterator[FileEffect]:
+        """What must be saved before a program: the worktree in which it runs, those of the files in `files`, and, if
+        these files are its `named` targets, the ignored ones among them."""
         words = [word for word in (*files.paths, *files.deleted_trees, *files.into) if known(word)]
         paths = [path for word in words for path in file_programs.named(word, program.directory)]
         places: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ class NamedFiles:
                 continue  # a sandbox keeps it as it is
             below = [root] if everywhere else inside
             save = self._ignored_among(root, below if named else [], files.names, collapse=everywhere)
-            yield FileNote((), save, root)
+            yield FileEffect((), save, root)
 
     def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> SaveScope:
         inside = [path for path in paths if is_below(path, root)]

@@ -1,16 +1,16 @@
 """Settings that make the guard weaker count once a person has confirmed them (`git agentos guard confirm`).
 
-Agents can write to the files that git reads configuration from. Therefore a value that makes the guard weaker than it
-was (`strictness` has the table) is *pending*: until somebody who may also grant confirms it, the value before it holds.
-A value that makes it stricter counts at once, and is noted, so that taking it away again is pending too.
+Agents can write to the files from which git reads configuration. Therefore a value that makes the guard weaker than
+before (`strictness` has the table) is *pending*: until somebody who may also grant confirms it, the previous value
+counts. A value that makes it stricter counts at once, and is noted, so that taking it away again is pending too.
 
     <configuration folder>/git-agentos/confirmed.json
 
-holds what was confirmed or noted: key, value, the file and the scope of it, and for what is not one of the user's own
-configuration files the repository. It is one JSON object with a MAC by the user's key, beside that key, and is read
-once for a command. In a sandbox, where there is no key, it counts because it cannot be written there.
+holds what was confirmed or noted: key, value, the file and the scope of it, and the repository unless it is one of the
+user's own configuration files. It is one JSON object with a MAC by the user's key, beside that key, and is read once
+for a command. In a sandbox, where there is no key, it counts because it cannot be written there.
 
-What the system's configuration says counts at once where this user can neither write nor replace that file.
+The system's configuration counts at once if this user can neither write nor replace that file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError, GuardError
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import signing
 from git_agentos.guard.configuration import strictness
-from git_agentos.util import files
+from git_agentos.util import files, times
 
 FILE = "confirmed.json"
 HINT = "git agentos guard confirm --list shows it; a person confirms it by git agentos guard confirm, in a terminal"
@@ -33,19 +34,9 @@ _LIMIT = 4 << 20  # bytes
 _SCOPES = ("system", "global", "local")
 
 
-class Entry(NamedTuple):
-    """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` say; the
-    key's first and last part are in lower case; `value` is None where a key stands alone, which means true."""
-
-    scope: str
-    origin: str
-    key: str
-    value: str | None
-
-
 class Setting(NamedTuple):
-    """Where a value stands. `repository` is the common git directory, empty for the user's and the system's own files;
-    `source` the path of the file."""
+    """Where a value is set. `repository` is the common git directory, empty for the user's and the system's own files;
+    `source` is the path of the file."""
 
     repository: str
     scope: str
@@ -63,7 +54,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """A value that does not count yet; None is a key that was taken out. `source` is the path of its file."""
+    """A value that does not count yet; None is a key that was removed. `source` is the path of its file."""
 
     key: str
     value: str | None
@@ -71,9 +62,9 @@ class Unconfirmed:
 
 
 class Place(NamedTuple):
-    """Where a command reads configuration: `top` is where git names files from, `common_dir` its repository (None
-    outside of one), `user_files` the user's own configuration files; `local` tells whether the repository's own
-    configuration decides anything."""
+    """Where a command reads configuration: `top` is the folder from which git names files, `common_dir` its repository
+    (None outside of one), `user_files` the user's own configuration files; `local`: the repository's own configuration
+    may decide."""
 
     top: str
     common_dir: str | None
@@ -98,7 +89,7 @@ Record = Mapping[Setting, Known]
 
 
 def apply(entries: Sequence[Entry], known: Record, place: Place) -> Applied:
-    """What of `entries` (in git's order, all from files that may decide) counts."""
+    """Which of `entries` (in git's order, all from files that may decide) count."""
     rest = [each for each in entries if not strictness.counts(each.key)]
     keys = dict.fromkeys(each.key for each in entries if strictness.counts(each.key))
     keys |= dict.fromkeys(each.key for each in known if _is_read(each, place))
@@ -117,7 +108,7 @@ def apply(entries: Sequence[Entry], known: Record, place: Place) -> Applied:
 
 
 class _Standing(NamedTuple):
-    """What stands at one place: the live values, and what is known of it."""
+    """What one file says about a key: the values in it now, and what is known of it."""
 
     setting: Setting
     live: tuple[Entry, ...]
@@ -168,7 +159,7 @@ def _value(key: str, stand: Sequence[_Standing], place: Place, collected: _Colle
 
 
 def _patterns(stand: Sequence[_Standing], place: Place, collected: _Collected) -> Entry | None:
-    """One entry with the patterns of all files, and with those that were taken out."""
+    """One entry with the patterns of all files, and with those that were removed."""
     found: list[str] = []
     for setting, live, known in stand:
         now = strictness.patterns(each.value or "" for each in live)
@@ -194,7 +185,7 @@ def _setting(entry: Entry, place: Place) -> Setting:
 
 
 def _is_read(setting: Setting, place: Place) -> bool:
-    """Whether a file that says nothing about a key any more would be read here if it did."""
+    """Whether a file that no longer sets a key would be read here if it did."""
     if setting.scope == "global" and not setting.repository:
         return setting.source in place.user_files
     if setting.scope == "local" and not place.local:
@@ -203,7 +194,7 @@ def _is_read(setting: Setting, place: Place) -> bool:
 
 
 def _is_fixed(setting: Setting, place: Place) -> bool:
-    """Whether it stands in a file of the system that this user can neither write nor replace."""
+    """Whether it is set in a file of the system that this user can neither write nor replace."""
     if setting.scope != "system" or not place.system or os.geteuid() == 0:
         return False
     path = setting.source
@@ -228,7 +219,7 @@ def _text(entry: Entry | None) -> str | None:
 
 
 def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
-    """What was confirmed and noted by this user; nothing where that cannot be known to be ours."""
+    """What was confirmed and noted by this user; nothing if the file may not be ours."""
     folder = signing.folder(environment)
     try:
         data = files.read(os.path.join(folder, FILE), limit=_LIMIT)
@@ -249,7 +240,7 @@ def load(environment: Mapping[str, str]) -> dict[Setting, Known]:
 
 
 def problem(environment: Mapping[str, str]) -> str | None:
-    """What is wrong with the record, in a sentence; None where nothing is."""
+    """What is wrong with the record, in a sentence; None if nothing is."""
     import json
 
     path = os.path.join(signing.folder(environment), FILE)
@@ -264,27 +255,26 @@ def problem(environment: Mapping[str, str]) -> str | None:
 
 
 def note(changes: Mapping[Setting, Known | None], environment: Mapping[str, str]) -> None:
-    """Note what is stricter now. Whatever is in the way of it changes nothing that was decided."""
+    """Note what is stricter now. Errors are ignored: nothing that was decided depends on it."""
     with contextlib.suppress(OSError, AgentosError):
         if changes and signing.key(environment, make=False) is not None:
             _change(changes, environment, wait=False)
 
 
 def confirm(pending: Sequence[tuple[Setting, str | None]], environment: Mapping[str, str], *, by: str) -> None:
-    """Let what is pending count from now on. GuardError where it cannot be signed."""
-    from datetime import UTC, datetime
+    """Let pending values count from now on. GuardError if the record cannot be signed."""
 
     if signing.key(environment) is None:
         raise GuardError(
             "the key that settings are confirmed with cannot be read or made",
             "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = times.now_text()
     _change({setting: _confirmed(setting, value, by, at) for setting, value in pending}, environment, wait=True)
 
 
 def confirmed(known: Record, place: Place) -> list[Unconfirmed]:
-    """What a person has confirmed of what is read here."""
+    """What a person has confirmed of the settings that are read here."""
     return [
         Unconfirmed(strictness.name(setting.key), " ".join(each.values), setting.source)
         for setting, each in known.items()
@@ -327,7 +317,7 @@ def _read(document: Mapping[str, Any]) -> dict[Setting, Known]:
 
 
 def _cannot_be_written(folder: str) -> bool:
-    """Whether a folder is on a read-only mount: what lies in it was not put there from here."""
+    """Whether a folder is on a read-only mount: then nothing in it was written from here."""
     try:
         return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:

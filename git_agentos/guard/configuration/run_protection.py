@@ -1,8 +1,8 @@
-"""What is closed to a run beside `agentos.protected`: the branches in the record of its worktree.
+"""The branches that are protected from a run, beside `agentos.protected`: those in the record of its worktree.
 
-A run is known by the worktree that a command stands in, and by AGENTOS_RUN_ID in the environment that some process
-above was started with: an agent that goes to another worktree, or unsets the variable, takes its bounds along. The
-branch of the run itself is never closed to it, whatever the patterns say.
+A run is known by the worktree in which a command works, and by AGENTOS_RUN_ID in the environment with which some
+process above was started. An agent that changes to another worktree, or unsets the variable, stays in its run. The
+run's own branch is never protected from it, whatever the patterns say.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import gitfile, worktrees
-from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 RUN_ID = "AGENTOS_RUN_ID"
 
 
 class RunProtection(NamedTuple):
-    """`patterns` of branches that are closed, and the run's `own` branch (short); None outside of a run."""
+    """`patterns` of protected branches, and the run's own `branch` (short); None outside of a run."""
 
     patterns: tuple[str, ...] = ()
     branch: str | None = None
 
 
 def is_protected(branch: str, patterns: Iterable[str]) -> bool:
-    """Whether a short branch name is one of those that are closed."""
+    """Whether a short branch name matches one of the patterns."""
     return any(fnmatch.fnmatchcase(branch, pattern) for pattern in patterns)
 
 
 def read_run_protection(folder: str, pid: int) -> RunProtection:
-    """What is closed to a command that stands in `folder` and is run by the process `pid` or one below it.
+    """What is protected from a command that works in `folder` and is run by the process `pid` or one below it.
 
-    ConfigurationError where the record of the worktree is damaged.
+    ConfigurationError if the record of the worktree is damaged.
     """
     found = gitfile.find(folder)
     if found is None:
@@ -49,7 +49,7 @@ def read_run_protection(folder: str, pid: int) -> RunProtection:
 
 def _runs(pid: int) -> list[str]:
     """The runs that a process works for, the innermost first."""
-    found = ((ancestry.environment(each) or {}).get(RUN_ID) for each in (pid, *ancestry.parents(pid)))
+    found = ((table.environment(each) or {}).get(RUN_ID) for each in (pid, *table.parents(pid)))
     return list(dict.fromkeys(each for each in found if each))
 
 
@@ -57,7 +57,8 @@ def _records(git_dir: str, runs: list[str]) -> Iterator[dict[str, Any]]:
     """The records of these runs' worktrees, in their order, and last that of the worktree with this git directory."""
     if runs:
         shared = common_dir(git_dir)
-        known = [each for entry in worktrees.entries(shared) if (each := _record(entry, lenient=True)) is not None]
+        records = (_record(entry, lenient=True) for entry in worktrees.linked_git_dirs(shared))
+        known = [each for each in records if each is not None]
         for run in runs:
             yield from (each for each in known if each.get("run_id") == run)
     branch = _record(git_dir)
@@ -66,7 +67,7 @@ def _records(git_dir: str, runs: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
-    """The record of a run's worktree (`worktree.record` writes it); None where it is none's."""
+    """The record of a run's worktree (`worktree.record` writes it); None if it is not a run's worktree."""
     path = os.path.join(git_dir, "agentos", "worktree.json")
     if not os.path.lexists(path):
         return None

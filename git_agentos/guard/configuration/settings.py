@@ -3,22 +3,22 @@
     agentos.guard.mode            strict (default): what policy does not allow is stopped; save: it is saved, and runs
     agentos.guard.preset          strict (default), recoverable: what an agent may do in its own worktree because it can
                                   be undone (`policy.effects`)
-    agentos.guard.everyone        true: people's commands are saved too (nothing of theirs is ever stopped)
+    agentos.guard.everyone        true: save before people's commands too (these are never stopped)
     agentos.policy.<operation>    allow, approve or forbid (docs/guard-operations.md has the names)
     agentos.protected             branches (glob patterns) that agents neither commit to, move nor push to; those in the
-                                  record of a run's worktree count as well (`guard.boundary`)
+                                  record of a run's worktree count as well (`run_protection`)
     agentos.auto.<trigger>        switches of the automatic checkpoints, all on
     agentos.approvalKey           a file: who can read it may grant and deny
-    agentos.approvalExpiry        how long a grant holds (`90`, `30m`, `1h`, `2d`); 1 hour
+    agentos.approvalExpiry        how long a grant is valid (`90`, `30m`, `1h`, `2d`); 1 hour
 
-All of them are taken from the system's, the user's and the repository's shared configuration and what these include
-from outside of any worktree: never from `git -c` and GIT_CONFIG_*, a worktree's own configuration, or a file that a
-commit could bring along. Which files are the user's says the environment of `guard exec` or of this process, not that
-of the command. Aliases and remotes are git's, and are as git would see them.
+All of them come from the system's, the user's and the repository's shared configuration and from files that these
+include from outside of any worktree: never from `git -c` and GIT_CONFIG_*, a worktree's own configuration, or a file
+that a commit could bring. The environment of `guard exec` or of this process, not that of the command, says which files
+are the user's. Aliases and remotes are read as git reads them.
 
 What makes the guard weaker counts once a person has confirmed it (`confirmation`).
 
-One git process reads it all, since it is read inside of other people's git commands.
+One git process reads everything, since this runs inside of other people's git commands.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.git import gitfile, process, worktrees
+from git_agentos.errors import ConfigurationError, GitCommandError, UnreadableConfiguration
+from git_agentos.git import configuration, gitfile, process, worktrees
+from git_agentos.git.configuration import Entry
 from git_agentos.guard import ancestry
 from git_agentos.guard.configuration import confirmation, run_protection
-from git_agentos.guard.configuration.confirmation import Applied, Entry, Place, Unconfirmed
+from git_agentos.guard.configuration.confirmation import Applied, Place, Unconfirmed
 from git_agentos.guard.configuration.strictness import DEFAULT_EXPIRY
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_duration
 
 __all__ = [
     "AUTO", "DEFAULT_EXPIRY", "PLACES", "SAVE", "STRICT", "Entry", "GuardSettings", "Remote", "Rule", "Unconfirmed",
@@ -47,7 +48,6 @@ AUTO = ("beforeRisky", "afterCommit", "beforeMerge", "onTaskComplete", "onPhaseC
 _LONGEST_EXPIRY = 10 * 365 * 86400.0
 # What says which files are the system's and the user's configuration.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
 class Rule(NamedTuple):
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
 
 
 class Remote(NamedTuple):
-    """What a remote's configuration says of pushes and fetches to it."""
+    """What a remote's configuration says about pushes and fetches."""
 
     mirror: bool = False
     push: tuple[str, ...] = ()
@@ -66,13 +66,12 @@ class Remote(NamedTuple):
 
 
 class GuardSettings(NamedTuple):
-    """What the guard needs from the configuration where a command runs.
+    """What the guard needs of the configuration where a command runs.
 
-    `own_branch` is that of the run that is at work, which is not protected from it; None where none is. `policy` is
-    keyed by operation; `auto` has the switches that are set, by name in lower case (`auto_on` asks them);
-    `approval_expiry` is in seconds; `values` (by key) and `entries` are everything that git sees, in its order.
-    `pending` is what does not count until a person confirms it, for agents: `auto_of_people` are the switches as they
-    are set.
+    `own_branch` is the branch of the run that the command works for, which is not protected from it; None outside of a
+    run. `policy` is keyed by operation; `auto` has the switches that are set, by name in lower case (`auto_on` reads
+    them); `approval_expiry` is in seconds; `values` (by key) and `entries` are everything that git sees, in its order.
+    `pending` does not count for agents until a person confirms it: `auto_of_people` are the switches as they are set.
     """
 
     mode: str = STRICT
@@ -103,11 +102,12 @@ class GuardSettings(NamedTuple):
 def read(
     cwd: str, environment: Mapping[str, str], options: Sequence[str] = (), *, trust_local: bool = True
 ) -> GuardSettings:
-    """The settings of a git command in `cwd`; `options` are git's own options that come before its subcommand.
+    """The settings of a git command in `cwd`; `options` are git's own options before the subcommand.
 
-    With `trust_local=False` a repository's own configuration decides nothing about the guard: where a command is sent
-    to another repository than the one it stands in, it could be one that was made for that.
-    ConfigurationError for a value that is none, UnreadableConfiguration where git itself cannot read its configuration.
+    With `trust_local=False` a repository's own configuration decides nothing about the guard: a command that is
+    redirected to another repository could name one that was made for that.
+
+    ConfigurationError for an invalid value, UnreadableConfiguration if git itself cannot read its configuration.
     """
     entries, applied, ours, place = _read(cwd, environment, options, trust_local=trust_local)
     if place is not None and applied.changes:
@@ -131,8 +131,8 @@ def review(cwd: str, environment: Mapping[str, str]) -> tuple[Applied, Place]:
 def _read(
     cwd: str, environment: Mapping[str, str], options: Sequence[str], *, trust_local: bool
 ) -> tuple[tuple[Entry, ...], Applied, Sequence[Entry], Place | None]:
-    """Everything that git sees; what of the guard's settings counts; and these as they are set, and where. Cheap where
-    nothing is set and nothing was ever confirmed."""
+    """Everything that git sees, which of the guard's settings count, these settings as they are set, and where. Cheap
+    if nothing is set and nothing was ever confirmed."""
     env = {**process.without_harmful_traces(environment), "LC_ALL": "C"}
     entries = deciding = _list(cwd, env, options)
     trusted = _trusted()
@@ -152,22 +152,21 @@ def _read(
 
 
 def _trusted() -> Mapping[str, str]:
-    """The environment that says which configuration is the user's: that of `guard exec`, or this process's own; not
-    what a command line sets for itself."""
+    """The environment that says which configuration is the user's: that of `guard exec`, or this process's own. A
+    command line cannot change it."""
     return ancestry.environment_of_guard_exec(os.getpid()) or process.environment()
 
 
 def _list(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> tuple[Entry, ...]:
     """Everything that git's configuration has for a command."""
-    args = [*options, "config", "--list", "-z", "--show-scope", "--show-origin"]
-    status, out, err = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
-    if status != 0:
-        raise UnreadableConfiguration(str(process.failure(["config"], status, err)))
-    return _entries(out)
+    try:
+        return configuration.read_with_origins(cwd, env, options)
+    except GitCommandError as error:
+        raise UnreadableConfiguration(str(error)) from error
 
 
 def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
-    """The settings that git's configuration makes; `ours` are those entries that may decide about the guard."""
+    """The settings in git's configuration; `ours` are those entries that may decide about the guard."""
     values: dict[str, list[str]] = {}
     for entry in entries:
         values.setdefault(entry.key, []).append("true" if entry.value is None else entry.value)
@@ -204,15 +203,15 @@ def interpret(entries: Sequence[Entry], ours: Sequence[Entry]) -> GuardSettings:
 
 
 def _own(ours: Sequence[Entry], place: Place) -> Sequence[Entry]:
-    """Those entries that are not from a file inside of a worktree, which a commit could have brought."""
+    """The entries that do not come from a file inside of a worktree, which a commit could have brought."""
     if place.common_dir is None:
         return ours
     common_dir = place.common_dir
-    return [entry for entry in ours if worktrees.is_own_file(entry.origin, place.top, common_dir)]
+    return [entry for entry in ours if worktrees.is_trusted_config_origin(entry.origin, place.top, common_dir)]
 
 
 def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], options: Sequence[str]) -> bool:
-    """Whether anything was confirmed or noted of files that a command reads, found without git where that goes."""
+    """Whether anything was confirmed or noted for the files that a command reads, found without git if possible."""
     if not known or options or "GIT_DIR" in env or "GIT_COMMON_DIR" in env:
         return bool(known)
     found = gitfile.find(cwd)
@@ -224,7 +223,7 @@ def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], opti
 def _place(cwd: str, env: Mapping[str, str], options: Sequence[str]) -> Place:
     """Where a command reads configuration; `env` says which files are the user's."""
     args = [*options, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, fixed=False))
+    status, out, _ = process.finish(process.spawn(args, cwd=cwd, env=env, neutral_config=False))
     lines = [os.path.realpath(os.fsdecode(line)) for line in out.split(b"\n") if line]
     common_dir = lines[0] if lines else None
     # git names the files of a repository relative to where it went itself: the top, or a bare repository.
@@ -237,7 +236,7 @@ def _normalized(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def user_files(environment: Mapping[str, str]) -> list[str]:
-    """The files of the user's git configuration, by git-config(1), in git's order; they need not be there."""
+    """The files of the user's git configuration, by git-config(1), in git's order; they need not exist."""
     if "GIT_CONFIG_GLOBAL" in environment:
         return [os.path.expanduser(environment["GIT_CONFIG_GLOBAL"])]
     home = environment.get("HOME", "")
@@ -261,7 +260,7 @@ def _remotes(values: Mapping[str, Sequence[str]]) -> dict[str, Remote]:
         remote = found.get(name, Remote())
         if variable == "mirror":
             # A word that is no boolean makes git itself stop.
-            remote = remote._replace(mirror=texts[-1].lower() not in _FALSE)
+            remote = remote._replace(mirror=parse_boolean(texts[-1]) is not False)
         elif variable == "push":
             remote = remote._replace(push=tuple(texts))
         elif variable == "fetch":
@@ -280,28 +279,18 @@ def _one_of(entry: Entry | None, words: Sequence[str], key: str) -> str | None:
 
 
 def _boolean(entry: Entry) -> bool:
-    text = "true" if entry.value is None else entry.value.strip().lower()
-    if text not in _TRUE + _FALSE:
+    found = parse_boolean("true" if entry.value is None else entry.value.strip())
+    if found is None:
         raise ConfigurationError(f"bad boolean value '{entry.value}' for '{entry.key}'")
-    return text in _TRUE
+    return found
 
 
 def _expiry(entry: Entry | None) -> float:
     if entry is None:
         return DEFAULT_EXPIRY
-    seconds = durations.seconds(entry.value or "")
+    seconds = parse_duration(entry.value or "")
     if seconds is None:
         raise ConfigurationError(
             f"bad value '{entry.value or ''}' for 'agentos.approvalExpiry'", "give seconds, or 30m, 1h, 2d"
         )
     return min(seconds, _LONGEST_EXPIRY)
-
-
-def _entries(out: bytes) -> tuple[Entry, ...]:
-    fields = [os.fsdecode(field) for field in out.split(b"\0")]
-    found = []
-    for n in range(0, len(fields) - 2, 3):
-        scope, origin, text = fields[n : n + 3]
-        key, has_value, value = text.partition("\n")
-        found.append(Entry(scope, origin, key, value if has_value else None))
-    return tuple(found)

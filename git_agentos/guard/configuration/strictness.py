@@ -1,4 +1,4 @@
-"""Which value of a setting makes the guard weaker than another: the one table of it.
+"""The one table of which value of a setting makes the guard weaker than another.
 
     agentos.policy.<operation>    forbid, approve, allow; unset is the operation's default
     agentos.guard.mode            strict, save
@@ -8,9 +8,9 @@
     agentos.approvalKey           none, any file; another file is as weak as a first one
     agentos.protected             patterns: each one that is missing makes it weaker
 
-The strictest comes first. `agentos.guard.everyone` is not here: it is about people, whom nothing stops. Neither are
-the other automatic checkpoints: no decision of the guard depends on them. A value that cannot be read is not compared:
-it is an error wherever it is used.
+The strictest comes first. `agentos.guard.everyone` is not here: it concerns people, who are never stopped. Neither are
+the other automatic checkpoints: no decision of the guard depends on them. Invalid values are not compared: they are
+errors wherever they are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_duration
 
 PROTECTED = "agentos.protected"
 DEFAULT_EXPIRY = 3600.0
@@ -31,7 +31,6 @@ _WORDS = {
     "agentos.guard.preset": ("strict", "recoverable"),
 }
 _BEFORE_RISKY = "agentos.auto.beforerisky"
-_FALSE = ("false", "no", "off", "0", "")
 # As the documentation writes keys; git gives them in lower case.
 _NAMES = {
     _KEY_FILE: "agentos.approvalKey",
@@ -60,12 +59,12 @@ def loosens(key: str, old: str | None, new: str | None) -> bool:
 
 
 def is_readable(key: str, value: str | None) -> bool:
-    """Whether a value is one that the guard knows: any other is an error where it is used."""
+    """Whether the guard knows this value; any other is an error where it is used."""
     return key in (_KEY_FILE, PROTECTED, _BEFORE_RISKY) or value is None or _weakness(key, value) >= 0
 
 
 def patterns(values: Iterable[str]) -> list[str]:
-    """The patterns that values of `agentos.protected` hold."""
+    """The patterns in values of `agentos.protected`."""
     return list(dict.fromkeys(pattern for value in values for pattern in value.replace(",", " ").split()))
 
 
@@ -77,8 +76,8 @@ def _weakness(key: str, value: str | None) -> float:
     if key in _WORDS:
         return _place(text or _WORDS[key][0], _WORDS[key])
     if key == _BEFORE_RISKY:
-        return float(text is not None and text in _FALSE)
-    seconds = DEFAULT_EXPIRY if text is None else durations.seconds(text)
+        return float(text is not None and parse_boolean(text) is False)
+    seconds = DEFAULT_EXPIRY if text is None else parse_duration(text)
     return -1.0 if seconds is None else seconds
 
 
@@ -88,7 +87,7 @@ def _place(word: str, words: tuple[str, ...]) -> float:
 
 @cache
 def _defaults() -> dict[str, str]:
-    """What is decided about each operation unless configuration says otherwise."""
+    """The decision about each operation unless configuration says otherwise."""
     from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, FORBIDDEN
 
     texts = ((ALLOW, ALLOWED), (APPROVE, APPROVED), (FORBID, FORBIDDEN))

@@ -1,11 +1,11 @@
-"""What a git command has changed by the time a hook stops it.
+"""What a git command has changed before a hook stops it.
 
-A hook can come too late: `git -c core.fsmonitor=false reset --hard` overwrites files, and is stopped only where it
-moves its branch. So "nothing has changed" is said after it was looked at: which files, whether the index, and whether
-reflogs were written since the command was started.
+A hook can come too late: `git -c core.fsmonitor=false reset --hard` overwrites files, and is stopped only when it moves
+its branch. So the guard looks before it says "nothing has changed": at files, at the index, and at reflogs that were
+written since the command was started.
 
-Start times come in steps of 10 ms, and file times lag behind by up to as much. What was written in the time around the
-start counts only where the index has what a commit has that the command names or was about to move a ref to.
+Start times have a resolution of 10 ms, and file times lag behind by up to as much. What was written around the start
+counts only if the index has the tree of a commit that the command names or was about to move a ref to.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.model import Checkpoint, OpenWorktree
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.guard import ancestry
 from git_agentos.guard.messages import printable
-from git_agentos.util import git_command_line
+from git_agentos.process import table
+from git_agentos.util import git_command_line, times
 
 _STEP = 10_000_000  # ns
 _SHOWN = 3
@@ -37,8 +38,7 @@ _LEAVES_FILES = frozenset(
 
 class Aftermath(NamedTuple):
     """What was written since a command was started: `files` of the worktree (folders end with a slash), the index
-    (`in_index`), `reflogs` that lost entries. `earlier` is the newest checkpoint from before, of another state than the
-    present one."""
+    (`in_index`), `reflogs` that lost entries. `earlier` is the newest checkpoint of a different state, from before."""
 
     files: tuple[bytes, ...] = ()
     in_index: bool = False
@@ -49,7 +49,7 @@ class Aftermath(NamedTuple):
         return bool(self.files or self.in_index or self.reflogs)
 
     def lines(self) -> list[str]:
-        """It as lines of a message; none where nothing was written."""
+        """The changes as lines of a message; none if nothing was written."""
         if not self:
             return []
         names = [f"'{printable(os.fsdecode(path))}'" for path in self.files[:_SHOWN]]
@@ -72,10 +72,10 @@ def may_write_files(argv: Sequence[str]) -> bool:
 def find_changes(
     context: OpenWorktree, pid: int, argv: Sequence[str], now: Checkpoint | None, targets: Sequence[str]
 ) -> Aftermath | None:
-    """What the git process `pid`, which runs `argv`, has written; None where that cannot be known.
+    """What the git process `pid`, which runs `argv`, has written; None if that cannot be known.
 
-    `now` is a checkpoint of the present state, which is needed where it `may_write_files`; `targets` are the commits
-    that it was about to move refs to.
+    `now` is a checkpoint of the present state, needed if the command `may_write_files`; `targets` are the commits to
+    which it was about to move refs.
     """
     started = _started_at(pid)
     if started is None:
@@ -99,8 +99,8 @@ def find_changes(
 
 
 def _started_at(pid: int) -> int | None:
-    """When a process was started, in ns since the epoch, at most 10 ms too early; None where that is not known."""
-    process = ancestry.identify(pid)
+    """When a process was started, in ns since the epoch, at most 10 ms too early; None if that is not known."""
+    process = table.identify(pid)
     if process is None or not process.start.isdigit() or not hasattr(time, "CLOCK_BOOTTIME"):
         return None
     since_boot = int(process.start) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -108,8 +108,8 @@ def _started_at(pid: int) -> int | None:
 
 
 def _written(repository: Repository, since: int, now: Checkpoint) -> tuple[tuple[bytes, ...], int]:
-    """The tracked files that were written since then and are as the index has them, and the folders from which
-    something vanished; and when the first of them was."""
+    """The tracked files that were written since then and match the index, and the folders from which something
+    vanished; and the time of the first of them."""
     root = os.fsencode(repository.location.root)
     tracked = [name for name in repository.git("ls-files", "-z").split(b"\0") if name]
     own = {os.fsencode(path) for path in now.unstaged_changes}
@@ -128,7 +128,7 @@ def _written(repository: Repository, since: int, now: Checkpoint) -> tuple[tuple
 
 
 def _earlier(context: OpenWorktree, now: Checkpoint | None, first: int) -> Checkpoint | None:
-    """The newest checkpoint that was taken before `first` and holds another state than `now`."""
+    """The newest checkpoint that was created before `first` and holds another state than `now`."""
     repository = context.repository
     with contextlib.suppress(AgentosError):
         present = format.open_checkpoint(repository, now.id).meta.get("state") if now is not None else None
@@ -141,13 +141,11 @@ def _earlier(context: OpenWorktree, now: Checkpoint | None, first: int) -> Check
 
 
 def _nanoseconds(text: str) -> int:
-    from datetime import datetime
-
-    return int(datetime.fromisoformat(text).timestamp() * 1000) * 1_000_000
+    return int(times.to_seconds(text) * 1000) * 1_000_000
 
 
 def _trees(repository: Repository, commits: Sequence[str]) -> set[str]:
-    """The trees of these commits; what is none is left out."""
+    """The trees of these commits; names of anything else are left out."""
     lines = "".join(f"{name}^{{tree}}\n" for name in dict.fromkeys(commits) if name and "\n" not in name)
     out = repository.git("cat-file", "--batch-check=%(objectname) %(objecttype)", data=os.fsencode(lines))
     return {line.split(" ")[0] for line in out.decode("ascii", "replace").splitlines() if line.endswith(" tree")}

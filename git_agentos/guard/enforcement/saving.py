@@ -1,4 +1,4 @@
-"""Saving what a command may lose, before it runs: a `before_risky` checkpoint that holds all that `Save` names."""
+"""The checkpoint before a command that may lose something: `before_risky`, with everything that a `SaveScope` names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from git_agentos import config
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, checkpoint_writer, write_checkpoint
-from git_agentos.checkpoint.model import Checkpoint, Metadata, OpenWorktree, Skipped, SkipReason, State
-from git_agentos.git import scan
+from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, SkipReason, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.guard.decision import SaveScope
@@ -22,19 +23,20 @@ TRIGGER = "before_risky"
 
 
 class Saved(NamedTuple):
-    """The checkpoint that was taken, None where it would have lacked something, and what of the worktree it lacks."""
+    """The checkpoint that was created, None if it would have been incomplete, and what of the worktree it does not
+    hold."""
 
     checkpoint: Checkpoint | None
     skipped: tuple[Skipped, ...]
 
 
 def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> OpenWorktree:
-    """What the domain is given to act in a worktree for `agent`, or for a person."""
+    """The context for acting in a worktree as `agent`, or as a person."""
     for folder in {location.state_dir, location.shared_state_dir}:
         if os.path.lexists(folder):
             directories.make_own(folder)
     name = timeline.worktree_id(location)
-    settings = config.settings(scan.read_config(location), environment)
+    settings = config.settings(configuration.read(location), environment)
     return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
 
 
@@ -53,7 +55,7 @@ def save(
     `whole` takes in the files that the command may change, however large they are: it is going to run, and nothing else
     will hold them. Where `needed` holds for something that the checkpoint would lack, none is taken. A state that was
     saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
-    `creation.take` does.
+    `take.take` does.
     """
     request = CaptureRequest(
         ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories

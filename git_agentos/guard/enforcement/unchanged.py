@@ -1,9 +1,9 @@
-"""Whether a worktree is still as the newest checkpoint holds it, found out without loading what makes checkpoints.
+"""Whether a worktree is unchanged since its newest checkpoint, found out without importing what creates checkpoints.
 
-A harness asks before every command that may write, most of them tests and builds after which nothing has changed. The
-note `<state>/unchanged` has the timeline's newest commit, and a digest of what git says of the worktree together with
-the times of the files that differ from the index. A file that was written so recently that the next write could leave
-the same times makes no note.
+A harness asks before every command that may write. Most of them are tests and builds that change nothing. The note
+`<state>/unchanged` has the timeline's newest commit, and a digest of git's status together with the times of the files
+that differ from the index. If a file was written so recently that the next write could leave the same times, no note is
+written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPERATIONS = (
 
 
 def digest_of(location: Location) -> str:
-    """What the worktree looks like now; empty where git does not say enough to tell."""
+    """A digest of the worktree's present state; empty if git does not say enough."""
     started = time.time_ns()
     try:
         found = Scan(location).read()
@@ -62,7 +62,7 @@ def digest_of(location: Location) -> str:
 
 
 def is_saved(location: Location, seen: str) -> bool:
-    """Whether the newest checkpoint of the worktree's timeline holds what was seen."""
+    """Whether the newest checkpoint of the worktree's timeline holds the state with this digest."""
     if not seen:
         return False
     try:
@@ -73,7 +73,7 @@ def is_saved(location: Location, seen: str) -> bool:
 
 
 def note(location: Location, seen: str, ref: str) -> None:
-    """Note that the newest checkpoint on the timeline `ref` holds what was seen before it was taken."""
+    """Write the note that the newest checkpoint on the timeline `ref` holds the state with the digest `seen`."""
     with contextlib.suppress(AgentosError, OSError):
         tip = refs.resolve(location, ref)
         if not seen or tip is None:

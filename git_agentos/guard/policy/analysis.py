@@ -1,4 +1,4 @@
-"""A reading: what is found out about one git command line, as its family's function goes through it."""
+"""The analysis of one git command line: what it does, filled in by the function that reads its subcommand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
+from git_agentos.guard import ownership
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.paths import is_device, leads_through_a_process
@@ -14,19 +15,30 @@ from git_agentos.guard.policy.facts import Facts, is_below
 from git_agentos.guard.policy.options import UNKNOWN, Options
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands, OwnWork
 
+# These change a worktree: its files, its index, what it has checked out, or its own configuration. Stash entries belong
+# to the worktree that pushed them, branches and tags to all.
+_CHANGES_WORKTREE = frozenset(
+    "add commit stash stash-apply stash-other switch revert apply reset-index checkout-paths remove move abort "
+    "continue bisect submodule-update sparse-widen config-set merge rebase cherry-pick pull am commit-amend reset-soft "
+    "reset-mixed reset-hard reset-merge reset-keep skip remove-force move-force clean clean-interactive clean-unforced "
+    "checkout-merge checkout-conflict checkout-interactive checkout-force checkout-dirty switch-shared index-rewrite "
+    "index-flags submodule-change submodule-force read-tree checkout-index sparse-checkout branch-reset symbolic-ref "
+    "config-guard".split()
+)
+
 
 class ReadOnly(Exception):
-    """The command line is one that changes nothing, apart from programs that it names and files that it writes: help, a
-    dry run."""
+    """Raised for a command line that changes nothing, apart from programs that it names and files that it writes: help,
+    a dry run."""
 
 
 class Analysis:
     """What a command does, what must be saved before it, and what other commands it runs.
 
-    `texts` are shell texts, `calls` command lines. `unsaved` tells that something would be lost that no checkpoint
-    holds. `caller` is who asks, None where that makes no difference; `own` answers what is the caller's. `moves` are
-    the branches that the command is about to move, where git has told (`reference-transaction`). `leaves_head` tells
-    that HEAD may be elsewhere afterwards, though no operation says so.
+    `shell_texts` are shell texts, `commands` command lines. `unsavable`: something would be lost that no checkpoint
+    holds. `caller` is who gives the command, None where that makes no difference; `own` answers what is the caller's
+    own. `moves` are the branches that the command is about to move, if git has said so (`reference-transaction`).
+    `moves_head`: HEAD may be elsewhere afterwards, though no operation says so.
     """
 
     def __init__(
@@ -56,14 +68,15 @@ class Analysis:
         self._touches: set[bytes] | None = set()
 
     def add(self, name: str, subject: str = "", own: bool = False, limited: bool = False) -> None:
-        """Note an operation (`decision.Operation`)."""
+        """Add an operation (`decision.Operation`)."""
         self.operations.append(Operation(name, subject.replace(UNKNOWN, "…"), own, limited))
 
     def add_branch_move(
         self, name: str, subject: str = "", *, to: str | None, keeps: Sequence[str] | None = None, limited: bool = True
     ) -> None:
-        """Note an operation that moves the branch that is checked out to the revision `to` (None where that is not
-        known), and the commits that it leaves. What it keeps of them is what `keeps` reach, `to` unless given."""
+        """Add an operation that moves the branch that is checked out to the revision `to` (None if that is not known),
+        and the commits that the branch leaves. It keeps those that `keeps` reach, by default those that `to` reaches.
+        """
         if to is not None:
             to = self.own.before_earlier_commands(to)
             keeps = [to] if to is not None else None
@@ -77,7 +90,7 @@ class Analysis:
         self.add(name, subject, own, is_limited)
 
     def _may_move(self, move: BranchMove) -> bool:
-        """Whether a branch is the command's own to move, or the agent's, and loses nothing of others."""
+        """Whether a branch is the one that the command works on, or the agent's, and loses no commits of others."""
         short = move.name.removeprefix("refs/heads/")
         is_own = short in (self.facts.branch, self.own.rebased) or self.own.is_own_branch(short)
         return is_own and self.own.loses_only_own(move.old, [move.new], [move.name])
@@ -101,8 +114,8 @@ class Analysis:
         everything_ignored: bool = False,
         touches: Sequence[str] | None = None,
     ) -> None:
-        """Note that the state has to be saved first, and what beside it. `touches` are the paths that the command may
-        change; without, it may be any."""
+        """The state must be saved first, with what is given here. `touches` are the paths that the command may change;
+        None: any."""
         self.needs_checkpoint = True
         ignored = frozenset(ignored)
         self.ignored |= ignored
@@ -115,7 +128,7 @@ class Analysis:
             self._touches |= known | ignored
 
     def _from_root(self, paths: Sequence[str]) -> set[bytes] | None:
-        """Paths of the command line, relative to the root; None where one can stand for any."""
+        """Paths of the command line, relative to the root; None if one can stand for any."""
         root = self.facts.root
         if root is None or any(not self.is_named([path]) or set("*?[") & set(path) for path in paths):
             return None
@@ -124,7 +137,7 @@ class Analysis:
 
     @property
     def save_scope(self) -> SaveScope | None:
-        """What has to be saved; None where nothing has to be."""
+        """What must be saved; None if nothing must be."""
         if not self.needs_checkpoint:
             return None
         touches = None if self._touches is None else frozenset(self._touches)
@@ -133,9 +146,9 @@ class Analysis:
     def options(
         self, name: str | None = None, args: Sequence[str] | None = None, *, stop: bool = False, paths: bool = False
     ) -> Options:
-        """Read the options by the table's row `name`; OnlyLooks for a request for help.
+        """Parse the options by the table's row `name`; ReadOnly for a request for help.
 
-        With `paths`, operands are nothing but paths, so that it does not matter which.
+        With `paths`, all operands are paths, so it does not matter which ones they are.
         """
         found = options.parse(options.spec(name or self.command), self.args if args is None else args, stop=stop)
         if found.help:
@@ -150,8 +163,8 @@ class Analysis:
         return [word for word in (self.args if args is None else args) if UNKNOWN in word and "=" not in word]
 
     def keep_only_programs(self) -> None:
-        """Take back what was noted, apart from what such a command does all the same: programs that it runs (a dry run
-        of a push starts its transport). The files that it writes are noted after this (`outputs`)."""
+        """Remove what was added, apart from programs that the command runs in any case (a dry run of a push starts its
+        transport). Files that it writes are added after this (`written_files`)."""
         self.operations[:] = [each for each in self.operations if each.name == "run-command"]
         self.shell_texts.clear()
         self.commands.clear()
@@ -162,20 +175,20 @@ class Analysis:
         self.add_url_programs(self.args)
 
     def add_shell_text(self, text: str) -> None:
-        """Note shell text that the command line gives git to run, unless it is plainly harmless."""
+        """Add shell text that the command line gives git to run, unless it is plainly harmless."""
         command = config_keys.unsafe_command(text)
         if command is not None:
             self.shell_texts.append(command)
 
     def add_program(self, text: str, role: str) -> None:
-        """Note a program that git runs as `role` (`harmless`), unless it changes nothing by it."""
+        """Add a program that git runs as `role` (`harmless_programs`), unless it changes nothing in that role."""
         if not harmless_programs.is_harmless(text, role):
             self.add("run-command", text)
             self.shell_texts.append(text)
 
     def add_written_file(self, name: str, *, after_checkpoint: bool = False) -> None:
-        """Note a file that is overwritten; over nothing, it is nobody's loss. With `saved`, it takes no approval to
-        overwrite a file of the worktree, which is saved first."""
+        """Add a file that is overwritten; a new or empty file loses nothing. With `after_checkpoint`, overwriting a
+        file of the worktree needs no approval, since it is saved first."""
         if UNKNOWN in name:
             self.add("unresolved", name)
         elif not name or name == "-" or is_device(name):
@@ -192,7 +205,7 @@ class Analysis:
                 self.require_checkpoint(ignored=self.facts.from_root(name), touches=[name])
 
     def add_files_in(self, folder: str, pattern: str, *, after_checkpoint: bool = False) -> None:
-        """Note files that are written into a folder, and overwrite what is there by a name that `pattern` matches."""
+        """Add the files of a folder that are overwritten: those whose names match `pattern`."""
         if UNKNOWN in folder:
             self.add("unresolved", folder)
         elif self.facts.in_git_dir(folder or "."):
@@ -203,7 +216,18 @@ class Analysis:
                     self.add_written_file(os.path.join(folder, name), after_checkpoint=after_checkpoint)
 
     def add_url_programs(self, words: Iterable[str]) -> None:
-        """Note URLs that make git run a program (git-remote-ext(1), git-remote-fd(1))."""
+        """Add URLs that make git run a program (git-remote-ext(1), git-remote-fd(1))."""
         for word in words:
             if word.partition("::")[0] in ("ext", "fd") and "::" in word:
                 self.add("run-command", word)
+
+    def changes_other_worktree(self) -> bool:
+        """Whether the command changes a worktree that is not the caller's own."""
+        names = {operation.name for operation in self.operations} - {"look"}
+        changes = not names.isdisjoint(_CHANGES_WORKTREE) or (bool(names) and self.command in ("switch", "checkout"))
+        return (
+            changes
+            and self.caller is not None
+            and self.caller.identity.agent is not None
+            and any(ownership.is_others(self.caller, each) for each in self.facts.changed_worktrees)
+        )

@@ -1,6 +1,6 @@
-"""What a configuration key is to the guard: whether it switches the guard off, holds a command, moves what others have.
+"""What a configuration key is to the guard: whether it switches the guard off, holds a command, or moves others' refs.
 
-The same question is asked of `git -c KEY=VALUE`, of GIT_CONFIG_*, of `git config KEY VALUE` and of `git clone -c`.
+`git -c KEY=VALUE`, GIT_CONFIG_*, `git config KEY VALUE` and `git clone -c` are all judged by it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from git_agentos.guard.policy import harmless_programs
 from git_agentos.guard.policy.git_line import ConfigOverride
 from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.util.values import parse_boolean
 
 GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"
 
@@ -61,18 +62,17 @@ _SUSPECT = re.compile(
 )
 _LONG_AGO = re.compile(r"(never|false|(\d+)[. ]*(day|week|month|year)s?([. ]*ago)?)\Z", re.IGNORECASE)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_FALSE = ("false", "no", "off", "0", "")
 
 
 class ConfigEffect(NamedTuple):
-    """What a value comes to: an operation's name, or None; and a shell text that git would run, or None."""
+    """What a value does: an operation's name, or None; and a shell text that git would run, or None."""
 
     operation: str | None = None
-    text: str | None = None
+    shell_text: str | None = None
 
 
 def category(key: str) -> str:
-    """What a key is; it is compared as git does."""
+    """What kind of key it is; keys are compared as git does."""
     name = _compared(key)
     if UNKNOWN in name or any(fnmatchcase(name, pattern) for pattern in _GUARD):
         return GUARD
@@ -94,20 +94,20 @@ def _compared(key: str) -> str:
 
 
 def _role(name: str) -> str | None:
-    """What git runs the value of a key for; None where it does not run it."""
+    """What git runs the value of a key for; None if it does not run it."""
     return next((role for pattern, role in _ROLES.items() if fnmatchcase(name, pattern)), None)
 
 
 def _is_harmless(key: str, value: str) -> bool:
     """Whether git changes nothing by running the value of a key that holds a command."""
     name = _compared(key)
-    if name.startswith("pager.") and value.lower() in (*_FALSE, "true", "yes", "on", "1"):
+    if name.startswith("pager.") and parse_boolean(value) is not None:
         return True
     return harmless_programs.is_harmless(value, _role(name) or harmless_programs.OTHER)
 
 
 def effect_of_override(item: ConfigOverride) -> ConfigEffect:
-    """What a value that comes with a command (`-c`, GIT_CONFIG_*) comes to."""
+    """What a value does that comes with a command (`-c`, GIT_CONFIG_*)."""
     what = category(item.key)
     value = "true" if item.value is None else item.value
     if UNKNOWN in item.key:
@@ -129,7 +129,7 @@ def effect_of_override(item: ConfigOverride) -> ConfigEffect:
 
 
 def operation_of_write(key: str, value: str | None) -> str | None:
-    """The operation that `git config KEY VALUE` is; None for a harmless one. `value` is None where it is taken away."""
+    """The operation that `git config KEY VALUE` is; None if it is harmless. Without `value` the key is removed."""
     what = category(key)
     if what == GUARD:
         return "config-guard" if UNKNOWN not in key else "unresolved"
@@ -146,14 +146,14 @@ def operation_of_write(key: str, value: str | None) -> str | None:
 
 
 def _is_program(value: str) -> bool:
-    """Whether what should be a tool's name is a path, or cannot be known."""
+    """Whether a value that should be a tool's name is a path, or is not known."""
     return "/" in value or UNKNOWN in value or value.startswith("!")
 
 
 def unsafe_command(text: str) -> str | None:
-    """A value that git runs by the shell, where it has to be looked at; None where it is plainly one harmless program.
+    """A value that git gives to the shell and that has to be assessed; None if it is plainly one harmless program.
 
-    A leading `!` (credential helpers, aliases) says that it is shell text.
+    A leading `!` (credential helpers, aliases) marks shell text.
     """
     text = text.removeprefix("!").strip()
     bare = text.replace('"', "").replace("'", "")
@@ -161,17 +161,18 @@ def unsafe_command(text: str) -> str | None:
 
 
 def is_recent(value: str) -> bool:
-    """Whether an expiry reaches into the last two weeks, git's own grace for what others may be writing."""
+    """Whether an expiry date is within the last two weeks, git's own grace period for objects that others may be
+    writing."""
     match = _LONG_AGO.match(value.strip())
     return match is None or (match[2] is not None and int(match[2]) * _DAYS[match[3].lower()] < 14)
 
 
 def _operation_of_risky_value(key: str, value: str) -> str | None:
-    """The operation that a risky value makes of commands that meet it."""
+    """The operation that a risky value makes of commands that use it."""
     last = key.rpartition(".")[2].lower()
     section = key.partition(".")[0].lower()
     if section == "remote" and last == "mirror":
-        return "push-mirror" if value.lower() not in _FALSE else None
+        return "push-mirror" if parse_boolean(value) is not False else None
     if section == "remote" and last == "push":
         return "push-force" if value.startswith(("+", ":")) or UNKNOWN in value else None
     if section == "remote" and last == "fetch":
@@ -180,7 +181,7 @@ def _operation_of_risky_value(key: str, value: str) -> str | None:
         return "gc-prune"
     if section == "gc" and last.endswith("expireunreachable") and is_recent(value):
         return "gc-prune"
-    if section == "http" and last == "savecookies" and value.lower() not in _FALSE:
+    if section == "http" and last == "savecookies" and parse_boolean(value) is not False:
         return "write-file"  # http.cookieFile
     if section == "protocol" and value.lower() == "always" and ".ext." in key.lower():
         return "run-command"

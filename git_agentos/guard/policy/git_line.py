@@ -1,7 +1,7 @@
-"""A git command line, taken apart: git's own options, configuration given with it, the subcommand and its arguments.
+"""A git command line, parsed: git's own options, configuration given with it, the subcommand and its arguments.
 
-As git.c does it: its own options come before the subcommand, whole and in order; `git-NAME` is `git NAME`. Nothing here
-looks at the repository.
+As in git.c, git's own options come before the subcommand, whole and in order; `git-NAME` is `git NAME`. The repository
+is not read.
 """
 
 from __future__ import annotations
@@ -22,20 +22,25 @@ _FLAGS = frozenset(
 
 
 class ConfigOverride(NamedTuple):
-    """One configuration value that comes with a command; `how` is `-c`, or the variable it is from."""
+    """One configuration value that comes with a command; `source` is `-c`, or the variable that it is from."""
 
     key: str
     value: str | None
     source: str
 
+    @property
+    def text(self) -> str:
+        """The value as it is given to `-c`."""
+        return self.key if self.value is None else f"{self.key}={self.value}"
+
 
 class GitLine(NamedTuple):
     """A git command line.
 
-    `command` is None where git only answers about itself, or has nothing to do; `where` are git's own options that say
-    in which repository it works (to ask another git about the same); `config` what is given by `-c` and GIT_CONFIG_*;
-    `exec_path` that of `--exec-path=`; `strange` are words before the subcommand that git does not know, or that nobody
-    can read.
+    `command` is None if git only answers about itself, or has nothing to do; `location_options` are git's own options
+    that say in which repository it works (another git is asked with the same); `overrides` is the configuration given
+    by `-c` and GIT_CONFIG_*; `exec_path` is the value of `--exec-path=`; `unknown_options` are words before the
+    subcommand that git does not know, or that are known only at run time.
     """
 
     command: str | None
@@ -52,13 +57,13 @@ class GitLine(NamedTuple):
         return [next(words, "") for word in words if word == "-C"]
 
     def option(self, name: str) -> str | None:
-        """The value of `--git-dir` and the like; None where it is not given."""
+        """The value of `--git-dir` and the like; None if it is not given."""
         found = [word.partition("=")[2] for word in self.location_options if word.startswith(f"{name}=")]
         return found[-1] if found else None
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
-    """Take a git command line apart; `argv[0]` is the program."""
+    """Parse a git command line; `argv[0]` is the program."""
     given, unknown_options = _of_environment(environment)
     line = git_command_line.parse(argv)
     location_options: list[str] = []
@@ -89,7 +94,7 @@ def _given(text: str) -> ConfigOverride:
 
 
 def expand(alias: str) -> list[str] | None:
-    """The words of an alias that is no shell command; None where it cannot be read."""
+    """The words of an alias that is not a shell command; None if it cannot be parsed."""
     try:
         return shlex.split(alias)
     except ValueError:
@@ -104,8 +109,8 @@ def _canonical(key: str) -> str:
 
 
 def _of_environment(environment: Mapping[str, str]) -> tuple[list[ConfigOverride], list[str]]:
-    """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and what of it
-    cannot be read."""
+    """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and which of them
+    cannot be parsed."""
     found = []
     unknown_options = []
     parameters = environment.get("GIT_CONFIG_PARAMETERS", "")

@@ -1,7 +1,7 @@
-"""Programs that git may be told to run and that change nothing by it, by what git runs them for.
+"""Programs that git may be told to run and that change nothing, by what git runs them for.
 
-git runs what configuration, variables and options name: a pager reads its input, an editor edits the one file that git
-gives it, a viewer is given files of the worktree. What is not known here is a command of its own, and is asked about.
+git runs the programs that configuration, variables and options name: a pager reads its input, an editor edits the one
+file that git gives it, a viewer is given files of the worktree. A program that is not known here needs approval.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _SSH_SETTINGS = re.compile(
 
 
 def is_harmless(text: str, role: str) -> bool:
-    """Whether git, running `text` as `role`, changes nothing by it. Several programs may be joined by pipes."""
+    """Whether git, running `text` as `role`, changes nothing. Several programs may be joined by pipes."""
     text = text.strip().removeprefix("!").strip() if role == CREDENTIAL else text.strip()
     if not text:
         return True
@@ -111,7 +111,7 @@ def is_harmless(text: str, role: str) -> bool:
 
 def is_own_program(text: str, role: str) -> bool:
     """Whether a variable names one program of the user's own, by its path and without arguments, for a role in which it
-    is given no file of the worktree: an editor's or an IDE's helper. Running it is what typing its name would do."""
+    is given no file of the worktree: an editor's or an IDE's helper. Running it is the same as typing its name."""
     if role not in (PAGER, EDITOR, ASKPASS, SSH) or not os.path.isabs(text) or not re.fullmatch(r"[\w./+@-]+", text):
         return False
     return os.path.isfile(text) and not any(_SYSTEM.match(path) for path in (text, os.path.realpath(text)))

@@ -1,8 +1,8 @@
-"""The canonical operations: what is decided about each unless configuration says otherwise, and what to tell.
+"""The canonical operations: what is decided about each unless configuration says otherwise, and the texts for messages.
 
 The table (`operation_table`) is the one list of names: keys of `agentos.policy.<operation>`, rows of
-docs/guard-operations.md (a test holds it against this), what `families*.py` may answer, and what other programs'
-commands come to (`commands.py`).
+docs/guard-operations.md (a test compares them), what the modules in `commands` may add, and the operations of other
+programs (`assessment.shell_text`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.configuration.settings import GuardSettings
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, RANK, Decision, Operation
 from git_agentos.guard.policy import effects
 from git_agentos.guard.policy.operation_table import ALLOWED, APPROVED, EFFECTS, FORBIDDEN
 
 
 class OperationSpec(NamedTuple):
-    """One operation. `covers` are commands that are one, `reason` what it does to work, `instead` the safe command;
-    `saves` tells that a checkpoint is taken first, `savable` that it holds all that could be lost; `effect` is what it
-    changes (`policy.effects`)."""
+    """One operation. `covers` are commands that are one, `reason` says what it does to work, `instead` the safe
+    command; `saves`: a checkpoint is created first, `fully_saved`: it holds all that could be lost; `effect` is what
+    the operation changes (`policy.effects`)."""
 
     name: str
     default: str
@@ -49,12 +49,11 @@ def _effects() -> dict[str, str]:
 
 
 OPERATIONS = _table()
-_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
 def rule_for(name: str, settings: GuardSettings | None, *, recoverable: bool = False) -> tuple[str, str]:
-    """What is decided about one operation, and what decides: its own name, or the configuration key that says so.
-    Where it is `eased` (`is_eased`), it is allowed."""
+    """What is decided about one operation, and by what: its own name, or the configuration key that says so. A
+    `recoverable` operation (`is_recoverable`) is allowed."""
     rule = settings.policy.get(name) if settings is not None else None
     if rule is not None:
         return rule.decision, rule.key
@@ -62,7 +61,7 @@ def rule_for(name: str, settings: GuardSettings | None, *, recoverable: bool = F
 
 
 def is_recoverable(operation: Operation, settings: GuardSettings) -> bool:
-    """Whether an operation in an agent's own worktree is allowed since a checkpoint brings everything back."""
+    """Whether an operation in an agent's own worktree is allowed because a checkpoint brings everything back."""
     known = OPERATIONS[operation.name]
     return (
         known.default != ALLOW
@@ -78,12 +77,12 @@ def is_recoverable(operation: Operation, settings: GuardSettings) -> bool:
 
 
 def decide_by_name(names: Iterable[str], settings: GuardSettings | None) -> tuple[str, str | None]:
-    """The strictest decision about operations, and what decides it; allowed without a rule where there are none."""
+    """The strictest decision about operations, and what decides it; allowed without a rule if there are none."""
     return _strictest([rule_for(name, settings) for name in names])
 
 
 def _strictest(found: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
-    worst = max(found, key=lambda each: _RANK[each[0]], default=None)
+    worst = max(found, key=lambda each: RANK[each[0]], default=None)
     if worst is None:
         return ALLOW, None
     return worst[0], worst[1] if worst[0] != ALLOW or "." in worst[1] else None
@@ -97,15 +96,15 @@ def decide(
     instead: str | None = None,
     recoverable: Container[Operation] = (),
 ) -> Decision:
-    """What is decided about a command that does all of `operations`; the worst of them says why, if nothing else is
-    given. Those in `eased` are allowed unless configuration says otherwise."""
+    """What is decided about a command that does all of `operations`. The strictest of them gives the reason, unless one
+    is given. Operations in `recoverable` are allowed unless configuration says otherwise."""
 
     def about(each: Operation) -> tuple[str, str]:
         return rule_for(each.name, settings, recoverable=each in recoverable)
 
     ordered = sorted(
         dict.fromkeys(operations),
-        key=lambda each: (-_RANK[about(each)[0]], -_RANK[OPERATIONS[each.name].default]),
+        key=lambda each: (-RANK[about(each)[0]], -RANK[OPERATIONS[each.name].default]),
     )
     decided, rule = _strictest([about(each) for each in ordered])
     names = list(dict.fromkeys(each.name for each in ordered))

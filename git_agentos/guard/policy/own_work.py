@@ -1,15 +1,15 @@
 """What is the agent's own: its worktree, the commits that were made there, and the branches and tags that it made.
 
-Commits and names of others never count as own, and what cannot be known does not either:
+Commits and names of others never count as own, and neither does what is not known:
 
-* the worktree is a managed one, and the caller's by `ownership`;
+* the worktree is an agent's, and the caller's by `ownership`;
 * a commit was made in this worktree if the worktree's HEAD log has an entry that made it, by the committer and at the
   time that the commit itself has, and no other worktree's HEAD log has one;
 * a branch is the one that the worktree was recorded with, one that this became by `branch -m`, or one that was made
   here; a tag is one that was made here, and moved by nobody else. `hooks/reference-transaction` notes what git commands
   in this worktree make and move, in `<git dir>/agentos/made`: `<new oid> <full name> [<old oid>]` a line.
 
-A commit is published, or shared, where a ref other than the agent's own reaches it, or the HEAD of another worktree.
+A commit is published if a ref other than the agent's own reaches it, or the HEAD of another worktree.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class BranchMove(NamedTuple):
 
 
 class EarlierCommands(NamedTuple):
-    """What commands before this one, in the same text, will have done to the worktree by then.
+    """What commands before this one, in the same text, will have done to the worktree.
 
-    They make so many `commits` on top of HEAD, and these `tags` (full names); or HEAD may be elsewhere by then. They
-    leave so many new entries in the stash (`stashed`).
+    They make `commits` on top of HEAD, and these `tags` (full names), or HEAD may have moved by then. They leave
+    `stashed` new entries in the stash.
     """
 
     commits: int = 0
@@ -71,7 +71,7 @@ NO_EARLIER_COMMANDS = EarlierCommands()
 
 
 class OwnWork:
-    """Answers about the worktree that a command works in, for the one who gives it."""
+    """Answers about the worktree in which a command works, for the one who gives the command."""
 
     def __init__(self, facts: Facts, caller: Caller | None, before: EarlierCommands = NO_EARLIER_COMMANDS) -> None:
         self._facts = facts
@@ -81,7 +81,7 @@ class OwnWork:
 
     @cached_property
     def is_own_worktree(self) -> bool:
-        """Whether the command works in a managed worktree that is the caller's own."""
+        """Whether the command works in an agent's worktree that is the caller's own."""
         facts, caller = self._facts, self._caller
         if caller is None or caller.identity.agent is None or facts.redirected or facts.root is None:
             return False
@@ -105,12 +105,12 @@ class OwnWork:
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def below_head(self) -> str:
-        """What the commit that HEAD will be at stands on, of those that are there now."""
+        """The parents of the commit that HEAD will be at, among the commits that exist now."""
         return "HEAD" if self._before.commits else "HEAD^@"
 
     def before_earlier_commands(self, revision: str) -> str | None:
-        """What a revision will name, of the commits that are there now: one that counts from HEAD counts the commits
-        that are made before, and HEAD stands for these. None where it is not known."""
+        """What a revision will name, among the commits that exist now: a revision that counts from HEAD counts the
+        commits that are made before, and HEAD stands for these. None if it is not known."""
         steps = _FROM_HEAD.match(revision)
         if not self._before.commits or (steps is None and not re.search(r"HEAD|@", revision)):
             return revision
@@ -120,8 +120,8 @@ class OwnWork:
         return f"HEAD~{count}" if count > 0 else "HEAD"
 
     def loses_only_own(self, old: str, new: Sequence[str], moving: Iterable[str] = ()) -> bool:
-        """Whether all commits that `old` reaches and `new` do not were made in this worktree and are published nowhere;
-        `moving` are refs (full names) that go from `old` to `new`, beside the branch that is checked out."""
+        """Whether all commits that `old` reaches and `new` do not were made in this worktree and are not published;
+        `moving` are refs (full names) that move from `old` to `new`, beside the branch that is checked out."""
         if not self.may_rewrite:
             return False
         cwd_unknown = self._commits(old, new)
@@ -135,7 +135,7 @@ class OwnWork:
         return gained is not None and self._were_made_here(gained)
 
     def _commits(self, tip: str, without: Sequence[str], *, not_in: Sequence[str] = ()) -> list[str] | None:
-        """The commits that `tip` reaches and `without` do not; None where that is not known, or there are too many."""
+        """The commits that `tip` reaches and `without` do not; None if that is not known, or there are too many."""
         args = ["rev-list", f"--max-count={_MOST + 1}", tip, "--not", *without, *not_in]
         status, out = self._facts.git(*args, "--")
         found = out.decode("ascii", "replace").split()
@@ -199,8 +199,8 @@ class OwnWork:
         return self._facts.remote_branch(name) is not None
 
     def is_own_tag(self, name: str) -> bool:
-        """Whether a tag (short) was made in this worktree, is as it was made, and is nothing but a name for a commit:
-        the message of an annotated one is in no checkpoint."""
+        """Whether a tag (short) was made in this worktree, has not changed, and only names a commit: the message of an
+        annotated tag is in no checkpoint."""
         full = f"refs/tags/{name}"
         if full in self._before.tags:
             return self.is_own_worktree
@@ -237,7 +237,7 @@ class OwnWork:
         return found
 
     def _value(self, name: str) -> str | None:
-        """What a tag is at, or what a branch was made at."""
+        """The present value of a tag, or the first value of a branch."""
         if name.startswith("refs/tags/"):
             return self._facts.ref(name)
         # While git renames a branch, its log has another name.
@@ -253,7 +253,7 @@ class OwnWork:
 
     @cached_property
     def _made_commits(self) -> dict[str, set[bytes]]:
-        """The commits that were made in this worktree, and by whom and when."""
+        """The commits that were made in this worktree, with committers and times."""
         found: dict[str, set[bytes]] = {}
         for line in self._log:
             made = _MAKING.match(line)
@@ -265,7 +265,8 @@ class OwnWork:
     def _made_elsewhere(self) -> frozenset[str]:
         """The commits that were made in other worktrees."""
         mine, common = self._facts.git_dirs
-        logs = (os.path.join(each, "logs", "HEAD") for each in (common, *worktrees.entries(common)) if each != mine)
+        git_dirs = (common, *worktrees.linked_git_dirs(common))
+        logs = (os.path.join(each, "logs", "HEAD") for each in git_dirs if each != mine)
         made = (_MAKING.match(line) for path in logs for line in _lines(path))
         return frozenset(each[2].decode("ascii") for each in made if each is not None)
 

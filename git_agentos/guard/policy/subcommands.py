@@ -1,9 +1,7 @@
-"""A subcommand -> its operations. This module knows which function reads which subcommand, and those that are simple.
+"""A subcommand -> its operations. This module knows which function reads which subcommand, and the simple ones.
 
-The functions are in `families_files` (worktree), `families_index` (index), `stash`, `families_refs` (branches, tags,
-other refs, worktrees), `families_history` (commits, merges, rebases), `families_transfer` (remotes), `families_output`
-(what looks, and packs up), `families_store` (objects, configuration) and `families_agentos` (this tool's own). Each is
-given a `Reading`, asks its facts what it has to know, and notes operations; none of them changes anything.
+The functions are in `commands`, one module for each group of subcommands. Each is given an `Analysis`, asks its facts
+what it has to know, and adds operations. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -85,8 +83,8 @@ def may_be_alias(command: str) -> bool:
 
 
 def only_reads(command: str, args: Sequence[str]) -> bool:
-    """Whether it is plain that a command line changes nothing: what it is of, and that it names no file to write and no
-    program to run."""
+    """Whether the command line alone shows that it changes nothing: the subcommand only reads, and names no file to
+    write and no program to run."""
     return (
         command in _READ_ONLY
         and command not in WRITES
@@ -95,7 +93,7 @@ def only_reads(command: str, args: Sequence[str]) -> bool:
 
 
 def read(analysis: Analysis) -> None:
-    """Note what a command line does; at least one operation."""
+    """Add what a command line does; at least one operation."""
     command, args = analysis.command, analysis.args
     if args[:1] == ("--help",) or args in (("-h",), ("--help-all",)):
         analysis.add("look")

@@ -33,9 +33,9 @@ _GENERAL = frozenset({"VISUAL", "EDITOR", "PAGER", "SSH_ASKPASS"})
 
 
 def that_run(environment: Mapping[str, str], users: Mapping[str, str] | None) -> list[str]:
-    """The variables that make git run what may change something. What the user has set himself does not count; `users`
-    is his environment, None where it is not known: then any variable may be his that is not git's alone and does not
-    look like git, a shell, or a deletion."""
+    """The variables that make git run something that may change files. What the user has set does not count; `users` is
+    the user's environment, None if it is not known: then a variable that other programs use as well may be the user's,
+    unless it looks like git, a shell, or a deletion."""
     found = []
     for name, role in COMMANDS.items():
         text = environment.get(name, "")
@@ -50,25 +50,25 @@ def that_run(environment: Mapping[str, str], users: Mapping[str, str] | None) ->
 
 
 def traces(environment: Mapping[str, str]) -> list[str]:
-    """The files that variables make git append to (GIT_TRACE and its like)."""
+    """The files that variables make git append to (GIT_TRACE and the like)."""
     found = [value for key, value in environment.items() if key.startswith("GIT_TRACE")]
     return [value for value in found if os.path.isabs(value) and not is_device(value)]
 
 
 def allow_programs_as_urls(environment: Mapping[str, str]) -> bool:
-    """Whether `ext::COMMAND` is a URL that git takes."""
+    """Whether git accepts `ext::COMMAND` as a URL."""
     return "ext" in environment.get("GIT_ALLOW_PROTOCOL", "").split(":")
 
 
 def are_plain(environment: Mapping[str, str], users: Mapping[str, str] | None) -> bool:
-    """Whether the variables of a command make git do nothing beside what it is told on its command line."""
+    """Whether the variables of a command make git do nothing beside what its command line says."""
     given = traces(environment) or allow_programs_as_urls(environment) or that_run(environment, users)
     return not (given or _chosen_places(environment, users))
 
 
 def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[ConfigOverride]:
-    """Configuration that a command has because it chooses itself which files are the user's, and would not have
-    otherwise: it is given with the command, as by `-c`. `where` are git's own options that say where it works."""
+    """Configuration that a command has because it chooses which files are the user's, and would not have otherwise: it
+    is given with the command, as by `-c`. `where` are git's own options that say where it works."""
     places = _chosen_places(call.environment, users)
     if not places or users is None:
         return []

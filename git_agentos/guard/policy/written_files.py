@@ -1,7 +1,7 @@
 """The files that git writes because its command line names them (`option_table.WRITES`): one rule for all commands.
 
-What looks like such an option counts, whatever it may be to git (`--grep --output=x`): a file that is not there, or is
-empty, is nobody's loss.
+Whatever looks like such an option counts, even if git reads it otherwise (`--grep --output=x`): a file that does not
+exist, or is empty, is no loss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALUED, _FOLDER = "=", "/"
 
 
 def add_written_files(analysis: Analysis) -> None:
-    """Note all files that the command line names to be written."""
+    """Add all files that the command line names to be written."""
     command, args = analysis.command, list(analysis.args)
     if args and f"{command} {args[0]}" in WRITES:
         command, args = f"{command} {args[0]}", args[1:]
@@ -64,7 +64,7 @@ def _files(tokens: Sequence[str], args: Sequence[str], kind: str = _VALUED) -> I
 
 
 def _operands(analysis: Analysis, command: str, args: Sequence[str], token: str) -> None:
-    """The operands that are written."""
+    """Add the operands that are written."""
     found = options.parse(options.spec(command), args) if command in SPECS else None
     operands = found.operands if found is not None else tuple(word for word in args if not word.startswith("-"))
     if found is not None and command == "interpret-trailers" and not found.has("in-place"):
@@ -81,7 +81,7 @@ def _operands(analysis: Analysis, command: str, args: Sequence[str], token: str)
 
 
 def _into_folder(analysis: Analysis, command: str, tokens: Sequence[str], args: Sequence[str]) -> None:
-    """Files in a folder, by the names that the command gives them."""
+    """Add files in a folder, by the names that the command gives them."""
     folder = next(reversed(list(_files(tokens, args, _FOLDER))), "")
     if command == "mailsplit":
         analysis.add_files_in(folder, r"\d+")
@@ -100,7 +100,7 @@ def _patches(analysis: Analysis, folder: str) -> None:
 
 
 def _report(analysis: Analysis, folder: str) -> None:
-    """bugreport and diagnose: a new file, named after the time or as an option says."""
+    """bugreport and diagnose write a new file, named after the time or as an option says."""
     suffix = options.parse(options.spec("bugreport"), analysis.args).value("suffix")
     if "/" in suffix or UNKNOWN in suffix:
         analysis.add("write-file", suffix)

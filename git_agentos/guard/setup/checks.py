@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, ConfigurationError
 from git_agentos.findings import Finding
-from git_agentos.git import chained, process, worktrees
-from git_agentos.git.chained import Chained
+from git_agentos.git import process, user_hooks, worktrees
 from git_agentos.git.location import Location
+from git_agentos.git.user_hooks import UserHooks
 from git_agentos.guard import identity, signing, tampering
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
@@ -162,7 +162,7 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
     """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
-    for path in documents.damaged(location.common_dir):
+    for path in documents.damaged_files(location.common_dir):
         message = f"'{path}' is not what git-agentos wrote there: it does not count"
         if fix:
             try:
@@ -258,10 +258,10 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
 
 def _fsmonitor(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     users = _chained(location, environment)
-    if users.version == chained.BUILTIN:
+    if users.version == user_hooks.BUILTIN:
         message = "git's own file system monitor (core.fsmonitor) is not asked in guarded worktrees"
         yield Finding("other-fsmonitor", "info", message, None, False)
-    elif users.version != chained.NONE:
+    elif users.version != user_hooks.NONE:
         message = f"your file system monitor is asked through the guard's: {users.fsmonitor}"
         yield Finding("other-fsmonitor", "info", message, None, False)
 
@@ -276,7 +276,7 @@ def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
 
 def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
-    for each in worktrees.living(location):
+    for each in worktrees.list_existing(location):
         if each.git_dir == location.git_dir or not _enabled(each):
             continue
         try:
@@ -318,7 +318,7 @@ def _shell_reader() -> Iterator[Finding]:
 
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(
@@ -337,9 +337,8 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = (
-            f"{weaker_settings.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
-        )
+        setting = weaker_settings.format_setting(each)
+        message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
@@ -360,15 +359,15 @@ def _installed(location: Location) -> bool:
         return False
 
 
-def _chained(location: Location, environment: Mapping[str, str]) -> Chained:
+def _chained(location: Location, environment: Mapping[str, str]) -> UserHooks:
     env = process.environment(base=environment)
-    return chained.read(location.root, location.git_dir, location.common_dir, env)
+    return user_hooks.read(location.root, location.git_dir, location.common_dir, env)
 
 
 def _effective(location: Location, environment: Mapping[str, str]) -> str:
     """The folder that git takes hooks from."""
     args = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]
-    out = process.run(args, cwd=location.root, env=process.environment(base=environment), fixed=False)
+    out = process.run(args, cwd=location.root, env=process.environment(base=environment), neutral_config=False)
     return os.fsdecode(out.removesuffix(b"\n"))
 
 

@@ -16,15 +16,18 @@ from typing import NamedTuple
 from git_agentos import redact_lines
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.creation import create_checkpoint
-from git_agentos.checkpoint.model import OpenWorktree, State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
+from git_agentos.guard.shim import shim
+from git_agentos.process import contained
+from git_agentos.process.contained import Command, Result
 from git_agentos.redact import redact, redact_value
-from git_agentos.run import changes, inside
+from git_agentos.run import changes, environment, inside
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.inside import WorkspaceSnapshot
-from git_agentos.run.kernel import children, feedback, protected
-from git_agentos.run.kernel.children import Child, Finished
+from git_agentos.run.kernel import feedback, protected
 from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.watcher import Watcher
@@ -32,7 +35,7 @@ from git_agentos.run.record import patches, runs
 from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
 from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
 from git_agentos.run.rollback import mend, rollback
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 
 class Stopped(Exception):
@@ -145,9 +148,9 @@ def _moved(site: Site, begun: _Begun) -> list[str] | None:
     """The branches that are elsewhere than when the step began, but for the run's own."""
     if begun.heads is None:
         return None
-    now, own = protected.heads(site.context.location), place.HEADS + begun.run.branch_name
+    now, own = protected.heads(site.context.location), layout.HEADS + begun.run.branch_name
     moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
-    return [name.removeprefix(place.HEADS) for name in moved]
+    return [name.removeprefix(layout.HEADS) for name in moved]
 
 
 def _moved_refs(site: Site, begun: _Begun) -> list[str] | None:
@@ -233,19 +236,17 @@ def _command(site: Site, begun: _Begun) -> _Result:
 # -- a command ---------------------------------------------------------------------------------------------------------
 
 
-def _run(site: Site, begun: _Begun) -> Finished:
+def _run(site: Site, begun: _Begun) -> Result:
     assert begun.step.command is not None
-    child = Child(
-        command=begun.step.command,
-        location=begun.inner.location,
-        agent=begun.run.agent_id,
-        environment=_environment(site, begun),
-        limit=begun.step.timeout if begun.step.timeout is not None else site.spec.timeout,
-        guarded=site.spec.guard,
-    )
+    location = begun.inner.location
+    words, env = contained.shell(begun.step.command), _environment(site, begun)
+    if site.spec.guard:
+        words, env = shim.with_shim(location, begun.run.agent_id, words, env)
+    limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
+    command = Command(words, location.root, env, limit)
     names = [f"{begun.folder}/{name}" for name in ("stdout", "stderr")]
     with site.evidence.create(names[0]) as out, site.evidence.create(names[1]) as err:
-        ended = children.run(child, out, err, show=site.watcher.output, stop=site.stop)
+        ended = contained.run(command, out, err, show=site.watcher.output, stop=site.stop)
         for file in (out, err):
             file.flush()
             os.fsync(file.fileno())
@@ -262,13 +263,13 @@ def _run(site: Site, begun: _Begun) -> Finished:
 def _environment(site: Site, begun: _Begun) -> dict[str, str]:
     """What a command is given: the variables, and who the user is to git."""
     env = _variables(site, begun)
-    return env | authorship.carry(begun.inner.location.root, process.for_others({}), env)
+    return env | authorship.variables(begun.inner.location.root, process.user_environment({}), env)
 
 
 def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
-    base = process.for_others({})
-    env = children.environment(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
+    base = process.user_environment({})
+    env = environment.for_command(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
     env |= {"AGENTOS_ATTEMPT": str(at.attempt), "AGENTOS_STEP": str(begun.n), "PWD": begun.inner.location.root}
     env.pop(feedback.VARIABLE, None)
     if at.attempt > 1:
@@ -276,7 +277,7 @@ def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     return env
 
 
-def _judge(site: Site, begun: _Begun, ended: Finished, seen: _Seen | None) -> tuple[str, str | None]:
+def _judge(site: Site, begun: _Begun, ended: Result, seen: _Seen | None) -> tuple[str, str | None]:
     if ended.timed_out:
         limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
         return TIMED_OUT, f"after {limit:g} s"
@@ -307,7 +308,7 @@ def _is_last_agent(spec: RunSpec, index: int) -> bool:
     return index + 1 == len(spec.steps) or spec.steps[index + 1].kind != AGENT
 
 
-def _left_behind(ended: Finished) -> str | None:
+def _left_behind(ended: Result) -> str | None:
     if not ended.left_behind or ended.timed_out:
         return None
     many = "process" if ended.left_behind == 1 else "processes"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from git_agentos import log
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
@@ -45,7 +45,7 @@ def start(context: OpenWorktree, spec: RunSpec, watcher: Watcher | None = None) 
     SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
     """
     run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
-    authorship.require(context.location.root, process.for_others({}))
+    authorship.require(context.location.root, process.user_environment({}))
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         made = _make(context, run_id)
         with _failing(context, made):

@@ -16,11 +16,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, is_hex
+from git_agentos.git.repository import Repository
 from git_agentos.guard import identity
 from git_agentos.guard.configuration import run_protection
 from git_agentos.guard.decision import SaveScope
@@ -28,6 +28,7 @@ from git_agentos.guard.enforcement import saving
 from git_agentos.run import inside, reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.reflog import Entry
+from git_agentos.util.values import is_hex
 
 _HEADS = "refs/heads/"
 # What the reflog says of a commit that was made there, and not only gone to.
@@ -54,7 +55,7 @@ def among(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, st
 def heads(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every branch; one that is damaged is not among them."""
     try:
-        return refs.names(location, _HEADS)
+        return refs.list_refs(location, _HEADS)
     except RepositoryError:  # one is damaged: git passes over those
         out = Repository(location).git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS)
         pairs = (line.partition(" ") for line in os.fsdecode(out).splitlines())
@@ -64,7 +65,7 @@ def heads(location: Location) -> Mapping[str, str]:
 def others(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
     them."""
-    found = refs.names(location, "refs/", sound=True)
+    found = refs.list_refs(location, "refs/", skip_broken=True)
     return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
 
@@ -100,7 +101,7 @@ class _Sight:
             for each in (reflog.read(os.path.join(own, "logs", "HEAD")) if own is not None else ())
             if each.said.startswith(_MADE) or _MERGED in each.said
         }
-        self._others = [each for each in worktrees.living(location) if each.git_dir != own]
+        self._others = [each for each in worktrees.list_existing(location) if each.git_dir != own]
 
     def judge(self, name: str, old: str | None, new: str | None) -> str | None:
         """What the run did to a branch that was at `old` and is at `new`; None where it was not the run."""
@@ -216,9 +217,8 @@ def _told(branch: str, old: str | None, new: str | None) -> str:
 def _git_dir(location: Location, run: WorkspaceContext) -> str | None:
     """git's entry of the run's worktree; None where it is no more."""
     id_ = worktree_id(run.run_id)
-    return next(
-        (each for each in worktrees.entries(location.common_dir) if identity.worktree_agent_id(each) == id_), None
-    )
+    git_dirs = worktrees.linked_git_dirs(location.common_dir)
+    return next((each for each in git_dirs if identity.worktree_agent_id(each) == id_), None)
 
 
 def _stands_on(location: Location, run: WorkspaceContext) -> str | None:

@@ -41,7 +41,7 @@ from typing import Any
 
 from git_agentos.errors import UsageError
 from git_agentos.run.context import check_id
-from git_agentos.util import durations
+from git_agentos.util.values import parse_duration
 
 AGENT, VALIDATE, ROLLBACK, CHECKPOINT = "agent", "validate", "rollback", "checkpoint"
 KEEP, ROLL_BACK = "keep", "rollback"
@@ -143,7 +143,7 @@ def to_json(spec: RunSpec) -> str:
 
 def duration(text: str) -> float:
     """`90`, `90s`, `30m`, `1.5h` as seconds; UsageError for anything else."""
-    seconds = durations.seconds(text, words=False)
+    seconds = parse_duration(text, words=False)
     if not seconds or seconds > _LONGEST:
         raise UsageError(f"'{text}' is not a time limit", "give seconds, or a number with s, m, h or d: 90s, 30m, 1.5h")
     return seconds

@@ -15,12 +15,13 @@ from typing import Any
 
 from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
+from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
 from git_agentos.run import branches, changes, inside, located, preparation
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.kernel import children, doing, feedback, protected, wanted
+from git_agentos.run.kernel import doing, feedback, protected, wanted
 from git_agentos.run.kernel import spec as specs
 from git_agentos.run.kernel.doing import Site, Stopped
 from git_agentos.run.kernel.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
@@ -251,7 +252,7 @@ def settle(context: OpenWorktree, evidence: Evidence) -> None:
         return
     mark = at.begun.get("mark")  # a run of another orchestrator has none
     if mark is not None:
-        children.sweep(mark)
+        contained.sweep(mark)
     if at.prepared is None:
         return
     run = located.context_of(context, evidence)

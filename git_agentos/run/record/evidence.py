@@ -22,14 +22,12 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from git_agentos import processes
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError, storage_error
-from git_agentos.git import moment
 from git_agentos.git.location import Location
+from git_agentos.process import deletion
 from git_agentos.redact import redact, redact_value
 from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
 from git_agentos.run.record import journal, saved, sealing
@@ -39,8 +37,8 @@ from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
 from git_agentos.store import location as place
-from git_agentos.util import files
-from git_agentos.worktree import place as worktrees
+from git_agentos.util import files, times
+from git_agentos.worktree import layout as worktrees
 
 __all__ = [
     "CONTEXT", "EVENTS", "META_MANIFEST", "Evidence", "NoKey", "Record", "Tampered", "Verification", "begun_at",
@@ -124,7 +122,7 @@ class Evidence:
         kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
         if self._written:
             kept["files"] = self._written
-        body = {"event": kind, "at": moment.stamp(datetime.now(UTC)), **kept}
+        body = {"event": kind, "at": times.now_text(), **kept}
         with _writing():
             body = self._journal.append(body)
         self._written = {}
@@ -286,19 +284,19 @@ class Evidence:
 
 
 def _tampered(reason: str) -> dict[str, Any]:
-    return {"event": "tampered", "at": moment.stamp(datetime.now(UTC)), "reason": reason}
+    return {"event": "tampered", "at": times.now_text(), "reason": reason}
 
 
 def folder_of(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(worktrees.top_of(location), place.FOLDER, "runs")
+    return os.path.join(worktrees.main_folder(location), place.FOLDER, "runs")
 
 
 def make(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = place.ensure_folder(worktrees.top_of(location))
+    top = place.ensure_folder(worktrees.main_folder(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and saved.look(location, run_id, path) is not None:
@@ -320,7 +318,7 @@ def make(location: Location, run_id: str) -> Evidence:
 
 def remove(location: Location, run_id: str) -> None:
     """Remove the evidence of a run that has come to nothing, and its copy."""
-    processes.remove_folder(os.path.join(folder_of(location), run_id))
+    deletion.remove_folder(os.path.join(folder_of(location), run_id))
     with contextlib.suppress(AgentosError, OSError):
         saved.drop(location, run_id)
 
@@ -329,7 +327,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
     with _writing():
         journal.clear_way(os.path.join(folder_of(location), run_id))
-    place.ensure_folder(worktrees.top_of(location))
+    place.ensure_folder(worktrees.main_folder(location))
     found = Evidence(os.path.join(folder_of(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found

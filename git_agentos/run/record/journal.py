@@ -22,13 +22,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.restore.head import stamp
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run.record.events import EVENTS, parse_line
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.note import Note, NoteFile
-from git_agentos.util import files, locks
+from git_agentos.util import files, locks, times
 
 _LIMIT = 256 << 20
 _ATTEMPTS = 50
@@ -366,5 +365,5 @@ def clear_way(path: str) -> None:
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):
         if os.path.lexists(each) and (each == path or os.path.islink(each) or not os.path.isdir(each)):
-            os.rename(each, f"{each}~aside-{stamp()}-{os.urandom(2).hex()}")
+            os.rename(each, f"{each}~aside-{times.name_stamp()}-{os.urandom(2).hex()}")
             files.sync_directory(os.path.dirname(each))

@@ -9,20 +9,19 @@ import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.checkpoint.capture.state import capture_state
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import moment
 from git_agentos.git.repository import Repository
 from git_agentos.run import inside, located, lock, preparation
 from git_agentos.run.context import worktree_id
 from git_agentos.run.record import evidence, recovery, saved, sealing
 from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
 from git_agentos.run.record.evidence import Evidence
+from git_agentos.util import times
 from git_agentos.worktree import last_state, record
 
 
@@ -49,7 +48,7 @@ def _archive(context: OpenWorktree, run: Run) -> str | None:
         return None
     id_ = worktree_id(run.run_id)
     with contextlib.suppress(AgentosError, OSError):
-        if not any(each.id == id_ for each in record.managed(context.location.common_dir)):
+        if record.get(context.location.common_dir, id_) is None:
             return last_state.ended(context, id_).source.id
     return None
 
@@ -163,7 +162,7 @@ def _damaged(context: OpenWorktree, run_id: str, problem: str) -> Run:
 
 def _made_at(folder: str) -> str:
     with contextlib.suppress(OSError):
-        return moment.stamp(datetime.fromtimestamp(os.lstat(folder).st_mtime, UTC))
+        return times.seconds_to_text(os.lstat(folder).st_mtime)
     return ""
 
 

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import refs, treerefs, trees
+from git_agentos.git import refs, tree_refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
@@ -28,7 +28,7 @@ from git_agentos.run.context import CONTEXT, is_id, worktree_id
 from git_agentos.run.record.folder import Folder
 from git_agentos.store import location as place
 from git_agentos.util import directories, files, locks
-from git_agentos.worktree import place as worktrees
+from git_agentos.worktree import layout as worktrees
 
 PREFIX = "refs/agentos/runs/"
 _SMALL = 1 << 20
@@ -49,13 +49,13 @@ class Copy:
         """Copy the folder; `named` are the files that the record names, with their SHA-256, and `also` is another one
         that stays in the copy if it is missing."""
         if self._repository is None:
-            self._repository = treerefs.open_store(self._location)
-        before = treerefs.files(self._repository, self._name)
-        treerefs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, also, before))
+            self._repository = tree_refs.open_store(self._location)
+        before = tree_refs.files(self._repository, self._name)
+        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, also, before))
 
     def _files(
-        self, writer: Writer, folder: Folder, named: Mapping[str, str], also: str, before: treerefs.Files
-    ) -> treerefs.Files:
+        self, writer: Writer, folder: Folder, named: Mapping[str, str], also: str, before: tree_refs.Files
+    ) -> tree_refs.Files:
         found = {}
         for name, regular in folder.walk():
             if regular and not name.endswith(_UNFINISHED):
@@ -66,7 +66,7 @@ class Copy:
                 found[path] = before[path]
         return found
 
-    def _blob(self, writer: Writer, folder: Folder, name: str, expected: str | None, before: treerefs.Files) -> str:
+    def _blob(self, writer: Writer, folder: Folder, name: str, expected: str | None, before: tree_refs.Files) -> str:
         with open(folder.open(name), "rb") as file:
             state = os.fstat(file.fileno())
             which = (state.st_ino, state.st_size, state.st_mtime_ns)
@@ -87,7 +87,7 @@ class Copy:
 class SavedFolder(Folder):
     """A copy, to be read as the folder that it was made of."""
 
-    def __init__(self, path: str, repository: Repository, found: treerefs.Files) -> None:
+    def __init__(self, path: str, repository: Repository, found: tree_refs.Files) -> None:
         super().__init__(path)
         self._repository = repository
         self._found = {os.fsdecode(name): oid for name, (_, oid) in found.items()}
@@ -117,7 +117,7 @@ class SavedFolder(Folder):
 
 def ids(location: Location) -> list[str]:
     """The ids of the runs whose evidence has a copy."""
-    return [name for name in treerefs.names(location, PREFIX) if is_id(name)]
+    return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
 def look(location: Location, run_id: str, path: str) -> SavedFolder | None:
@@ -127,8 +127,8 @@ def look(location: Location, run_id: str, path: str) -> SavedFolder | None:
         return None
     if refs.resolve(location, PREFIX + run_id) is None:
         return None
-    repository = treerefs.open_store(location)
-    found = treerefs.files(repository, PREFIX + run_id)
+    repository = tree_refs.open_store(location)
+    found = tree_refs.files(repository, PREFIX + run_id)
     if not found or (os.fsencode(CONTEXT) in found and timeline.tip(location, worktree_id(run_id)) is None):
         return None
     return SavedFolder(path, repository, found)
@@ -136,21 +136,21 @@ def look(location: Location, run_id: str, path: str) -> SavedFolder | None:
 
 def drop(location: Location, run_id: str) -> None:
     """Forget the copy of a run that has come to nothing."""
-    treerefs.drop(location, PREFIX + run_id)
+    tree_refs.delete(location, PREFIX + run_id)
 
 
 def bring_back(location: Location, run_id: str, *, parts: bool = False) -> bool:
     """Make the folder of a run's evidence again, where it is missing and no process is at work on the run; whether it
     was. With `parts` also the files that are missing in a folder that is there. RepositoryError where something else is
     in its place."""
-    runs = os.path.join(worktrees.top_of(location), place.FOLDER, "runs")
+    runs = os.path.join(worktrees.main_folder(location), place.FOLDER, "runs")
     path = os.path.join(runs, run_id)
     if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
         return False
     found = look(location, run_id, path)
     if found is None or lock.holder(location, run_id) not in (None, os.getpid()):
         return False
-    place.ensure_folder(worktrees.top_of(location))
+    place.ensure_folder(worktrees.main_folder(location))
     with contextlib.suppress(FileExistsError):
         os.mkdir(runs)
     with locks.hold(os.path.join(directories.make_own(location.shared_state_dir), "evidence.turn")):

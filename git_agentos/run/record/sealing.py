@@ -18,19 +18,21 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
-from git_agentos.checkpoint.model import Metadata, OpenWorktree
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError, storage_error
-from git_agentos.git import moment, trees
+from git_agentos.git import trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
 from git_agentos.run.record.events import EVENTS, Run, state_of
-from git_agentos.worktree import place
+from git_agentos.util import times
+from git_agentos.util.values import is_hex
+from git_agentos.worktree import layout
 
 if TYPE_CHECKING:
     from git_agentos.run.record.evidence import Evidence
@@ -86,7 +88,7 @@ def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = Fal
         evidence.clear(MANIFEST)
     names = [name for name, regular in evidence.files() if regular and name != MANIFEST]
     rows = [_row(evidence, name) for name in names]
-    body = {"schema": SCHEMA, "run_id": run.run_id, "sealed_at": moment.stamp(datetime.now(UTC)), "files": rows}
+    body = {"schema": SCHEMA, "run_id": run.run_id, "sealed_at": times.now_text(), "files": rows}
     data = json.dumps(body, indent=1).encode("ascii") + b"\n"
     evidence.put(MANIFEST, data, vouched=False)
     digest = hashlib.sha256(data).hexdigest()
@@ -127,7 +129,7 @@ def _checkpoint(inner: OpenWorktree, metadata: Metadata, evidence: Evidence, nam
     if timeline.worktree_id(inner.location) == metadata.worktree_id:
         attach = functools.partial(_carry, evidence=evidence, names=names)
         return create_checkpoint(inner, metadata, attach=attach).checkpoint.id
-    top = place.top_of(inner.location)
+    top = layout.main_folder(inner.location)
     store = Repository(Location(top, inner.location.common_dir, inner.location.common_dir))
     with store.writer() as writer:
         newest = timeline.newest(store, metadata.worktree_id)

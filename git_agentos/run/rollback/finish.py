@@ -7,7 +7,7 @@ import contextlib
 import os
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.commands import ROLLBACK, Recovery
 from git_agentos.checkpoint.restore.request import Restoration

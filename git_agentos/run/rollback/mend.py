@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.model import OpenWorktree, Skipped
-from git_agentos.checkpoint.restore import head as heads
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dead_locks, lockfile, moment, process, refs, state_dir, worktrees
+from git_agentos.git import dates, lockfile, process, refs, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -35,9 +35,9 @@ from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
-from git_agentos.util import directories
-from git_agentos.worktree import end, place, record
-from git_agentos.worktree.record import Managed, Record
+from git_agentos.util import directories, times
+from git_agentos.worktree import layout, record
+from git_agentos.worktree.record import AgentWorktree, Record
 
 _LOST = "it was missing: what was in it could not be saved"
 
@@ -79,18 +79,18 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
 
 
 def unlock(
-    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = dead_locks.PATIENCE
+    location: Location, run: WorkspaceContext, *, killed: bool = False, patience: float = stale_locks.PATIENCE
 ) -> dict[str, str]:
     """Remove the locks that killed processes left in a run's worktree and on its branch: ours, and git's where all who
-    may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
+    may have made them have ended (`stale_locks`). With `killed`, processes of the run were ended: what else they may
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
     lockfile.remove_stale(location)
-    candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, place.HEADS + run.branch_name)]
+    candidates = [*stale_locks.of_worktree(location), *stale_locks.of_ref(location, layout.HEADS + run.branch_name)]
     if killed:
-        candidates += dead_locks.of_repositories_inside(location)
-        candidates += dead_locks.shared(location, moment.parse(location, run.created_at).timestamp())
-    found = dead_locks.remove(location, candidates, patience=patience)
+        candidates += stale_locks.of_repositories_inside(location)
+        candidates += stale_locks.shared(location, dates.parse(location, run.created_at).timestamp())
+    found = stale_locks.remove(location, candidates, patience=patience)
     return {path: reason for path, reason in found.items() if reason is not None and os.path.lexists(path)}
 
 
@@ -105,14 +105,14 @@ class _Mending:
         self.dry_run = dry_run
         self.common = context.location.common_dir
         self.id = worktree_id(run.run_id)
-        self.ref = place.HEADS + run.branch_name
+        self.ref = layout.HEADS + run.branch_name
         self.found = Mended()
         self.empty = False  # its folder had to be made
         self.location: Location
 
     def run_(self, goal: str) -> Mended:
         try:
-            with worktrees.turn(self.context.location):
+            with worktrees.lock(self.context.location):
                 git_dir = self._entry()
                 root = self._folder(git_dir)
                 if git_dir is None:
@@ -151,7 +151,7 @@ class _Mending:
         """Put a file or folder aside, in the worktree's git directory; where it is then."""
         folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
         folder = directories.make_own(os.path.join(folder, "kept"))
-        target = os.path.join(folder, f"{what}-{heads.stamp()}-{os.urandom(2).hex()}")
+        target = os.path.join(folder, f"{what}-{times.name_stamp()}-{os.urandom(2).hex()}")
         shutil.move(path, target)
         return target
 
@@ -159,14 +159,14 @@ class _Mending:
 
     def _entry(self) -> str | None:
         """git's entry of the worktree, by its id or else by its folder; None where there is none."""
-        entries = list(record.entries(self.common))
+        entries = list(worktrees.linked_git_dirs(self.common))
         for git_dir in entries:
             if record.id_of(git_dir) == self.id:
                 return git_dir
         for git_dir in entries:
             # What we had written into it is gone.
             named = os.path.basename(git_dir) == self.id or _is_on(git_dir, self.ref)
-            if named and record.id_of(git_dir) is None and record.known_root(git_dir) == self.run.worktree_path:
+            if named and record.id_of(git_dir) is None and worktrees.root_or_none(git_dir) == self.run.worktree_path:
                 return git_dir
         return None
 
@@ -174,7 +174,7 @@ class _Mending:
         """Where the worktree's folder is; one is there afterwards."""
         root = self.run.worktree_path
         if git_dir is not None:
-            moved = record.known_root(git_dir)
+            moved = worktrees.root_or_none(git_dir)
             if moved is not None and os.path.isdir(moved) and not os.path.islink(moved) and _leads_to(moved, git_dir):
                 return os.path.realpath(moved)
         if os.path.islink(root) or (os.path.lexists(root) and not os.path.isdir(root)):
@@ -190,18 +190,18 @@ class _Mending:
 
     def _is_foreign(self, root: str, git_dir: str | None) -> bool:
         """Whether the folder is a living worktree, by an entry of its own that says so too."""
-        target = end.pointed_at(root)
+        target = worktrees.read_gitfile(root)
         if target is None or not os.path.isdir(target) or git_dir == target:
             return False
-        return record.known_root(target) == root and record.id_of(target) != self.id
+        return worktrees.root_or_none(target) == root and record.id_of(target) != self.id
 
     def _aside(self, path: str, why: str) -> None:
         """Move what stands in the folder's place out of the way, beside it; links are not followed."""
         self._touch()
-        target = f"{path}.aside-{heads.stamp()}-{os.urandom(2).hex()}"
-        foreign = end.pointed_at(path) if not os.path.islink(path) and os.path.isdir(path) else None
+        target = f"{path}.aside-{times.name_stamp()}-{os.urandom(2).hex()}"
+        foreign = worktrees.read_gitfile(path) if not os.path.islink(path) and os.path.isdir(path) else None
         os.rename(path, target)
-        if foreign is not None and record.known_root(foreign) == path:
+        if foreign is not None and worktrees.root_or_none(foreign) == path:
             worktrees.relink(foreign, target)
         self._lost(path, f"{why}: it is at '{target}' now")
 
@@ -233,7 +233,7 @@ class _Mending:
             self._touch()
             kept = self._keep(dot_git, "dot-git")
             self._lost(dot_git, f"it was not the worktree's own: it is at '{kept}' now")
-        if not _leads_to(location.root, location.git_dir) or record.known_root(location.git_dir) != location.root:
+        if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
@@ -247,13 +247,13 @@ class _Mending:
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
         holds them."""
-        for git_dir in record.entries(self.common):
-            root = record.known_root(git_dir)
-            if git_dir == self.location.git_dir or root is None or not end.below(root, self.location.root):
+        for git_dir in worktrees.linked_git_dirs(self.common):
+            root = worktrees.root_or_none(git_dir)
+            if git_dir == self.location.git_dir or root is None or not layout.is_inside(root, self.location.root):
                 continue
             if os.path.isdir(root) and not os.path.islink(root) and _leads_to(root, git_dir):
                 self._touch()
-                target = f"{self.location.root}.{os.path.basename(root)}-{heads.stamp()}-{os.urandom(2).hex()}"
+                target = f"{self.location.root}.{os.path.basename(root)}-{times.name_stamp()}-{os.urandom(2).hex()}"
                 os.rename(root, target)
                 worktrees.relink(git_dir, target)
                 self._lost(root, f"another worktree of this repository: it is at '{target}' now")
@@ -324,7 +324,7 @@ class _Mending:
         path = os.path.join(self.location.git_dir, "HEAD")
         try:
             found = refs.read_head(self.location)
-            valid = found.ref is None or found.ref.startswith(place.HEADS)
+            valid = found.ref is None or found.ref.startswith(layout.HEADS)
             if valid and (found.commit is None or self._has(found.commit)):
                 return
             reason = "it led to a commit that is not there"
@@ -413,8 +413,8 @@ class _Mending:
     def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
         assert managed is not None
-        there = Managed(managed, self.location.git_dir, self.location.root, self.common)
-        return end.inner_context(self.context, there)
+        there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
+        return self.context.in_worktree(there.location)
 
     def _interrupted(self, goal: str) -> None:
         inner = self.found.inner
@@ -427,7 +427,7 @@ class _Mending:
 
 
 def _leads_to(root: str, git_dir: str) -> bool:
-    target = end.pointed_at(root) if not os.path.islink(os.path.join(root, ".git")) else None
+    target = worktrees.read_gitfile(root) if not os.path.islink(os.path.join(root, ".git")) else None
     return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 

@@ -11,9 +11,9 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import process, state_dir
+from git_agentos.git import configuration, process, state_dir
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import activation, config_edit
+from git_agentos.guard.setup import activation
 from git_agentos.run.rollback import pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.util import files
@@ -30,7 +30,7 @@ def path_of(location: Location) -> str:
 def is_readable(location: Location) -> bool:
     """Whether git can make sense of it, or there is none."""
     try:
-        _values(path_of(location))
+        configuration.read_file(path_of(location))
     except AgentosError:
         return False
     return True
@@ -46,7 +46,9 @@ def is_as_recorded(location: Location, known: Pristine) -> bool:
             recorded = os.path.join(folder, "config")
             with open(recorded, "wb") as file:
                 file.write(known.config or b"")
-            return _without(_values(path_of(location)), guards) == _without(_values(recorded), guards)
+            return _without(configuration.read_file(path_of(location)), guards) == _without(
+                configuration.read_file(recorded), guards
+            )
     except (AgentosError, OSError):
         return False
 
@@ -64,7 +66,7 @@ def write(location: Location, known: Pristine) -> None:
 def sparse_settings(location: Location) -> dict[str, str]:
     """What it says of a sparse checkout."""
     with contextlib.suppress(AgentosError):
-        said = _values(path_of(location))
+        said = configuration.read_file(path_of(location))
         return {key: said[key][-1] for key in _SPARSE if key in said}
     return {}
 
@@ -86,10 +88,6 @@ def guard(location: Location, *, guarded: bool | None) -> None:
         activation.enable(location)
     elif there:
         activation.disable(location)
-
-
-def _values(path: str) -> dict[str, list[str]]:
-    return config_edit.values_of(path) if os.path.lexists(path) else {}
 
 
 def _without(values: Mapping[str, list[str]], pairs: set[tuple[str, str]]) -> dict[str, list[str]]:

@@ -32,9 +32,10 @@ from typing import Any, NamedTuple
 
 from git_agentos.checkpoint.capture import listing
 from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
-from git_agentos.checkpoint.model import OpenWorktree, State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import boolean
-from git_agentos.git import convert, process, state_dir, trees
+from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files
 
@@ -159,7 +160,7 @@ def everything(inner: OpenWorktree, state: State) -> frozenset[bytes]:
     repository, values, tree = inner.repository, inner.settings.values, state.index_tree
     every = {path: entry[0] for path, entry in trees.walk(repository, tree) if entry[0] != trees.GITLINK}
     attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in every)
-    if convert.possible(repository, values, tracks_attributes=attributes):
+    if filters.any_configured(repository, values, tracks_attributes=attributes):
         return frozenset(every)
     with state_dir.scratch(inner.location) as folder:
         env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}

@@ -15,14 +15,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.model import OpenWorktree, Skipped, State
+from git_agentos.checkpoint.model import Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands, head
 from git_agentos.checkpoint.restore.commands import RollbackOptions
 from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -30,7 +31,8 @@ from git_agentos.run.record import events, evidence, recovery
 from git_agentos.run.record.events import RunState
 from git_agentos.run.rollback import mend, pristine
 from git_agentos.run.rollback.mend import Mended
-from git_agentos.worktree import end, losses, place
+from git_agentos.util import times
+from git_agentos.worktree import layout, losses
 
 PRE_RUN = events.PRE_RUN
 _STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
@@ -206,10 +208,10 @@ def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Mended
 def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[HeadTarget, list[BranchMove]]:
     """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
     location = inner.location
-    ref = place.HEADS + run.branch_name
+    ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.original_head(location, goal.checkpoint, goal.state, head.stamp()), []
+        return head.original_head(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
     shifts = [BranchMove(ref, present, then.commit)] if present != then.commit else []
     if present is None:
@@ -219,8 +221,9 @@ def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[Hea
             hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
             raise RunError(error.message, hint) from error
     if shifts or refs.read_head(location).ref != ref:
-        where = end.checked_out(location, ref, but=location.git_dir)
-        if where is not None:
+        others = worktrees.branch_users(location, ref, except_git_dir=location.git_dir)
+        if others:
+            where = others[0].root or others[0].git_dir
             raise RunError(
                 f"the branch '{run.branch_name}' is checked out at '{where}' as well",
                 f"git -C '{where}' switch --detach, then try again; nothing was changed",
@@ -231,7 +234,7 @@ def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[Hea
 def _pins(inner: OpenWorktree, run: WorkspaceContext, mended: Mended) -> list[str]:
     """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
     repository = inner.repository
-    _, tips = losses.own_commits(repository, without=place.HEADS + run.branch_name)
+    _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
     tip = timeline.tip(inner.location, inner.worktree_id)
     wanted = dict.fromkeys([*mended.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos import config, processes
+from git_agentos import config
 from git_agentos.git import trees
+from git_agentos.process import programs
 from git_agentos.redact import redact
 from git_agentos.tdd.gate import frozen_files, pytest_config, tamper
 from git_agentos.tdd.gate.setup import Ground
@@ -113,7 +114,7 @@ class _Look:
                 _COMPILE,
                 *(os.path.join(self._root, path) for path in some),
             )
-            ended = processes.run(argv, cwd=self._root, env=self._ground.environment, timeout=_PATIENCE)
+            ended = programs.run(argv, cwd=self._root, env=self._ground.environment, timeout=_PATIENCE)
             for path, line, message in _decoded(ended, argv[0]):
                 yield Finding(LINT, os.path.relpath(path, self._root) if path else "", line, message)
 
@@ -156,7 +157,7 @@ class _Look:
 
     def _by_command(self, command: str) -> Iterable[Finding]:
         env = self._ground.environment
-        ended = processes.run_shell(command, cwd=self._root, env=env, timeout=_PATIENCE)
+        ended = programs.run_shell(command, cwd=self._root, env=env, timeout=_PATIENCE)
         if ended.code == 0:
             return
         how = "it took too long" if ended.timed_out else f"exit {ended.code}"
@@ -209,7 +210,7 @@ class _Look:
 
     def _asked(self, ruff: str, root: str, paths: Sequence[str]) -> Iterable[tuple[str, int, str, str]]:
         argv = (ruff, "check", "--output-format=json", "--no-cache", "--force-exclude", "--quiet", "--", *paths)
-        ended = processes.run(argv, cwd=root, env=self._ground.environment, timeout=_PATIENCE)
+        ended = programs.run(argv, cwd=root, env=self._ground.environment, timeout=_PATIENCE)
         found = _json_in(ended.output)
         if found is None:
             said = _said(ended)
@@ -236,7 +237,7 @@ def _read(path: str) -> bytes | None:
         return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
-def _said(ended: processes.Ended) -> str:
+def _said(ended: programs.Ended) -> str:
     return redact(ended.output[-_MOST_SAID:].decode("utf-8", "replace"))[0].strip()
 
 
@@ -244,7 +245,7 @@ def _portions(paths: Sequence[str]) -> Iterable[Sequence[str]]:
     return (paths[at : at + _AT_ONCE] for at in range(0, len(paths), _AT_ONCE))
 
 
-def _decoded(ended: processes.Ended, python: str) -> Sequence[tuple[str, int, str]]:
+def _decoded(ended: programs.Ended, python: str) -> Sequence[tuple[str, int, str]]:
     """What the interpreter answered; what it said instead, where it did not."""
     found = _json_in(ended.output)
     if found is None:

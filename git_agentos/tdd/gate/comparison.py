@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import objects, trees
 from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
 from git_agentos.tdd.gate.cases import PASSED, Case

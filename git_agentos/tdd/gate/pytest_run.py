@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child
+from git_agentos.process import contained
+from git_agentos.process.contained import Command
 from git_agentos.tdd.gate import bounded, run_folder
 from git_agentos.tdd.gate import setup as grounds
 from git_agentos.tdd.gate.cases import Case
@@ -94,12 +94,10 @@ def _run(
         laid = Desk.lay(folder, site, canary=canary)
         command = laid.command(site, tests)
         with _said(output) as said:
-            child = Child(
-                f"exec 2>&1; exec {shlex.join([*laid.wrapped(site), *command])}",
-                site.location, site.agent, laid.environment(site), site.timeout, guarded=False,
-            )  # fmt: skip
+            words = contained.shell(f"exec 2>&1; exec {shlex.join([*laid.wrapped(site), *command])}")
+            test_run = Command(words, site.location.root, laid.environment(site), site.timeout)
             file = cast(BinaryIO, said)
-            ended = children.run(child, file, file, show=show, stop=stop)
+            ended = contained.run(test_run, file, file, show=show, stop=stop)
             if ended.timed_out:
                 said.write(b"\n[git-agentos: ended after %g seconds]\n" % site.timeout)
             text = said.text()

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos import processes
 from git_agentos.errors import TddError
+from git_agentos.process import programs
 
 _PATIENCE = 120.0
 _MARK = "agentos-probe:"
@@ -93,7 +93,7 @@ def _can_run(path: str) -> bool:
 def look(python: str, environment: Mapping[str, str]) -> Interpreter:
     """Ask an interpreter. TddError where it cannot be run, or has no pytest."""
     try:
-        ended = processes.run([python, "-c", _PROBE], cwd="/", env=environment, timeout=_PATIENCE)
+        ended = programs.run([python, "-c", _PROBE], cwd="/", env=environment, timeout=_PATIENCE)
     except OSError as error:
         raise TddError(f"cannot run '{python}': {(error.strerror or str(error)).lower()}", _ANOTHER) from error
     lines = ended.output.decode("utf-8", "replace").splitlines()

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos import processes
+from git_agentos.process import deletion
 from git_agentos.tdd.gate import cases, python, sandbox
 from git_agentos.tdd.gate.cases import Case
 from git_agentos.tdd.gate.setup import Site
@@ -60,8 +60,8 @@ _MOST_EVIDENCE = 4 << 20
 def folder() -> Iterator[str]:
     """A scratch folder. Those that killed processes left are removed first."""
     parent = os.path.realpath(tempfile.gettempdir())
-    directories.remove_abandoned(parent, _PREFIX, delete=processes.remove_folder)
-    with directories.scratch(parent, _PREFIX, delete=processes.remove_folder) as path:
+    directories.remove_abandoned(parent, _PREFIX, delete=deletion.remove_folder)
+    with directories.scratch(parent, _PREFIX, delete=deletion.remove_folder) as path:
         yield path
 
 

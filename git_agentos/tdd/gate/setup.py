@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from git_agentos import config
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
-from git_agentos.run.kernel.children import MARK
+from git_agentos.process.contained import MARK
 from git_agentos.tdd.gate import environment as environments
 from git_agentos.tdd.gate import own_plugins
 from git_agentos.tdd.gate import python as interpreters
@@ -22,7 +22,7 @@ class Ground:
     """`here` is the worktree (its root is where pytest starts), `main_root` the main checkout whose copies must not be
     imported (None: there is no other); `python` the interpreter's path, `environment` what the process gets (no keys,
     nothing of git's); `timeout` in seconds; `sandbox` for no network and writes in the worktree alone. `mark` is the
-    run's (`run.kernel.children.MARK`). `interpreter` is what `python` said when it was asked."""
+    run's (`process.contained.MARK`). `interpreter` is what `python` said when it was asked."""
 
     here: OpenWorktree
     main_root: str | None
@@ -58,7 +58,7 @@ def of(
     main_root = _main_of(here.location)
     configured = config.tdd_python(values) or ""
     clean = environments.clean(environment, config.tdd_pass_environment(values))
-    clean |= authorship.carry(here.location.root, environment, clean)
+    clean |= authorship.variables(here.location.root, environment, clean)
     found = _interpreter(here.location.root, main_root, configured, environment, clean)
     if sandbox:
         sandboxes.program(clean)
@@ -89,7 +89,7 @@ def site(ground: Ground) -> Site:
     location = ground.here.location
     found = ground.interpreter or interpreters.look(ground.python, ground.environment)
     bwrap = sandboxes.program(ground.environment) if ground.sandbox else None
-    others = tuple(each.root for each in worktrees.living(location) if each.root != location.root)
+    others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)
     return Site(location, ground.here.agent, others, found, ground.environment, ground.timeout, bwrap)
 
 
@@ -97,4 +97,4 @@ def _main_of(location: Location) -> str | None:
     """The main checkout; None where this is it, or there is none."""
     if location.is_main:
         return None
-    return next((each.root for each in worktrees.living(location) if each.is_main), None)
+    return next((each.root for each in worktrees.list_existing(location) if each.is_main), None)

@@ -13,12 +13,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
+from git_agentos.guard.shim import shim
+from git_agentos.process import contained
+from git_agentos.process.contained import Result
 from git_agentos.redact import redact
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child, Finished
+from git_agentos.run import environment as environments
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
@@ -71,18 +73,12 @@ def run(
     *,
     limit: float | None = None,
     stdin: str | None = None,
-) -> Finished:
+) -> Result:
     """Run shell text in the worktree as the agent at work there."""
-    child = Child(
-        command=text,
-        location=request.here.location,
-        agent=request.run.agent_id,
-        environment=environment,
-        limit=limit,
-        guarded=True,
-        stdin=stdin,
-    )
-    ended = children.run(child, said.out, said.err, show=request.show, stop=request.stop)
+    location = request.here.location
+    guarded = shim.with_shim(location, request.run.agent_id, contained.shell(text), environment)
+    command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
+    ended = contained.run(command, said.out, said.err, show=request.show, stop=request.stop)
     # What was killed may have been a git: nobody is to wait for it.
     mend.unlock(request.here.location, request.run, killed=ended.is_killed)
     return ended
@@ -94,8 +90,8 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     mine = {key: value for key, value in base.items() if key not in process.LOCATION_VARIABLES}
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
-    found = children.environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
-    found |= authorship.carry(request.here.location.root, mine, found)
+    found = environments.for_command(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
+    found |= authorship.variables(request.here.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.here.location.root}
 
 

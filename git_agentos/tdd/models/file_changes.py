@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.tdd.models import edits
 from git_agentos.tdd.models.answer import LARGE, Change, Unusable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from git_agentos import config
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import UsageError
 from git_agentos.run.context import WorkspaceContext
@@ -23,7 +23,7 @@ _WORDS = "--agent takes mock, mock:SCRIPT, command:'SHELL TEXT' or model:PROVIDE
 class Request:
     """One task: `node` is `scaffold` or `implement`, `attempt` counts from 0 (a retry is 1 …), `here` is the agent at
     work in the worktree, `frozen` are the paths that must not be touched. `show` is given each line that is said
-    (redacted), `stop` is asked whether to end; `mark` is the run's (`run.kernel.children.MARK`). `folder` is where what
+    (redacted), `stop` is asked whether to end; `mark` is the run's (`process.contained.MARK`). `folder` is where what
     was exchanged is kept (absolute; see `kept`)."""
 
     node: str

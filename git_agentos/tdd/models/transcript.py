@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import BinaryIO
 
-from git_agentos.run.kernel import streams
+from git_agentos.process.output import RedactingWriter
+from git_agentos.redact_lines import secrets_of
 
 PROMPT = "prompt.txt"
 STREAMS = ("stdout", "stderr")
@@ -28,8 +29,8 @@ class Said:
         os.makedirs(folder, exist_ok=True)
         self._paths = [os.path.join(folder, name) for name in STREAMS]
         self.out, self.err = (_fresh(path) for path in self._paths)
-        self._values = streams.secrets_of(environment)
-        self._stream = streams.Stream(self.out, show, self._values)
+        self._values = secrets_of(environment)
+        self._stream = RedactingWriter(self.out, show, self._values)
 
     def __enter__(self) -> Said:
         return self
@@ -44,7 +45,7 @@ class Said:
 
     def say(self, text: str) -> None:
         """Say something for one who does not do so himself."""
-        self._stream.feed(_bytes(text if text.endswith("\n") else text + "\n"))
+        self._stream.write(_bytes(text if text.endswith("\n") else text + "\n"))
 
     def last(self) -> str:
         """The last of what was said, stdout first."""
@@ -62,18 +63,18 @@ def write(folder: str, name: str, text: str, environment: Mapping[str, str]) -> 
     """Keep a text."""
     os.makedirs(folder, exist_ok=True)
     with _fresh(os.path.join(folder, name)) as file:
-        stream = streams.Stream(file, lambda _: None, streams.secrets_of(environment))
-        stream.feed(_bytes(text))
-        stream.end()
+        stream = RedactingWriter(file, lambda _: None, secrets_of(environment))
+        stream.write(_bytes(text))
+        stream.close()
 
 
 def clean(text: str, environment: Mapping[str, str]) -> str:
     """A text without secrets."""
     out: list[bytes] = []
     with open(os.devnull, "wb") as nothing:
-        stream = streams.Stream(nothing, out.append, streams.secrets_of(environment))
-        stream.feed(_bytes(text))
-        stream.end()
+        stream = RedactingWriter(nothing, out.append, secrets_of(environment))
+        stream.write(_bytes(text))
+        stream.close()
     return b"\n".join(out).decode("utf-8", "replace")
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from git_agentos.checkpoint.model import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import trees
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.node_run import Begun, Done, Site, Stopped

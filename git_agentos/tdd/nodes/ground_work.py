@@ -22,7 +22,7 @@ from git_agentos.tdd.node_run import Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, ended, tell
 from git_agentos.tdd.query import PLACE
 from git_agentos.tdd.state import ABORT, N0, N8, ImplementationState
-from git_agentos.worktree import intent, record, remove, repair
+from git_agentos.worktree import journal, record, removal, repair
 
 
 def load_context(site: Site, state: ImplementationState) -> Update:
@@ -69,12 +69,12 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
     id_ = worktree_id(site.id)
     aborted = state.get("human_decision") == ABORT and not state.get("merge_commit")
     final = state.get("final_checkpoint")
-    if any(each.id == id_ for each in intent.pending(site.context.location)):  # killed while it was made or removed
+    if any(each.id == id_ for each in journal.interrupted(site.context.location)):  # its creation or removal was killed
         repair.repair(site.context, id_)
     made = preparation.recorded(site.context, site.id) is not None  # not where it was killed while it was made
     if aborted and made:
         tell(site, "ended", state="cancelled", reason="aborted")
-    if any(each.id == id_ for each in record.managed(site.context.location.common_dir)):
+    if record.get(site.context.location.common_dir, id_) is not None:
         run, kept = site.run(), site.evidence()
         sites.reached(kept, state)
         try:
@@ -84,7 +84,7 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
             here = workspace.inner(site.context, run)
         log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
         folders.seal(here, kept, runs.told(site.context, kept))
-        final = remove.remove(site.context, id_, delete_branch=True).checkpoint
+        final = removal.remove(site.context, id_, delete_branch=True).checkpoint
     said = "worktree and branch removed" if made else "there was no worktree yet"
     if final:
         said += f", saved as {final[:12]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import datetime
 
 from git_agentos.run import workspace
 from git_agentos.tdd import node_run as sites
@@ -12,6 +11,7 @@ from git_agentos.tdd.gate import audit, gates, setup, uncommitted
 from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, changed_since, count, do
 from git_agentos.tdd.state import N0, N2, N4, N5, PASSED, TIMED_OUT, ImplementationState
+from git_agentos.util import times
 
 _MOST_OUTPUT = 64 << 10  # characters of test output in the state; all of it is in the evidence
 
@@ -133,7 +133,7 @@ def _ground(begun: Begun) -> setup.Ground:
 def _work(begun: Begun) -> uncommitted.Work:
     """What would be committed, and since when it is being worked on: the first node has made the worktree."""
     ready = next(each for each in begun.state.get("history") or () if each["node"] == N0)
-    return uncommitted.Work(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
+    return uncommitted.Work(begun.tree, times.to_seconds(ready["ended_at"]))
 
 
 def _checkpoint(begun: Begun) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from git_agentos.run.context import WorkspaceContext
     from git_agentos.run.record.events import Run, Step
     from git_agentos.run.record.evidence import Verification
-    from git_agentos.worktree.merge import Merge
+    from git_agentos.worktree.agent_merge import Merge
 
 _COLOURS = {
     "running": "cyan", "interrupted": "yellow", "passed": "green", "failed": "red", "cancelled": "yellow",

@@ -1,5 +1,5 @@
-"""`git agentos …` itself, as `command_table` has it: what saves first is allowed in an agent's own worktree; what ends,
-merges or changes another's, or the guard, is not an agent's to decide."""
+"""`git agentos …` itself, by `command_table`: what saves first is allowed in an agent's own worktree; ending, merging
+or changing another worktree, or the guard, is not an agent's decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from git_agentos.guard.shell import file_programs
 
 
 def operations(command: Command, request: Request, caller: Caller | None, folder: str) -> list[Operation]:
-    """What a call in `folder` (`-C` not yet followed) is for this caller; without one, nothing is its own."""
+    """The operations of a call in `folder` (before `-C` is followed) by this caller; without a caller, nothing is its
+    own."""
     where = os.path.join(folder, *(each for each in request.folders if each))
     own = caller is not None and _is_own(command, request, caller, where)
     changed = [each for each in sorted(request.options) if each in command.variants]
@@ -28,7 +29,7 @@ def operations(command: Command, request: Request, caller: Caller | None, folder
 
 
 def _written(request: Request, where: str) -> Iterator[Operation]:
-    """What it is to write the files that a call names. A new one in nobody's repository takes nothing from anyone."""
+    """The operations of writing the files that a call names. A new file outside of repositories loses nothing."""
     found = gitfile.find(where)
     for name in request.files:
         path = os.path.join(where, name)

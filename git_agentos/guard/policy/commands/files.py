@@ -1,4 +1,4 @@
-"""Commands that bring files of the worktree back or take them away: reset, checkout, restore, clean, rm."""
+"""Commands that restore or remove files of the worktree: reset, checkout, restore, clean, rm, mv, apply."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _move_branch(analysis: Analysis, name: str, target: str | None, *, limited: 
 
 
 def _tree_and_paths(analysis: Analysis, options: Options) -> tuple[str | None, list[str]]:
-    """`[TREE] [--] [PATH…]` taken apart, as git does: a first word that names a revision is one."""
+    """Split `[TREE] [--] [PATH…]` as git does: a first word that names a revision is the tree."""
     words = list(options.words)
     if options.dashes is not None:
         return (words[0] if words else None), [*words[1:], *options.paths]
@@ -104,7 +104,7 @@ def _checkout(analysis: Analysis) -> None:
 
 
 def _branch_or_paths(analysis: Analysis, words: Sequence[str], *, from_file: bool) -> tuple[str | None, list[str]]:
-    """`git checkout WORD…` without `--`: what is the branch, and what are paths."""
+    """Split the words of `git checkout WORD…` without `--` into a branch and paths."""
     facts = analysis.facts
     first = words[0]
     if UNKNOWN in first:
@@ -186,7 +186,7 @@ def _overwrite(
     staged: bool,
     removes: bool = False,
 ) -> None:
-    """Files are brought back from the index, or from a commit: allowed as far as nothing is lost."""
+    """Files are restored from the index, or from a commit: allowed if nothing is lost."""
     facts = analysis.facts
     unclear = options.has("pathspec-from-file") or any(UNKNOWN in path for path in paths)
     asked: Sequence[str] = ["."] if unclear else paths

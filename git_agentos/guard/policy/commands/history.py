@@ -30,7 +30,8 @@ def _commit(analysis: Analysis) -> None:
 
 
 def _sequence(analysis: Analysis, options: Options) -> bool:
-    """`--abort`, `--continue` and the like, which are the same for all that can stop in between; whether one was."""
+    """Add `--abort`, `--continue`, `--skip` and the like, which are the same for all commands. True if one
+    was given."""
     if options.has("show-current-patch"):
         raise ReadOnly
     if options.has("skip"):
@@ -48,7 +49,7 @@ def _sequence(analysis: Analysis, options: Options) -> bool:
 
 
 def _detached(analysis: Analysis) -> list[str]:
-    """What a HEAD without a branch is at, as in a rebase, and nothing else keeps."""
+    """The commit that a detached HEAD is at, as in a rebase, if nothing else keeps it."""
     return analysis.facts.unreferenced_head() if analysis.facts.branch is None else []
 
 
@@ -76,7 +77,7 @@ def _merge(analysis: Analysis) -> None:
 
 
 def _bring(analysis: Analysis, options: Options) -> None:
-    """Commits come in: their files may be where ignored ones are."""
+    """Commits are merged in: their files may be where ignored ones are."""
     names = [word.rpartition("..")[2] or "HEAD" for word in options.operands]
     analysis.require_checkpoint(
         ignored=frozenset[bytes]().union(*(analysis.facts.ignored_in_the_way(name) for name in names))

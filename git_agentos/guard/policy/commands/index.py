@@ -1,4 +1,4 @@
-"""Commands on the index, by hand and by `add`, on what is checked out sparsely."""
+"""Commands on the index, by hand and by `add`, and on sparse checkouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _add(analysis: Analysis) -> None:
 
 
 def _keep_staged(analysis: Analysis, options: Options) -> None:
-    """A staged version that is nowhere else goes into a checkpoint before it is staged over."""
+    """Save a staged version that exists nowhere else before it is staged over."""
     if analysis.facts.uses_private_index:
         return
     clear = [word for word in options.operands if UNKNOWN not in word]

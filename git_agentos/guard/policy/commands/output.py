@@ -1,4 +1,5 @@
-"""Commands that look, or pack up what is there: difftool, grep, archive. What files they write: see `outputs`."""
+"""Commands that read, or export what is there: difftool, grep, archive. See `written_files` for the files
+they write."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def _request_pull(analysis: Analysis) -> None:
 
 
 def _writes_only(analysis: Analysis) -> None:
-    """A command that does nothing but write the files that are named (`outputs`)."""
+    """A command that only writes the files that are named (`written_files`)."""
 
 
 HANDLERS = {

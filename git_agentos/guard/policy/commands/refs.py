@@ -56,7 +56,7 @@ def _branch(analysis: Analysis) -> None:
 
 
 def _renames_own(analysis: Analysis, names: Sequence[str]) -> bool:
-    """Whether `branch -m` gives another name to the agent's own branch that is checked out here."""
+    """Whether `branch -m` renames the agent's own branch that is checked out here."""
     old = names[0] if len(names) > 1 else analysis.facts.branch
     return (
         old is not None
@@ -73,7 +73,7 @@ def _not_protected(analysis: Analysis, branches: Sequence[str]) -> None:
 
 
 def _branch_of(name: str) -> list[str]:
-    """The branch that a full ref name is, short, if it is one's."""
+    """The branch that a full ref name is, short, if it is a branch."""
     return [name.removeprefix("refs/heads/")] if name.startswith("refs/heads/") else []
 
 

@@ -1,4 +1,4 @@
-"""Commands that exchange with other repositories and the world: push, fetch, pull, clone, remote, submodule, bundle."""
+"""Commands that exchange data with other repositories: push, fetch, pull, clone, remote, submodule; other systems."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from git_agentos.guard.policy.analysis import Analysis, ReadOnly
 from git_agentos.guard.policy.commands.refs import AGENTOS_REFS
 from git_agentos.guard.policy.git_line import ConfigOverride
 from git_agentos.guard.policy.options import UNKNOWN, Options
+from git_agentos.util.values import parse_boolean
 
 
 def _transport(analysis: Analysis, options: Options, *urls: str) -> None:
@@ -73,9 +74,6 @@ def _to_protected(analysis: Analysis, refspecs: Sequence[str]) -> None:
 # -- fetch, pull ---------------------------------------------------------------------------------------------------
 
 
-_FALSE = ("false", "no", "off", "0", "")
-
-
 def _fetch(analysis: Analysis) -> None:
     options = analysis.options("fetch")
     if options.has("dry-run", "negotiate-only"):
@@ -103,7 +101,7 @@ def _fetched(analysis: Analysis, options: Options) -> None:
         configured = list(facts.remote(name).fetch)
     given = [*refspecs, *options.given.get("refmap", ())] or configured
     facts_say = [facts.config(key) for key in ("fetch.prune", f"remote.{name}.prune")]
-    prune = options.has("prune") or any(value is not None and value.lower() not in _FALSE for value in facts_say)
+    prune = options.has("prune") or any(value is not None and parse_boolean(value) is not False for value in facts_say)
     for refspec in given:
         _refspec(analysis, refspec, force=force, prune=prune, overwrite=options.has("update-head-ok"))
     if prune:
@@ -119,8 +117,8 @@ def _fetched(analysis: Analysis, options: Options) -> None:
 
 
 def _keep_pruned(analysis: Analysis, remotes: Sequence[str]) -> None:
-    """What only the remote-tracking refs of these remotes hold goes into a checkpoint. Which of them will be pruned,
-    the remote alone knows."""
+    """Save the commits that only the remote-tracking refs of these remotes hold. Only the remote knows which refs will
+    be pruned."""
     commits = analysis.facts.commits_only_in([f"refs/remotes/{name}/" for name in remotes])
     if commits:
         analysis.require_checkpoint(commits=commits)
@@ -133,7 +131,7 @@ def _default_remote(analysis: Analysis) -> str:
 
 
 def _refspec(analysis: Analysis, refspec: str, *, force: bool, prune: bool, overwrite: bool) -> None:
-    """One refspec of a fetch: what it writes here."""
+    """What one refspec of a fetch writes here."""
     forced = force or refspec.startswith("+")
     source, colon, target = refspec.lstrip("+").partition(":")
     if refspec.startswith(UNKNOWN):
@@ -205,13 +203,13 @@ def _clone(analysis: Analysis) -> None:
     _transport(analysis, options, *options.operands[:1])
     for text in options.given.get("config", ()):
         key, has_value, value = text.partition("=")
-        meaning = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
-        commands = meaning.operation == "config-guard" or meaning.text is not None
+        effect = config_keys.effect_of_override(ConfigOverride(key.lower(), value if has_value else None, "-c"))
+        commands = effect.operation == "config-guard" or effect.shell_text is not None
         if commands or config_keys.category(key) == config_keys.ALIAS:
             # In a repository of its own; but what it runs, it runs with everybody's rights.
             analysis.add("config-command", key)
-        elif meaning.operation is not None:
-            analysis.add(meaning.operation if meaning.operation == "run-command" else "config-risky", key)
+        elif effect.operation is not None:
+            analysis.add(effect.operation if effect.operation == "run-command" else "config-risky", key)
     if options.has("template", "separate-git-dir") or analysis.facts.has_template:
         analysis.add("init-redirect")
     analysis.add("clone")

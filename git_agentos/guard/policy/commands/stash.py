@@ -1,13 +1,13 @@
-"""The stash, which all worktrees share: whose an entry is, and what `git stash` does to entries.
+"""The stash, which all worktrees share: who owns an entry, and what `git stash` does to entries.
 
 An entry belongs to the worktree that pushed it. The reference-transaction hook sees each push and writes a record into
 that worktree's own git directory:
 
     <git dir>/agentos/stash/<commit>        JSON: {"commit", "worktree", "mac"}
 
-It is signed (`guard.signing`), so an agent cannot make another's entry its own, and it goes when the worktree goes. An
-entry without a record belongs to the worktree that was made with the branch that it was pushed from, or else to the
-main worktree, where the person pushes and no hook need be.
+The record is signed (`guard.signing`), so an agent cannot make another's entry its own, and it is removed with the
+worktree. An entry without a record belongs to the worktree that was made with the branch from which it was pushed, or
+else to the main worktree, where the person pushes and hooks need not be installed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ OF_ENTRIES = frozenset({"stash-apply", "stash-drop", "stash-clear", "stash-other
 def record(git_dir: str, commit: str, entries: Sequence[str], environment: Mapping[str, str]) -> None:
     """Record that the worktree with this git directory has pushed `commit`.
 
-    `entries` are the commits that the stash had before. One of these keeps its owner; records of what is in the stash
-    no more are removed. OSError where nothing can be written.
+    `entries` are the commits that were in the stash before. One of these keeps its owner; records of commits that are
+    no longer in the stash are removed. OSError if nothing can be written.
     """
     if commit in entries or not _OID.match(commit):
         return
@@ -72,24 +72,24 @@ def is_own(caller: Caller | None, common_dir: str, commit: str) -> bool:
 
 
 def _makers(common_dir: str, commit: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """The git directories of the worktrees that have a record of it."""
-    for git_dir in (common_dir, *map(os.path.realpath, worktrees.entries(common_dir))):
+    """The git directories of the worktrees that have a record of the entry."""
+    for git_dir in (common_dir, *map(os.path.realpath, worktrees.linked_git_dirs(common_dir))):
         path = os.path.join(git_dir, "agentos", "stash", commit)
         if os.path.lexists(path) and _is_genuine(path, git_dir, commit, environment):
             yield git_dir
 
 
 def _pushed_from(common_dir: str, commit: str) -> str | None:
-    """The git directory of the worktree whose branch the entry was pushed from, by the message that git gives it
-    (`WIP on BRANCH: …`, `On BRANCH: …`): a worktree whose hooks are not the guard's has no records.
+    """The git directory of the worktree from whose branch the entry was pushed, by the message that git gives it (`WIP
+    on BRANCH: …`, `On BRANCH: …`): a worktree without the guard's hooks has no records.
 
-    None where no worktree was made with that branch. Only one worktree at a time can be on it.
+    None if no worktree was made with that branch. Only one worktree at a time can be on it.
     """
     status, out, _ = process.finish(
         process.spawn(["--git-dir", common_dir, "log", "-1", "--format=%s", commit, "--"], cwd=common_dir)
     )
     match = _PUSHED_ON.match(os.fsdecode(out)) if status == 0 else None
-    for git_dir in worktrees.entries(common_dir) if match is not None else ():
+    for git_dir in worktrees.linked_git_dirs(common_dir) if match is not None else ():
         with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             record = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
             if isinstance(record, dict) and match is not None and record.get("branch") == match[1]:
@@ -147,14 +147,14 @@ def _stash(analysis: Analysis) -> None:
 
 
 def entries_made(operation: Operation) -> int:
-    """How many entries an operation of a text adds to those on top that the text itself has pushed (-1: takes away)."""
+    """How many entries an operation adds to those that the same text has pushed (-1: removes one)."""
     if operation.name == "stash":
         return int(operation.own)
     return -int(operation.own and operation.name in ("stash-apply", "stash-drop"))
 
 
 def _has_changes(analysis: Analysis, options: Options) -> bool:
-    """Whether there is something to push now: without, git makes no entry, and the next `pop` takes another one."""
+    """Whether there is something to push now: otherwise git makes no entry, and the next `pop` takes another one."""
     untracked = "normal" if options.has("include-untracked", "all") else "no"
     status, out = analysis.facts.git(
         "status", "--porcelain", f"--untracked-files={untracked}", "--ignore-submodules=all", "--", *options.operands
@@ -197,15 +197,16 @@ def _clear(analysis: Analysis) -> None:
 
 
 def _delete(analysis: Analysis, name: str, subject: str, commits: Sequence[str]) -> None:
-    """Entries are deleted. In the main worktree an agent's and the person's cannot be told apart: `Own` is never true
-    there."""
+    """Entries are deleted. In the main worktree an agent's and the person's cannot be told apart: nothing is an agent's
+    own there."""
     others = _others(analysis, commits)
     analysis.add("stash-other" if others else name, subject, own=not others, limited=not others)
     analysis.require_checkpoint(commits=commits, touches=())
 
 
 def _others(analysis: Analysis, commits: Sequence[str], *, listed: bool = False) -> list[str]:
-    """Those of these entries that are not the caller's own. With `listed`, what is no entry is nobody's."""
+    """Which of these entries are not the caller's own. With `listed`, commits that are not in the stash belong to
+    nobody."""
     git_dirs = analysis.facts.git_dirs
     if len(git_dirs) < 2:
         return []
@@ -214,13 +215,12 @@ def _others(analysis: Analysis, commits: Sequence[str], *, listed: bool = False)
 
 
 def _export(analysis: Analysis, words: Sequence[str]) -> None:
-    """`git stash export --to-ref REF` makes REF what it exports, whatever it was."""
+    """`git stash export --to-ref REF` sets REF, whatever it was."""
     analysis.add("branch-move" if any(word.startswith("--to") for word in words) else "stash")
 
 
 def _entry(analysis: Analysis, words: Sequence[str]) -> str | None:
-    """An entry of the stash as a revision of now; None for one that commands before this one, in the same text,
-    push."""
+    """An entry of the stash as a revision of now; None for one that earlier commands in the same text push."""
     word = words[0] if words else "0"
     place = _PLACE.match(word)
     if place is None:

@@ -1,4 +1,4 @@
-"""Commands on the store and the configuration: gc, prune, repack, config, fast-import, maintenance."""
+"""Commands on the object store and the configuration: gc, prune, repack, config, fast-import, maintenance."""
 
 from __future__ import annotations
 
@@ -174,12 +174,12 @@ def _scope(analysis: Analysis, options: Options) -> str:
 
 
 def _file(analysis: Analysis, options: Options) -> str:
-    """The file that is named, by an option or a variable; "" where none is."""
+    """The file that an option or a variable names; "" if none does."""
     return options.value("file") or analysis.facts.variable("GIT_CONFIG")
 
 
 def _is_git_config(analysis: Analysis, name: str) -> bool:
-    """Whether a file is one that git reads its configuration from; otherwise it is an edit of some file."""
+    """Whether git reads its configuration from a file; otherwise the command edits some file."""
     if UNKNOWN in name or analysis.facts.in_git_dir(name):
         return True
     path = os.path.realpath(analysis.facts.path(os.path.expanduser(name)))
@@ -203,8 +203,8 @@ def _change(analysis: Analysis, action: str, words: Sequence[str]) -> None:
     elif UNKNOWN in key:
         analysis.add("unresolved", key)
     elif action in ("unset", "unset-all"):
-        meaning = config_keys.operation_of_write(key, None)
-        analysis.add("config-guard" if meaning == "config-guard" else "config-unset", key)
+        effect = config_keys.operation_of_write(key, None)
+        analysis.add("config-guard" if effect == "config-guard" else "config-unset", key)
     else:
         value = words[1] if len(words) > 1 else ""
         analysis.add(config_keys.operation_of_write(key, value) or "config-set", key)
