@@ -39,7 +39,7 @@ class WorkspaceSnapshot:
     taken_at: str
 
 
-def inner(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
+def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
     """The run's agent at work in the run's worktree; RunError where that is not what was made. The paths of `run` are
     those of now (`located`)."""
     id_ = worktree_id(run.run_id)
@@ -63,12 +63,12 @@ def inner(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
+def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
     """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
-    return look(here, run)[0]
+    return capture_snapshot(here, run)[0]
 
 
-def look(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`snapshot`, and the complete state."""
     metadata = here.metadata(
         trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
