@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.findings import Finding
     from git_agentos.workspace import Status, Workspace
 
@@ -56,7 +56,7 @@ def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
     return (*found, *findings.report(checks, fix=fix))
 
 
-def _has_runs(context: Context) -> bool:
+def _has_runs(context: OpenWorktree) -> bool:
     """Whether the repository has ever had a run; otherwise nothing of runs is imported."""
     if os.path.isdir(os.path.join(context.location.shared_state_dir, "runs")):
         return True
@@ -65,7 +65,7 @@ def _has_runs(context: Context) -> bool:
     return bool(refs.list_refs(context.location, "refs/agentos/runs/", skip_broken=True))
 
 
-def _guard_problems(context: Context) -> list[str]:
+def _guard_problems(context: OpenWorktree) -> list[str]:
     """Tampering with the guard of any worktree."""
     if not os.path.lexists(os.path.join(context.location.common_dir, "agentos")):
         return []

@@ -13,7 +13,7 @@ from git_agentos.cli.render.text import run as render
 from git_agentos.errors import AgentosError, ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.run.events import Run
     from git_agentos.run.spec import RunSpec
 
@@ -252,7 +252,7 @@ def verify(ctx: Invocation, run_id: RunId) -> None:
         raise typer.Exit(1)
 
 
-def runs_context(ctx: Invocation) -> "Context":
+def runs_context(ctx: Invocation) -> "OpenWorktree":
     """The context of a command on runs.
 
     First rebuilds evidence that `git clean -fdx` has removed, and copies evidence into git that has no copy there.

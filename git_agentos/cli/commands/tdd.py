@@ -15,7 +15,7 @@ from git_agentos.cli.render.text import tdd as render
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.cli.progress import WorkflowProgress
     from git_agentos.tdd.state import Workflow
 
@@ -267,7 +267,7 @@ def green(
     _check_gate(ctx, "green", tests or [], options)
 
 
-def workflows_context(ctx: Invocation) -> "Context":
+def workflows_context(ctx: Invocation) -> "OpenWorktree":
     """The context of a command on workflows; first rebuilds state that `git clean -fdx` has removed."""
     from git_agentos.run import evidence_store
     from git_agentos.tdd import state_copies
@@ -287,7 +287,7 @@ def _progress(ctx: Invocation, *, asks: bool = True) -> "WorkflowProgress":
     return WorkflowProgress(ctx, asks=asks)
 
 
-def _decide(ctx: Invocation, context: "Context", id_: str, decision: str) -> None:
+def _decide(ctx: Invocation, context: "OpenWorktree", id_: str, decision: str) -> None:
     from git_agentos.tdd import workflows
 
     with _progress(ctx, asks=False) as progress:
