@@ -28,6 +28,7 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.capture.state import CaptureRequest
 from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
 from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.nested import NestedOptions
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.errors import (
@@ -378,7 +379,7 @@ class _End:
         return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
     def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
-        request = CaptureRequest(everything_ignored=True, leaving=True)
+        request = CaptureRequest(everything_ignored=True, nested=NestedOptions(git_dir_goes=True))
         metadata = inner.metadata(trigger=_TRIGGERS[self.intent.operation])
         try:
             state = capture_worktree(inner, writer, metadata, request=request, scan=started)
