@@ -152,7 +152,7 @@ def start(
     read = material.load(context.location.root, order.lld, order.context)
     id_ = new_id(issue)
     mark = f"{id_}-{os.urandom(8).hex()}"
-    setup.of(context, environment, timeout=order.test_timeout, sandbox=order.sandbox, mark=mark)
+    setup.prepare(context, environment, timeout=order.test_timeout, sandbox=order.sandbox, mark=mark)
     _refuse_second(context, issue, environment)
     consent(policy.told(read, chosen.recipient))
     state = ImplementationState(

@@ -55,7 +55,7 @@ def load_context(site: Site, state: ImplementationState) -> Update:
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
     python = None
     with contextlib.suppress(TddError):  # it may be an agent's to make
-        python = gates.python_of(setup.of(here, site.environment, mark=state["mark"]))
+        python = gates.hash_interpreter(setup.prepare(here, site.environment, mark=state["mark"]))
     update: Update = {"worktree_path": run.worktree_path, "base_sha": run.base_sha, "python": python}
     count = len(state.get("context_paths", ())) + 1
     files = "1 document" if count == 1 else f"{count} documents"

@@ -8,7 +8,10 @@ from datetime import datetime
 
 from git_agentos.run import workspace
 from git_agentos.tdd import node_run as sites
-from git_agentos.tdd.gate import audit, gates, setup, uncommitted
+from git_agentos.tdd.gate import audit, gates
+from git_agentos.tdd.gate.pytest_run import Control
+from git_agentos.tdd.gate.setup import PytestSetup, prepare
+from git_agentos.tdd.gate.uncommitted import Candidate
 from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
 from git_agentos.tdd.nodes.frame import Update, changed_since, count, do
 from git_agentos.tdd.state import N0, N2, N4, N5, PASSED, TIMED_OUT, ImplementationState
@@ -17,31 +20,31 @@ _MOST_OUTPUT = 64 << 10  # characters of test output in the state; all of it is 
 
 
 def fail_gate(site: Site, state: ImplementationState) -> Update:
-    """The tests have to fail, for the right reason. What they are is frozen then."""
+    """The tests have to fail, for the right reason. Then they are frozen."""
 
     def work(begun: Begun) -> Done:
+        base = gates.Base(state["base_sha"], state.get("python"))
         verdict = gates.red(
-            _ground(begun),
-            state["base_sha"],
+            begun.here,
+            _setup(begun),
             state.get("tests", ()),
-            python=state.get("python"),
-            work=_work(begun),
-            output=os.path.join(begun.path, "stdout"),
-            show=site.listener.output,
-            stop=site.stop,
+            base=base,
+            candidate=_candidate(begun),
+            control=_control(begun),
         )
         done = _judged(begun, verdict)
-        if done.holds:
+        record = verdict.record
+        if done.holds and record is not None:
             done.update |= {
-                "red": list(verdict.red),
-                "frozen": dict(verdict.frozen),
-                "plugins": list(verdict.plugins),
-                "skipped": list(verdict.skipped),
-                "rest": verdict.rest,
+                "red": list(record.red),
+                "frozen": dict(record.frozen),
+                "plugins": list(record.plugins),
+                "skipped": list(record.skipped or ()),
+                "rest": record.rest,
                 "red_checkpoint": _checkpoint(begun),
             }
-            done.files, done.red = verdict.frozen, verdict.red
-            done.summary = f"red: {count(len(verdict.red), 'new test')} failed, as it should be"
+            done.files, done.red = record.frozen, record.red
+            done.summary = f"red: {count(len(record.red), 'new test')} failed, as expected"
         return done
 
     return do(site, state, N2, work, "pytest")
@@ -51,23 +54,26 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
     """The tests that were red have to pass, and no other may fail."""
 
     def work(begun: Begun) -> Done:
-        verdict = gates.green(
-            _ground(begun),
-            state["red"],
+        skipped = state.get("skipped")
+        record = gates.RedRecord(
+            tuple(state["red"]),
             state["frozen"],
-            state.get("plugins", ()),
+            tuple(state.get("plugins", ())),
+            tuple(skipped) if skipped is not None else None,
+            state.get("rest"),
+        )
+        verdict = gates.green(
+            begun.here,
+            _setup(begun),
             state.get("tests", ()),
-            skipped=state.get("skipped"),
-            rest=state.get("rest"),
-            work=_work(begun),
-            output=os.path.join(begun.path, "stdout"),
-            show=site.listener.output,
-            stop=site.stop,
+            record,
+            candidate=_candidate(begun),
+            control=_control(begun),
         )
         done = _judged(begun, verdict)
         done.update |= {"green": False, "conflicts": [], "human_decision": None}
         if done.holds:
-            # What validation left behind is told from what was validated by these two (`run.landing`).
+            # What the tests left behind differs from what they judged by these two (`run.landing`).
             done.update |= {"tested_before": begun.checkpoint, "tested_after": _checkpoint(begun)}
             done.summary = f"green: {count(len(state['red']), 'new test')} passed, and nothing else broke"
         return done
@@ -76,8 +82,8 @@ def pass_gate(site: Site, state: ImplementationState) -> Update:
 
 
 def _judged(begun: Begun, verdict: gates.Verdict) -> Done:
-    tested = verdict.tested
-    if any(each is not None and each.interrupted for each in (tested, verdict.canary)):
+    tested = verdict.result
+    if verdict.interrupted:
         raise Stopped
     if touched := sites.violations(begun):  # the tests run what the model wrote
         told = verdict.feedback + "".join(f"{each}\n" for each in touched)
@@ -119,9 +125,9 @@ def _how(verdict: gates.Verdict) -> str:
     return f"not {gate}: {how}{more}"
 
 
-def _ground(begun: Begun) -> setup.Ground:
+def _setup(begun: Begun) -> PytestSetup:
     state = begun.state
-    return setup.of(
+    return prepare(
         begun.here,
         begun.site.environment,
         timeout=state["test_timeout"],
@@ -130,10 +136,14 @@ def _ground(begun: Begun) -> setup.Ground:
     )
 
 
-def _work(begun: Begun) -> uncommitted.Work:
+def _candidate(begun: Begun) -> Candidate:
     """What would be committed, and since when it is being worked on: the first node has made the worktree."""
     ready = next(each for each in begun.state.get("history") or () if each["node"] == N0)
-    return uncommitted.Work(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
+    return Candidate(begun.tree, datetime.fromisoformat(ready["ended_at"]).timestamp())
+
+
+def _control(begun: Begun) -> Control:
+    return Control(os.path.join(begun.path, "stdout"), begun.site.listener.output, begun.site.stop)
 
 
 def _checkpoint(begun: Begun) -> str:
@@ -148,7 +158,7 @@ def look_over(site: Site, state: ImplementationState) -> Update:
 
     def work(begun: Begun) -> Done:
         changed = changed_since(begun.here, state["base_sha"], begun.tree)
-        found = audit.audit(_ground(begun), state["base_sha"], changed)
+        found = audit.audit(begun.here, _setup(begun), state["base_sha"], changed)
         lost = [
             f"{os.fsdecode(each.path)}: it would not be merged, since it is not saved: {each.reason}"
             for each in begun.skipped

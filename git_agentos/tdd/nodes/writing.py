@@ -43,7 +43,7 @@ def implement(site: Site, state: ImplementationState) -> Update:
 
     def work(begun: Begun) -> Done:
         frozen = frozen_files.paths(state["frozen"])
-        patterns = frozen_files.patterns(pytest_config.names(begun.here.location.root))
+        patterns = frozen_files.test_patterns(pytest_config.read_options(begun.here.location.root))
         _put_back(begun)
         prompt = prompts.implement(
             state["issue_id"],
@@ -120,7 +120,7 @@ def _written(begun: Begun, what: str, worked: Work) -> Done:
 def _put_back(begun: Begun) -> None:
     """Bring what was frozen and has changed back to how it was when the red gate held; what is new among it goes."""
     frozen = begun.state["frozen"]
-    now = frozen_files.freeze(begun.here.location.root, more=frozen_files.wholly(frozen))
+    now = frozen_files.hash_inputs(begun.here.location.root, frozen_files.whole_files(frozen))
     changed = {name: "" for name in {*frozen, *now} if frozen.get(name) != now.get(name)}
     wanted = [os.fsencode(path) for path in frozen_files.paths(changed)]
     red = begun.state.get("red_checkpoint")
