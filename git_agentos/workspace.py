@@ -23,32 +23,33 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import locks, process, worktrees
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan, read_config
 from git_agentos.guard import authorize
+from git_agentos.util import directories
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.doctor import Finding
     from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Interrupted, Status
     from git_agentos.checkpoint.pick import Pick
     from git_agentos.checkpoint.restore import Recovery, Restoration
     from git_agentos.checkpoint.state import Skipped
+    from git_agentos.findings import Finding
 
 # Start-up is most of what a checkpoint costs, so what it does not need is imported where it is used; these are the
 # homes of the result types.
 _HOMES = {
-    "Diff": "look",
-    "FileChange": "look",
-    "FileContent": "look",
-    "Finding": "doctor",
-    "Interrupted": "look",
-    "Pick": "pick",
-    "Recovery": "restore",
-    "Restoration": "restore",
-    "Skipped": "state",
-    "Status": "look",
+    "Diff": "checkpoint.look",
+    "FileChange": "checkpoint.look",
+    "FileContent": "checkpoint.look",
+    "Finding": "findings",
+    "Interrupted": "checkpoint.look",
+    "Pick": "checkpoint.pick",
+    "Recovery": "checkpoint.restore",
+    "Restoration": "checkpoint.restore",
+    "Skipped": "checkpoint.state",
+    "Status": "checkpoint.look",
 }
 
 
@@ -57,7 +58,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"git_agentos.checkpoint.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"git_agentos.{_HOMES[name]}"), name)
 
 
 class Workspace:
@@ -328,16 +329,17 @@ class Workspace:
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
-        """What is wrong with this repository's set-up, and what to do; with `fix`, what can be mended is."""
+        """What is wrong with this repository's set-up, and what to do; with `fix`, what can be corrected safely is."""
+        from git_agentos import findings
         from git_agentos.checkpoint import doctor
         from git_agentos.guard.setup import checks as guard
         from git_agentos.worktree import doctor as worktrees
 
         self._discard()
-        # Their locks first: what is mended need not be told again.
+        # Their locks first: what is corrected need not be reported again.
         found = worktrees.examine(self.context, fix=fix)
         found += guard.examine(self._location, os.environ, fix=fix)
-        return (*doctor.examine(self._repository, self._settings, fix=fix), *found)
+        return (*findings.report(doctor.examine(self._repository, self._settings), fix=fix), *found)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -361,7 +363,7 @@ class Workspace:
             )
         for folder in {self._location.state_dir, self._location.shared_state_dir}:
             if os.path.lexists(folder):
-                locks.own_folder(folder)
+                directories.make_own(folder)
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""

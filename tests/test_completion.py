@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService
-from git_agentos.cli import completion, tree
+from git_agentos.cli import command_tree as tree
+from git_agentos.cli import completion
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 

@@ -22,8 +22,8 @@ import pytest
 
 from git_agentos import __version__
 from git_agentos.checkpoint import doctor
-from git_agentos.cli import tree
-from git_agentos.cli.tree import Command
+from git_agentos.cli import command_tree as tree
+from git_agentos.cli.command_tree import Command
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.setup import checks as guard
 from git_agentos.run import doctor as runs

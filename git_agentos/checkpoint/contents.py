@@ -20,7 +20,7 @@ from git_agentos.checkpoint.statcache import StatCache, now_ns, row
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
-from git_agentos.git import convert, locks, trees
+from git_agentos.git import convert, state_dir, trees
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
@@ -271,7 +271,7 @@ class Contents:
     def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
         """Those paths whose blob does not check out to the bytes that the worktree has."""
         location = self.repository.location
-        with locks.scratch(location) as folder:
+        with state_dir.scratch(location) as folder:
             into = os.path.join(folder, "smudged")
             os.mkdir(into)
             base = os.path.join(location.git_dir, "index") if self.tracks_attributes else None

@@ -1,68 +1,55 @@
-"""What is wrong with a repository's set-up, and what to do about it."""
+"""The checks of `doctor` on what checkpoints need: git, locks, journals, timelines and databases."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, DamagedDatabase, DamagedFile, RepositoryError
-from git_agentos.git import locks, process, refs, worktrees
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
+from git_agentos.git import lockfile, process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.objects import KEEP_MARK
 from git_agentos.git.repository import Repository
 from git_agentos.store import location as store
+from git_agentos.util import files, locks
 
 _OLDEST_GIT = (2, 38)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing worth knowing: `severity` is `error`, `warning` or `info`; `fixed` tells that it was mended."""
-
-    code: str
-    severity: str
-    message: str
-    hint: str | None
-    fixed: bool
-
-
-def examine(repository: Repository, settings: Settings, *, fix: bool) -> Iterator[Finding]:
-    """All findings; with `fix`, what can be mended without touching anybody's work is."""
+def examine(repository: Repository, settings: Settings) -> Iterator[Finding | Fixable]:
+    """All findings. What is fixable can be fixed without touching anybody's work."""
     yield from _git()
-    yield from _interrupted(repository, fix=fix)
-    yield from _stale(repository, fix=fix)
-    yield from _keep_files(repository, fix=fix)
+    yield from _interrupted(repository)
+    yield from _stale(repository)
+    yield from _keep_files(repository)
     yield from _names_in_the_way(repository)
-    yield from _timelines(repository, fix=fix)
+    yield from _timelines(repository)
     yield from _databases(repository, settings)
     yield from _kept(repository)
     if settings.max_file_size == 0:
-        yield Finding(
-            "no-size-limit", "info", "agentos.maxFileSize is 0: untracked files of any size are saved", None, False
-        )
+        yield Finding("no-size-limit", "info", "agentos.maxFileSize is 0: untracked files of any size are saved")
 
 
 def _git() -> Iterator[Finding]:
     text = process.run(["version"]).decode("ascii", "replace").strip()
     match = re.search(r"(\d+)\.(\d+)", text)
     if match is None or (int(match[1]), int(match[2])) < _OLDEST_GIT:
-        yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later", False)
+        yield Finding("old-git", "error", f"{text} is too old", "install git 2.38 or later")
 
 
-def _interrupted(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+def _interrupted(repository: Repository) -> Iterator[Finding | Fixable]:
     for read in (journal.read, journal.read_last):
         try:
             found = read(repository.location)
         except DamagedFile as error:
-            yield _damaged(error, fix=fix)
+            yield _damaged(error)
             continue
         except RepositoryError as error:
-            yield Finding("damaged", "error", error.message, error.hint, False)
+            yield Finding("damaged", "error", error.message, error.hint)
             continue
         if isinstance(found, journal.Journal):
             yield Finding(
@@ -70,52 +57,51 @@ def _interrupted(repository: Repository, *, fix: bool) -> Iterator[Finding]:
                 "error",
                 f"a {found.command} to checkpoint {found.target[:8]} was interrupted",
                 "git agentos recover finishes it; git agentos recover --abort goes back",
-                False,
             )
 
 
-def _damaged(error: DamagedFile, *, fix: bool) -> Finding:
+def _damaged(error: DamagedFile) -> Fixable:
     """A file of the state folder. It says what was interrupted, or what `undo` goes back to; both are checkpoints."""
-    if not fix:
-        return Finding("damaged", "error", error.message, error.hint, False)
-    aside = journal.set_aside(error.path)
-    hint = "the state before a restore is the newest checkpoint with the trigger before_restore"
-    return Finding("damaged", "error", f"{error.message}; it is at '{aside}' now", hint, True)
 
-
-def _stale(repository: Repository, *, fix: bool) -> Iterator[Finding]:
-    location = repository.location
-    if fix:
-        for path in [*locks.remove_stale(location), *locks.remove_scratch(location)]:
-            yield Finding("stale-lock", "warning", f"'{path}' was left by a killed command", None, True)
-        return
-    for path in locks.stale(location):
-        yield Finding(
-            "stale-lock", "warning", f"'{path}' was left by a killed command", "git agentos doctor --fix", False
+    def move_away() -> str:
+        return (
+            f"it is at '{journal.set_aside(error.path)}' now;"
+            " the state before a restore is the newest checkpoint with the trigger before_restore"
         )
 
+    return fixable("damaged", "error", error.message, move_away, error.hint)
 
-def _keep_files(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+
+def _stale(repository: Repository) -> Iterator[Fixable]:
+    """Locks of killed commands. What else such a command leaves (scratch folders), `worktree repair` removes."""
+    location = repository.location
+    for path in lockfile.find_stale(location):
+
+        def remove(path: str = path) -> str:
+            lockfile.remove_stale(location, candidates=[path])
+            return ""
+
+        yield fixable("stale-lock", "warning", f"'{path}' was left by a killed command", remove)
+
+
+def _keep_files(repository: Repository) -> Iterator[Fixable]:
     folder = os.path.join(repository.objects_dir, "pack")
     names = os.listdir(folder) if os.path.isdir(folder) else []
     for name in sorted(name for name in names if name.endswith(".keep")):
         path = os.path.join(folder, name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if files.read(path, limit=200) != KEEP_MARK or (descriptor := locks.try_open(path)) is None:
+                continue  # it is git's, or its writer is alive
         except OSError:
             continue
-        try:
-            if os.read(descriptor, 200) != KEEP_MARK:
-                continue
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # its writer is alive
-        finally:
-            os.close(descriptor)
-        if fix:
+        os.close(descriptor)
+
+        def remove(path: str = path) -> str:
             os.unlink(path)
+            return ""
+
         message = f"'{path}' was left by a killed checkpoint: git gc passes the pack over"
-        yield Finding("stale-keep", "warning", message, None if fix else "git agentos doctor --fix", fix)
+        yield fixable("stale-keep", "warning", message, remove)
 
 
 def _names_in_the_way(repository: Repository) -> Iterator[Finding]:
@@ -126,35 +112,30 @@ def _names_in_the_way(repository: Repository) -> Iterator[Finding]:
                 "warning",
                 f"a branch named '{name}' blocks every branch '{name}/…' that git-agentos makes",
                 f"git branch -m {name} NEW-NAME",
-                False,
             )
 
 
-def _timelines(repository: Repository, *, fix: bool) -> Iterator[Finding]:
+def _timelines(repository: Repository) -> Iterator[Finding | Fixable]:
     for ref, message in refs.damaged(repository.location, timeline.PREFIX).items():
         name = ref.removeprefix(timeline.PREFIX)
-        hint = "git agentos doctor --fix looks for its newest checkpoint among all objects"
-        if not fix:
-            yield Finding("timeline", "error", f"timeline '{name}': {message}", hint, False)
-            continue
-        try:
-            found = timeline.rebuild(repository, name)
-        except (AgentosError, OSError) as error:
-            yield Finding("timeline", "error", f"timeline '{name}': {message}; {error}", hint, False)
-            continue
-        ends = f"it ends at {found[:8]} now" if found is not None else "it has no checkpoint any more"
-        yield Finding("timeline", "error", f"timeline '{name}': {message}; {ends}", None, True)
+
+        def rebuild(name: str = name) -> str:
+            newest = timeline.rebuild(repository, name)
+            return f"it ends at {newest[:8]} now" if newest is not None else "it has no checkpoint any more"
+
+        hint = f"{DOCTOR_FIX} looks for its newest checkpoint among all objects"
+        yield fixable("timeline", "error", f"timeline '{name}': {message}", rebuild, hint)
     for name in timeline.all_names(repository.location):
         try:
             newest = timeline.newest(repository, name)
             if newest is not None:
                 format.read(repository, newest.checkpoint)
         except AgentosError as error:
-            yield Finding("timeline", "error", f"timeline '{name}': {error.message}", error.hint, False)
+            yield Finding("timeline", "error", f"timeline '{name}': {error.message}", error.hint)
 
 
 def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
-    """Workflow databases that cannot be read. A damaged one is mended by the next command that uses it."""
+    """Workflow databases that cannot be read. The next command that uses a damaged one rebuilds it."""
     core = settings.values.get("core.worktree", [None])[-1]
     paths: dict[str, Location] = {}
     for where in worktrees.living(repository.location, core):
@@ -171,13 +152,14 @@ def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
         except database.NotSetUp:
             continue
         except DamagedDatabase as error:
-            hint = f"git -C '{where.root}' agentos log rebuild moves it aside, and makes it again from the checkpoints"
-            yield Finding("database", "error", error.message, hint, False)
+            hint = f"git -C '{where.root}' agentos log rebuild moves it away, and rebuilds it from the checkpoints"
+            yield Finding("database", "error", error.message, hint)
         except AgentosError as error:
-            yield Finding("database", "error", error.message, error.hint, False)
+            yield Finding("database", "error", error.message, error.hint)
 
 
 def _kept(repository: Repository) -> Iterator[Finding]:
+    """Nested repositories that restores moved away."""
     folder = os.path.join(repository.location.state_dir, "kept")
     if os.path.isdir(folder) and os.listdir(folder):
         yield Finding(
@@ -185,5 +167,4 @@ def _kept(repository: Repository) -> Iterator[Finding]:
             "info",
             f"nested repositories that a restore moved away are kept in '{folder}'",
             "git agentos undo brings the last ones back; remove what you do not want",
-            False,
         )

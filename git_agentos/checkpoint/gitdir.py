@@ -103,9 +103,7 @@ def set_index(repository: Repository, application: Application, new: str, scratc
             raise
         shutil.copy2(real, kept)
     if os.path.exists(new):
-        with open(new, "rb") as file:
-            os.fsync(file.fileno())
-        os.rename(new, real)
+        files.install(new, real)
     elif had:
         os.unlink(real)
     application.remember(lambda: os.rename(kept, real) if had else os.unlink(real))

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from git_agentos.errors import DamagedFile, LockedError, RepositoryError
-from git_agentos.git import locks
+from git_agentos.git import state_dir
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 _VERSION = 1
 _JOURNAL = "journal.json"
@@ -75,7 +75,7 @@ class Last:
 
 
 def _path(location: Location, name: str) -> str:
-    return os.path.join(locks.own_folder(location.state_dir), name)
+    return os.path.join(directories.make_own(location.state_dir), name)
 
 
 def _write(location: Location, name: str, data: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ def interrupted_command(location: Location) -> str | None:
     if not exists(location):
         return None
     try:
-        with locks.turn(location, "worktree", shared=True, wait=False):
+        with state_dir.lock(location, "worktree", shared=True, wait=False):
             found = read(location)
     except LockedError:
         return None

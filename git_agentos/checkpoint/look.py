@@ -21,7 +21,7 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import locks, merging, refs, trees
+from git_agentos.git import merging, refs, state_dir, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -193,7 +193,7 @@ def _content(repository: Repository, settings: Settings, state: State, path: byt
     if own is not None:
         return own.read(repository)
     if entry[0] != trees.SYMLINK:
-        with locks.scratch(repository.location) as folder, repository.writer() as writer:
+        with state_dir.scratch(repository.location) as folder, repository.writer() as writer:
             whole = format.with_visible_tree(repository, writer, state)
             found = checkout.converted(repository, writer, whole, [path], settings.values, folder)
             if path in found:

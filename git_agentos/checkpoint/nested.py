@@ -27,10 +27,11 @@ from typing import Any, NamedTuple
 from git_agentos.checkpoint import nested_objects
 from git_agentos.checkpoint.state import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import locks, process, refs, scan
+from git_agentos.git import process, refs, scan
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
 
 _FORMAT = 1
 # A nested repository that git or we cannot read is named, and keeps nothing else from being saved.
@@ -225,7 +226,7 @@ def put_aside(repository: Repository, path: bytes, key: str) -> bool:
     False where it lies on another file system and cannot be moved in one step: it then stays.
     """
     location = repository.location
-    folder = os.path.join(locks.own_folder(os.path.join(locks.own_folder(location.state_dir), "kept")), key)
+    folder = os.path.join(directories.make_own(location.state_dir, "kept"), key)
     target = os.path.join(os.fsencode(folder), path)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import GitCommandError, MissingObjectsError
-from git_agentos.git import locks, process, refs, scan, trees, worktrees
+from git_agentos.git import process, refs, scan, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
@@ -241,7 +241,7 @@ def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -
     directory = os.path.join(repository.location.root, os.fsdecode(path))
     lost = _lost(repository, record)
     logs = {name: repository.blob(oid) for name, oid in record.get("logs", {}).items() if _is_safe(name, log=True)}
-    with locks.scratch(repository.location) as folder:
+    with state_dir.scratch(repository.location) as folder:
         made = os.path.join(folder, "made")
         process.run(["init", "--quiet", "--template=", made], cwd=folder)
         location = locate(made, inherit=False)

@@ -20,7 +20,7 @@ from git_agentos.checkpoint.journal import Journal
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, DamagedFile, MissingObjectsError
-from git_agentos.git import locks, refs
+from git_agentos.git import refs, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
@@ -99,7 +99,7 @@ def _restore_one(
     started.discard()
     own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
     target = resolve(inner, record["checkpoint"])
-    with locks.turn(location, "worktree", wait=True):
+    with state_dir.lock(location, "worktree", wait=True):
         move = head.back_to(location, record["checkpoint"], target, stamp)
         mine = head.restore_branch(record["checkpoint"], stamp)
         if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
@@ -152,7 +152,7 @@ def _aside_again(repository: Repository, path: bytes) -> None:
 def _go_back(repository: Repository, settings: Settings, origin: Origin, saved: str, run: Run) -> None:
     """Bring a nested repository back to what it was before it was restored."""
     target = resolve(repository, saved)
-    with locks.turn(repository.location, "worktree", wait=True):
+    with state_dir.lock(repository.location, "worktree", wait=True):
         stamp = head.stamp()
         move = head.back_to(repository.location, saved, target, stamp)
         run(repository, settings, origin, Goal("undo", saved, target, move, stamp, exact=target.complete))

@@ -16,6 +16,7 @@ from git_agentos.errors import CheckpointFormatError
 from git_agentos.git import refs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import files
 
 _FILES = (
     "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "MERGE_AUTOSTASH", "AUTO_MERGE", "SQUASH_MSG",
@@ -138,12 +139,7 @@ def write(location: Location, wanted: Mapping[str, bytes], *, scratch: str) -> N
             continue
         target = os.path.join(location.git_dir, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        temporary = os.path.join(scratch, "operation-file")
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, target)
+        files.replace(target, data, temporary=os.path.join(scratch, "operation-file"))
     # What goes, goes last: a directory such as rebase-merge is never seen without the files that make it whole.
     for name in sorted(present.keys() - wanted.keys()):
         if not name.startswith(_BISECT_REFS):

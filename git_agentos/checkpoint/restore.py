@@ -16,7 +16,7 @@ from git_agentos.checkpoint.state import Skipped, State
 from git_agentos.checkpoint.walk import Walked
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore
-from git_agentos.git import locks, refs, trees
+from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
@@ -219,7 +219,11 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
 
 def _clean(location: Location) -> list[str]:
     """Remove what killed processes of ours left here and in the repositories inside; the paths."""
-    cleaned = [*locks.remove_stale(location), *locks.remove_scratch(location), *journal.remove_unfinished(location)]
+    cleaned = [
+        *lockfile.remove_stale(location),
+        *state_dir.remove_abandoned(location),
+        *journal.remove_unfinished(location),
+    ]
     with contextlib.suppress(AgentosError):
         found = Scan(location).read()
         for path in [*found.nested, *found.gitlinks]:
@@ -255,7 +259,7 @@ def _errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _exclusive(location: Location) -> Iterator[None]:
-    with locks.turn(location, "worktree", wait=True):
+    with state_dir.lock(location, "worktree", wait=True):
         yield
 
 

@@ -81,16 +81,9 @@ class StatCache:
         """Write what is still true; a failure costs time at the next checkpoint and nothing else."""
         if not self.grows or (not self._changed and len(self._new) == len(self._load())):
             return
-        temporary = f"{self._path}.{os.getpid()}"
-        try:
-            # Not `dump`, which writes in small pieces, and is ten times as slow.
-            text = json.dumps({"version": _VERSION, "files": self._new}, separators=(",", ":"))
-            with open(temporary, "w", encoding="ascii") as file:
-                file.write(text)
-            os.replace(temporary, self._path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        text = json.dumps({"version": _VERSION, "files": self._new}, separators=(",", ":"))
+        with contextlib.suppress(OSError):
+            files.replace(self._path, text.encode("ascii"), durable=False)
 
 
 def now_ns() -> int:

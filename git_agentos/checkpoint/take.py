@@ -16,7 +16,7 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import consolidate, locks, process, refs, trees
+from git_agentos.git import consolidate, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -64,7 +64,7 @@ def take(
     nested_too = functools.partial(take_nested, origin=origin, settings=settings, request=wanted)
     wanted = wanted._replace(take_nested=nested_too)
     try:
-        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = capture(repository, writer, settings, scan, wanted)
             taken = record(repository, writer, settings, state, origin, cargo)
             consolidate.note(repository, writer.loose)

@@ -23,7 +23,7 @@ from git_agentos.errors import (
     RepositoryError,
     UsageError,
 )
-from git_agentos.git import locks, prune, refs, trees
+from git_agentos.git import prune, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer, is_hex
 from git_agentos.util import files
@@ -112,7 +112,7 @@ def append(
         if prune.at_once(location):
             writer.shelter()
 
-    with locks.turn(location, "timeline"):
+    with state_dir.lock(location, "timeline"):
         for _ in range(_ATTEMPTS):
             old = refs.resolve(location, name)
             previous = old or writer.write_commit(

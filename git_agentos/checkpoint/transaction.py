@@ -45,7 +45,7 @@ from git_agentos.errors import (
     RestoreError,
     UsageError,
 )
-from git_agentos.git import convert, index, locks, merging, refs, trees
+from git_agentos.git import convert, index, lockfile, merging, refs, state_dir, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
@@ -92,13 +92,13 @@ class _Transaction:
         try:
             with (
                 self._opened(),
-                locks.scratch(self.location) as folder,
+                state_dir.scratch(self.location) as folder,
                 self.repository.writer() as writer,
             ):
                 return self._locked(writer, folder)
         finally:
             with contextlib.suppress(OSError):
-                locks.release(lock)
+                lockfile.release(lock)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[None]:
@@ -113,9 +113,9 @@ class _Transaction:
             self.walked, self.bits = found
             yield
 
-    def _lock_index(self) -> locks.Held:
+    def _lock_index(self) -> lockfile.LockFile:
         try:
-            return locks.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
+            return lockfile.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
         except LockedError as error:
             raise LockedError(
                 "another git process is at work in this worktree (index.lock exists)",
@@ -441,7 +441,7 @@ class _Transaction:
         if not any(file.recheck for file in plan.write.values()):
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
-        with locks.scratch(self.location) as folder:
+        with state_dir.scratch(self.location) as folder:
             staged = apply.Staged(folder)
             apply.stage(self.repository, writer, plan, self.target, self.settings.values, staged)
             return _rewritten(plan, staged)

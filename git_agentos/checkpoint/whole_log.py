@@ -10,7 +10,7 @@ from typing import Any
 from git_agentos.checkpoint import carry, format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import DamagedDatabase
-from git_agentos.git import locks, trees
+from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.store import database, items
 from git_agentos.store import entries as rows
@@ -95,7 +95,7 @@ def archive_files(context: Context, writer: Writer) -> Mapping[bytes, trees.Entr
         files[b"database/" + carry.MEMORY] = (trees.REGULAR, writer.write("blob", lines))
     if place.shared_file(context.settings.workflow_db) is None:
         path = place.check_place(context.location, "")
-        with locks.scratch(context.location) as folder:
+        with state_dir.scratch(context.location) as folder:
             copy = os.path.join(folder, "copy.db")
             with database.opened(path) as opened:
                 database.copy_into(opened, copy)

@@ -12,9 +12,9 @@ import typer
 from typer.main import get_command
 
 from git_agentos import __version__
-from git_agentos.cli.argv import Look
-from git_agentos.cli.common import Invocation, command
+from git_agentos.cli.invocation import Invocation, command
 from git_agentos.cli.output import Text
+from git_agentos.cli.prescan import Look
 from git_agentos.errors import UsageError
 
 # In the order in which help lists them: name of the command and of its module are one.
@@ -40,12 +40,12 @@ def build(only: str | None = None, *, creates: bool = False) -> typer.Typer:
     )
     app.callback()(root)
     if creates:
-        from git_agentos.cli import checkpoint
+        from git_agentos.cli.commands import checkpoint
 
         checkpoint.register_creation(app)
         return app
     for name in (only,) if only in COMMANDS else COMMANDS:
-        importlib.import_module(f"git_agentos.cli.{name}").register(app)
+        importlib.import_module(f"git_agentos.cli.commands.{name}").register(app)
     return app
 
 
@@ -92,7 +92,7 @@ def root(
         run.output.show("version", {"version": __version__}, lambda _: Text(f"git-agentos version {__version__}\n"))
         raise typer.Exit
     if run.subcommand is None:
-        from git_agentos.cli import tree
+        from git_agentos.cli import command_tree as tree
 
         raise UsageError("no command given", f"{tree.usage(tree.root())}\n'git agentos -h' lists the commands")
 
@@ -114,7 +114,7 @@ def execute(argv: Sequence[str], seen: Look, invocation: Invocation) -> int:
 
 def _usage(error: typer.TyperException, only: str | None) -> UsageError:
     """typer's complaint in git's style: lower case, no full stop, and the usage line as the hint."""
-    from git_agentos.cli import tree
+    from git_agentos.cli import command_tree as tree
 
     message = error.format_message().strip().rstrip(".")
     message, _, guess = message.partition(". Did you mean ")

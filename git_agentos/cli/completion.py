@@ -5,30 +5,10 @@ Checkpoint ids are asked of the tool itself while the user waits; everything els
 """
 
 from collections.abc import Callable, Iterator
-from typing import Annotated
 
-import typer
-
-from git_agentos.cli import tree
-from git_agentos.cli.common import Invocation, command
-from git_agentos.errors import UsageError
+from git_agentos.cli import command_tree as tree
 
 SHELLS = ("bash", "zsh", "fish")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("completion", hidden=True)(completion)
-
-
-@command
-def completion(run: Invocation, shell: Annotated[str, typer.Argument(metavar="SHELL")]) -> None:
-    """Print the completion script for SHELL: bash, zsh or fish."""
-    if shell not in SHELLS:
-        raise UsageError(f"no completion for '{shell}'", f"one of {', '.join(SHELLS)}")
-    if run.output.json:
-        raise UsageError("a completion script has no JSON form", "leave --json out")
-    run.output.print(script(shell))
 
 
 def script(shell: str) -> str:

@@ -8,6 +8,7 @@ import time
 import traceback
 
 from git_agentos import __version__
+from git_agentos.util import files
 
 
 def record(error: BaseException, state_dir: str | None) -> str:
@@ -20,20 +21,16 @@ def record(error: BaseException, state_dir: str | None) -> str:
         path = os.path.join(state_dir, name)
         try:
             os.makedirs(state_dir, exist_ok=True)
-            _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), data)
-            return path
+            if files.create(path, data, mode=0o600):
+                return path
         except OSError:
             pass
     import tempfile
 
     try:
         descriptor, path = tempfile.mkstemp(prefix="git-agentos-", suffix=f"-{name}")
-        _write(descriptor, data)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
         return path
     except OSError as failure:
         return f"(not written: {failure.strerror})"
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)

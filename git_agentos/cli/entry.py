@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from git_agentos.cli.argv import look
+from git_agentos.cli.prescan import look
 
 if TYPE_CHECKING:
-    from git_agentos.cli.common import Invocation
+    from git_agentos.cli.invocation import Invocation
     from git_agentos.cli.output import Output
     from git_agentos.git.scan import Scan
 
@@ -78,7 +78,7 @@ def run(argv: Sequence[str]) -> int:
     invocation: Invocation | None = None
     try:
         scan = _early_scan(seen.directory) if seen.creates else None
-        from git_agentos.cli import common
+        from git_agentos.cli import invocation as common
         from git_agentos.cli.output import Output
 
         invocation = common.Invocation(Output.standard(json=seen.json), scan, argv)

@@ -66,7 +66,7 @@ class Output:
     def show(self, kind: str, fields: object, wording: Callable[[Style], Text]) -> None:
         """Print a result: as the document `agentos.<kind>.v1` made of `fields`, or in the words of `wording`."""
         if self.json:
-            from git_agentos.cli import documents
+            from git_agentos.cli.render import json as documents
 
             self._write(documents.dump(documents.document(kind, fields)) + "\n")
             return
@@ -96,7 +96,7 @@ class Output:
         With `nothing_changed`, say so, unless the error does.
         """
         if self.json:
-            from git_agentos.cli import documents
+            from git_agentos.cli.render import json as documents
 
             try:
                 self._write(documents.dump(documents.error(error)) + "\n")

@@ -13,9 +13,8 @@ import os
 from collections.abc import Iterable
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks
 from git_agentos.git.repository import Repository
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 
 _NOTES = "loose-objects"
 _TAKEN = "loose-objects.packing"
@@ -32,7 +31,7 @@ def note(repository: Repository, oids: Iterable[str]) -> None:
         return
     folder = repository.location.shared_state_dir
     with contextlib.suppress(OSError):
-        path = os.path.join(locks.own_folder(folder), _NOTES)
+        path = os.path.join(directories.make_own(folder), _NOTES)
         descriptor = os.open(
             path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
         )
@@ -48,7 +47,7 @@ def note(repository: Repository, oids: Iterable[str]) -> None:
 
 def _pack(repository: Repository, folder: str) -> None:
     """Pack what is noted; one process at a time, the others go on."""
-    with locks.turn_at(os.path.join(folder, "pack.turn"), wait=False):
+    with locks.hold(os.path.join(folder, "pack.turn"), wait=False):
         taken = os.path.join(folder, _TAKEN)
         rows = _rows(taken)  # left by a process that was killed here
         os.replace(os.path.join(folder, _NOTES), taken)

@@ -25,9 +25,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos import processes
-from git_agentos.git import locks, worktrees
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.processes import Identity
+from git_agentos.util import directories, locks
 
 PATIENCE = 5.0  # seconds that processes have to end by themselves
 _SETTLED = 1.0  # seconds that a lock on what is shared stays unchanged
@@ -88,8 +89,8 @@ class Lock:
         if self.reason is not None:
             return False
         # Two of us at once: the second would remove the lock of a git that has come after the first.
-        turn = os.path.join(locks.own_folder(location.shared_state_dir), "dead-locks.turn")
-        with contextlib.suppress(OSError), locks.turn_at(turn):
+        turn = os.path.join(directories.make_own(location.shared_state_dir), "dead-locks.turn")
+        with contextlib.suppress(OSError), locks.hold(turn):
             if self._is_same():
                 os.unlink(self.path)
                 return True

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.git import locks, scan, trees
+from git_agentos.git import scan, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
@@ -72,7 +72,7 @@ def excluded(
     names = [folder + b"/" + FILE_NAME if folder else FILE_NAME for folder in trees.folders_above(wanted)]
     if rules.outside.users_path is not None:
         names.append(rules.outside.users_path)
-    with locks.scratch(repository.location) as scratch:
+    with state_dir.scratch(repository.location) as scratch:
         root = os.path.join(scratch, "worktree")
         for name in names:
             content = rules.content(name)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks, process
+from git_agentos.git import process, state_dir
 from git_agentos.git.repository import Repository, Writer
 
 _NO_SUCH_OPTION = 129
@@ -56,7 +56,7 @@ def elsewhere(repository: Repository, folder: str) -> dict[str, str]:
 def passing_writer(repository: Repository) -> Iterator[Writer]:
     """A writer for what only looks: its objects are gone afterwards."""
     with (
-        locks.scratch(repository.location) as folder,
+        state_dir.scratch(repository.location) as folder,
         repository.writer(elsewhere(repository, os.path.join(folder, "objects"))) as writer,
     ):
         yield writer

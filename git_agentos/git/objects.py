@@ -10,7 +10,6 @@ their version 2 indexes: gitformat-pack(5).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import os
@@ -21,6 +20,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import BinaryIO
+
+from git_agentos.util import locks
 
 _LOOSE_LIMIT = 100  # git's fetch.unpackLimit: up to here loose, above it a pack
 _BUFFER_BYTES = 16 << 20
@@ -374,7 +375,7 @@ class _Pack:
         try:
             ready = self._write("tmp_idx_", lambda file: file.write(index))
             keep = os.open(base + ".keep", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(keep, fcntl.LOCK_SH)
+            locks.acquire(keep, shared=True)
             os.write(keep, KEEP_MARK)
             self._place(base + ".pack", self._path, "tmp_pack_", self._copy)
             self._place(base + ".idx", ready, "tmp_idx_", lambda file: file.write(index))

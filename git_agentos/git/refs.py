@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosError, RepositoryError
-from git_agentos.git import locks, process
+from git_agentos.git import lockfile, process
 from git_agentos.git.location import Location
 
 ZERO = "0" * 40
@@ -192,9 +192,9 @@ def symbolic(location: Location) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _lock(location: Location, path: str) -> locks.Held:
+def _lock(location: Location, path: str) -> lockfile.LockFile:
     process.require_no_quarantine()
-    return locks.acquire(location, path, patience=_PATIENCE)
+    return lockfile.acquire(location, path, patience=_PATIENCE)
 
 
 def update(
@@ -222,9 +222,9 @@ def update(
         if os.path.isdir(target) and not os.path.islink(target):
             _remove_empty(target)
     except BaseException:
-        locks.release(held)
+        lockfile.release(held)
         raise
-    locks.commit(held, target, ready=ready)
+    lockfile.commit(held, target, ready=ready)
     if reason:
         log(location, name, old, new, reason, who)
 
@@ -247,13 +247,13 @@ def prepared(
         def commit() -> None:
             nonlocal waiting
             waiting = False
-            locks.commit(held, target)
+            lockfile.commit(held, target)
             log(location, name, old, new, reason, who)
 
         yield commit
     finally:
         if waiting:
-            locks.release(held)
+            lockfile.release(held)
 
 
 def damaged(location: Location, prefix: str) -> dict[str, str]:
@@ -281,12 +281,12 @@ def mend(location: Location, name: str, new: str | None) -> None:
         else:
             os.write(held.descriptor, new.encode() + b"\n")
     except BaseException:
-        locks.release(held)
+        lockfile.release(held)
         raise
     if new is None:
-        locks.release(held)
+        lockfile.release(held)
     else:
-        locks.commit(held, target)
+        lockfile.commit(held, target)
 
 
 def is_symbolic(location: Location, name: str) -> bool:
@@ -316,9 +316,9 @@ def set_head(location: Location, head: Head, *, reason: str, who: str) -> None:
         else:
             raise ValueError("a detached HEAD needs a commit")
     except BaseException:
-        locks.release(held)
+        lockfile.release(held)
         raise
-    locks.commit(held, os.path.join(location.git_dir, "HEAD"))
+    lockfile.commit(held, os.path.join(location.git_dir, "HEAD"))
     log(location, "HEAD", before.commit, head.commit, reason, who)
 
 
@@ -334,7 +334,7 @@ def delete(location: Location, name: str, *, with_log: bool = False) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(_directory(location, name), "logs", name))
     finally:
-        locks.release(held)
+        lockfile.release(held)
 
 
 def drop(location: Location, name: str, old: str | None) -> None:
@@ -354,7 +354,7 @@ def drop(location: Location, name: str, old: str | None) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(_directory(location, name), "logs", name))
     finally:
-        locks.release(held)
+        lockfile.release(held)
 
 
 def _drop_packed(location: Location, name: str) -> None:
@@ -373,9 +373,9 @@ def _drop_packed(location: Location, name: str) -> None:
         while data:
             data = data[os.write(held.descriptor, data) :]
     except BaseException:
-        locks.release(held)
+        lockfile.release(held)
         raise
-    locks.commit(held, target)
+    lockfile.commit(held, target)
 
 
 def log(location: Location, name: str, old: str | None, new: str | None, reason: str, who: str) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
-from git_agentos.git import locks, process, refs
+from git_agentos.git import process, refs
 from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, known_root, read_gitfile, root_of
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 
 __all__ = [
     "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_head", "is_linked",
@@ -30,8 +30,8 @@ _LONGEST = 1 << 16  # of the small files that git keeps for a worktree
 def turn(location: Location) -> Iterator[None]:
     """One process at a time changes the repository's worktrees (git's own `worktree add` fails when several run)."""
     process.require_no_quarantine()
-    folder = locks.own_folder(location.shared_state_dir)
-    with locks.turn_at(os.path.join(folder, "worktrees.turn")):
+    folder = directories.make_own(location.shared_state_dir)
+    with locks.hold(os.path.join(folder, "worktrees.turn")):
         yield
 
 

@@ -301,10 +301,10 @@ def _confirmed(setting: Setting, value: str | None, by: str, at: str) -> Known |
 def _change(changes: Mapping[Setting, Known | None], environment: Mapping[str, str], *, wait: bool) -> None:
     import json
 
-    from git_agentos.git import locks
+    from git_agentos.util import locks
 
     folder = signing.folder(environment)
-    with locks.turn_at(os.path.join(folder, f"{_NAME}.turn"), wait=wait):
+    with locks.hold(os.path.join(folder, f"{_NAME}.turn"), wait=wait):
         known = {**load(environment), **changes}
         values = [
             {**setting._asdict(), **each._asdict()}

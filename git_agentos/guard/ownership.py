@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import gitfile, location, locks, process, worktrees
+from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard.identity import Who
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 _MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
 _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
@@ -74,7 +74,7 @@ def record_maker(caller: Caller, git_dir: str) -> None:
     written."""
     _, makers = _home(caller, _common_dir(git_dir))
     if makers:
-        folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+        folder = directories.make_own(os.path.join(git_dir, "agentos"))
         files.replace(os.path.join(folder, _MAKER), min(makers).encode("ascii", "replace") + b"\n", mode=0o600)
 
 

@@ -14,11 +14,12 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.take import Cargo
-from git_agentos.git import consolidate, locks, process, scan
+from git_agentos.git import consolidate, process, scan, state_dir
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.guard.decision import Save
 from git_agentos.guard.identity import ILL_FORMED
+from git_agentos.util import directories
 
 TRIGGER = "before_risky"
 
@@ -34,7 +35,7 @@ def context_at(location: Location, agent: str | None, environment: Mapping[str, 
     """What the domain is given to act in a worktree for `agent`, or for a person."""
     for folder in {location.state_dir, location.shared_state_dir}:
         if os.path.lexists(folder):
-            locks.own_folder(folder)
+            directories.make_own(folder)
     name = timeline.name_of(location)
     settings = config.settings(scan.read_config(location), environment)
     return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
@@ -88,7 +89,7 @@ def _take(
     tips = _unkept(repository, context.timeline, commits)
     inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
     try:
-        with locks.turn(repository.location, "worktree", shared=True), repository.writer() as writer:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = _captured(context, writer, request._replace(take_nested=inner))
             if not accepts(state):
                 return None, state

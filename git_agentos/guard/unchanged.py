@@ -15,10 +15,10 @@ import os
 import time
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks, refs
+from git_agentos.git import refs
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 _NAME = "unchanged"
 _JUST_NOW = 50_000_000  # ns; times of files come in steps of up to 10 ms
@@ -79,5 +79,5 @@ def note(location: Location, seen: str, ref: str) -> None:
         if not seen or tip is None:
             return
         data = json.dumps({"digest": seen, "ref": ref, "tip": tip}).encode("ascii")
-        locks.own_folder(location.state_dir)
+        directories.make_own(location.state_dir)
         files.replace(os.path.join(location.state_dir, _NAME), data, mode=0o600, durable=False)

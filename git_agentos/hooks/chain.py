@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained, locks
+from git_agentos.git import chained
 from git_agentos.hooks import talk
 from git_agentos.hooks.called import Called
+from git_agentos.util import directories, files
 
 # What decides which files git reads; the shell compares it with what was noted.
 _LEADING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -92,18 +92,9 @@ def _without_command_line(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _keep(path: str, text: str, as_of: float) -> None:
-    folder = locks.own_folder(os.path.dirname(path))
+    folder = directories.make_own(os.path.dirname(path))
     _two_of_a_second(folder)
-    number, beside = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with open(number, "wb") as file:
-            file.write(os.fsencode(text))
-        os.utime(beside, (as_of, as_of))
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+    files.replace(path, os.fsencode(text), mode=0o600, durable=False, mtime=as_of)
 
 
 def _two_of_a_second(folder: str) -> None:

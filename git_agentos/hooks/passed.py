@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos.git import locks
 from git_agentos.guard import ancestry
 from git_agentos.guard.setup import scripts
+from git_agentos.util import directories
 
 ALL, FILES = "all", "files"
 
@@ -23,7 +23,7 @@ def note(common_dir: str, pid: int, what: str) -> None:
     if process is None or not ancestry.has_proc():
         return
     with contextlib.suppress(OSError):
-        folder = locks.own_folder(os.path.join(scripts.folder(common_dir), "passed"))
+        folder = directories.make_own(os.path.join(scripts.folder(common_dir), "passed"))
         _drop_ended(folder)
         path = os.path.join(folder, f"{process.pid}.{process.start}")
         with open(path, "w", encoding="ascii", opener=_no_link) as file:

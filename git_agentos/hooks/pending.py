@@ -16,7 +16,7 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from git_agentos.git import locks
+from git_agentos.git import state_dir
 from git_agentos.git.location import Location
 
 _FOLDER = "recording"
@@ -49,7 +49,7 @@ def record(location: Location) -> None:
     log, and said by the next hook."""
     if not _waiting(location):
         return
-    with contextlib.suppress(OSError), locks.turn(location, _LOCK):
+    with contextlib.suppress(OSError), state_dir.lock(location, _LOCK):
         while True:
             found = [_read(path) for path in _waiting(location)]
             if not found:

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from git_agentos.errors import LockedError
-from git_agentos.git import locks
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 
 _PATIENCE = 0.5  # whoever asks who is at work has the lock for a moment
 
@@ -32,7 +31,7 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
         while True:
             clear(path)
             try:
-                stack.enter_context(locks.turn_at(path, wait=False))
+                stack.enter_context(locks.hold(path, wait=False))
                 held = os.lstat(path)
                 break
             except FileNotFoundError:
@@ -73,7 +72,7 @@ def holder(location: Location, run_id: str) -> int | None:
     if not os.path.lexists(path):
         return None
     try:
-        with locks.turn_at(path, shared=True, wait=False):
+        with locks.hold(path, shared=True, wait=False):
             return None
     except LockedError:
         return _noted(path) or 0
@@ -84,7 +83,7 @@ def holder(location: Location, run_id: str) -> int | None:
 def _path(location: Location, run_id: str, *, make: bool = True) -> str:
     folder = os.path.join(location.shared_state_dir, "runs")
     if make:
-        folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), "runs"))
+        folder = directories.make_own(location.shared_state_dir, "runs")
     return os.path.join(folder, run_id + ".turn")
 
 

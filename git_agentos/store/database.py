@@ -11,11 +11,8 @@ them, whatever else is in it.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -23,6 +20,7 @@ from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
+from git_agentos.util import files, locks
 
 BUSY_SECONDS = 60.0
 _MAGIC = b"SQLite format 3\0"
@@ -179,18 +177,11 @@ def put(path: str, data: bytes) -> None:
     """Make `data`, a copy made by `copy_into`, the database at `path`, where there is none."""
     with guarded(path):
         gate = _lock(path, alone=True)
-        temporary = f"{path}.{os.urandom(6).hex()}"
         try:
-            with open(temporary, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            # Alone with the database, so that nobody makes one here meanwhile.
+            # The lock is exclusive: no other process makes a database here meanwhile.
             if not os.path.lexists(path):
-                os.rename(temporary, path)
+                files.replace(path, data)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
             _unlock(gate)
 
 
@@ -356,19 +347,9 @@ def _lock(path: str, *, alone: bool, make: bool = True, patience: float | None =
     else:
         descriptor = os.open(path + ".lock", os.O_RDONLY | flags)
     try:
-        deadline = time.monotonic() + (BUSY_SECONDS if patience is None else patience)
-        while True:
-            try:
-                fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-                return descriptor
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise
-            if time.monotonic() >= deadline:
-                raise InUse(
-                    f"the workflow database '{path}' is in use by another process", "try again when it has finished"
-                )
-            time.sleep(0.005)
+        if locks.try_acquire(descriptor, shared=not alone, patience=BUSY_SECONDS if patience is None else patience):
+            return descriptor
+        raise InUse(f"the workflow database '{path}' is in use by another process", "try again when it has finished")
     except BaseException:
         os.close(descriptor)
         raise

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 VARIABLE = "AGENTOS_WORKFLOW_DB"
 FOLDER = ".agentos"
 NAME = "issue_workflow.db"
-_IGNORE = b"*\n"
 _URLS = ("postgresql://", "postgres://")
 _TOLD = "global-database-told"
 
@@ -154,9 +153,9 @@ def repository_id(location: Location, *, make: bool = True) -> str:
 
     Empty where there is none and none is to be made.
     """
-    from git_agentos.git import locks
+    from git_agentos.util import directories
 
-    folder = locks.own_folder(location.shared_state_dir) if make else location.shared_state_dir
+    folder = directories.make_own(location.shared_state_dir) if make else location.shared_state_dir
     path = os.path.join(folder, "repository-id")
     for _ in range(3):
         with contextlib.suppress(FileNotFoundError):
@@ -232,46 +231,11 @@ def ensure_folder(root: str) -> str:
 
 
 def _ignore_everything(folder: int) -> None:
-    """Put the inner `.gitignore` into an open `.agentos` that has none; nobody sees it half written."""
+    """Put the inner `.gitignore` into an open `.agentos` that has none."""
     try:
         os.stat(".gitignore", dir_fd=folder, follow_symlinks=False)
-        return
     except FileNotFoundError:
-        pass
-    descriptor, temporary = _nameless(folder)
-    try:
-        os.write(descriptor, _IGNORE)
-        source = f"/proc/self/fd/{descriptor}" if temporary is None else temporary
-        try:
-            os.link(source, ".gitignore", src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=temporary is None)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            if error.errno not in files.NO_LINKS:
-                raise
-            # Somebody can meet it empty for a moment.
-            with contextlib.suppress(FileExistsError):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-                plain = os.open(".gitignore", flags, 0o644, dir_fd=folder)
-                try:
-                    os.write(plain, _IGNORE)
-                finally:
-                    os.close(plain)
-    finally:
-        os.close(descriptor)
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-
-
-def _nameless(folder: int) -> tuple[int, str | None]:
-    """A new file in a folder, open, and its name. It has none where the file system can do without: then nobody who is
-    killed leaves it behind for git to show."""
-    if os.path.isdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o644, dir_fd=folder), None
-    name = f".gitignore.{os.urandom(6).hex()}"
-    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder), name
+        files.create(".gitignore", b"*\n", durable=False, dir_fd=folder)
 
 
 def _refuse_planted(folder: str) -> None:

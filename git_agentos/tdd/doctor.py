@@ -1,33 +1,49 @@
-"""What `doctor` says of workflows: those that were interrupted, and those whose state only git still has."""
+"""What `doctor` reports about workflows: those that were interrupted, and those whose state only git still has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.doctor import Finding
-from git_agentos.errors import AgentosError
+from git_agentos.errors import AgentosError, StorageError
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import doctor
 from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import STOPPED
 
 
-def examine(context: Context, environment: Mapping[str, str], *, fix: bool) -> list[Finding]:
-    """The workflows that are not in the database any more (with `fix`, they are put there again), and those that were
-    interrupted: which of resuming and aborting is to be done, is for people to decide."""
-    lost = state_copies.lost(context)
-    done = state_copies.bring_back(context, every=True) if fix and lost else []
-    found = [doctor.state_missing(id_, fixed=id_ in done) for id_ in lost]
-    # Listing workflows brings their state back, which only `fix` may do here.
-    if doctor.open_(context) and (fix or not lost):
-        found += _interrupted(context, environment)
-    return found
+def examine(context: Context, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
+    """The workflows whose rows are missing in the database (they can be put back), and those that were interrupted:
+    people decide whether to resume or to abort them."""
+    for id_ in state_copies.lost(context):
+        yield _state_missing(context, id_)
+    # To list workflows puts missing rows back, which is for a fix alone.
+    if doctor.open_(context) and not state_copies.lost(context):
+        yield from _interrupted(context, environment)
 
 
-def _interrupted(context: Context, environment: Mapping[str, str]) -> list[Finding]:
+def _state_missing(context: Context, id_: str) -> Fixable:
+    def put_back() -> str:
+        if id_ in state_copies.lost(context):
+            state_copies.bring_back(context, every=True)
+        if id_ in state_copies.lost(context):
+            raise StorageError("the rows that git has cannot be written to the database")
+        return "it was rebuilt from git"
+
+    message = f"the state of workflow '{id_}' is not in the workflow database"
+    hint = f"{DOCTOR_FIX} rebuilds it from git, and so does any git agentos tdd command"
+    return fixable("workflow-state-missing", "warning", message, put_back, hint)
+
+
+def _interrupted(context: Context, environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
-        found = query.list_(context, environment)
+        workflows = query.list_(context, environment)
     except AgentosError as error:
-        return [doctor.unreadable_workflows(error)]
-    stopped = [each for each in found if each.here and each.state == STOPPED]
-    return [doctor.interrupted_workflow(each.id, each.node) for each in stopped]
+        yield Finding("workflow-unreadable", "warning", f"workflows cannot be read: {error}", error.hint)
+        return
+    for each in workflows:
+        if each.here and each.state == STOPPED:
+            where = f" at {each.node}" if each.node is not None else ""
+            hint = f"git agentos tdd resume {each.id} goes on with it\ngit agentos tdd abort {each.id} gives it up"
+            message = f"workflow '{each.id}' was interrupted{where}"
+            yield Finding("workflow-interrupted", "warning", message, hint)

@@ -1,11 +1,17 @@
-"""Folders of any depth: Python's own `os.makedirs`, `os.walk` and `shutil.rmtree` call themselves for each level, and
-give up below about a thousand."""
+"""Folders: those of git-agentos in a git directory, scratch folders, and trees of any depth.
+
+Python's own `os.makedirs`, `os.walk` and `shutil.rmtree` call themselves for each level, and give up below about a
+thousand.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from git_agentos.errors import RepositoryError
+from git_agentos.util import locks
 
 
 def make(path: str | bytes) -> None:
@@ -21,8 +27,24 @@ def make(path: str | bytes) -> None:
         raise FileExistsError(17, "File exists", missing[0])
 
 
+def make_own(path: str, *below: str) -> str:
+    """Create the folder `path`, and `below` it one folder in the other, where they are missing; the last one's path.
+
+    These are folders of git-agentos in a git directory. RepositoryError where one is a symbolic link or no folder.
+    """
+    for name in ("", *below):
+        path = os.path.join(path, name) if name else path
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if os.path.islink(path) or not os.path.isdir(path):
+                what = "a symbolic link" if os.path.islink(path) else "not a directory"
+                raise RepositoryError(f"'{path}' is {what}", "remove it: git-agentos does not follow it") from None
+    return path
+
+
 def entries(path: bytes) -> list[os.DirEntry[bytes]]:
-    """What is in a folder; nothing where it cannot be read or is gone."""
+    """The entries of a folder; none where it cannot be read or is gone."""
     try:
         with os.scandir(path) as found:
             return list(found)
@@ -66,3 +88,56 @@ def remove_empty(path: str | bytes) -> None:
     for folder in reversed([folder for folder, _ in tree(os.fsencode(path))]):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
+
+
+# -- scratch folders ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch(parent: str, prefix: str = "", *, delete: Callable[[str], object] = remove) -> Iterator[str]:
+    """A new folder in `parent`, removed at the end. If this process is killed, `remove_abandoned` removes it."""
+    path, descriptor = _new_scratch(parent, prefix)
+    try:
+        yield path
+    finally:
+        delete(path)
+        os.close(descriptor)
+
+
+def remove_abandoned(parent: str, prefix: str = "", *, delete: Callable[[str], object] = remove) -> list[str]:
+    """Remove this user's scratch folders in `parent` that no living process holds; their paths."""
+    removed = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix):
+                with contextlib.suppress(OSError):
+                    if _remove_if_abandoned(entry.path, delete):
+                        removed.append(entry.path)
+    return removed
+
+
+def _new_scratch(parent: str, prefix: str) -> tuple[str, int]:
+    """A new folder, and a descriptor that holds the lock on it."""
+    while True:
+        path = os.path.join(parent, f"{prefix}{os.getpid()}-{os.urandom(6).hex()}")
+        os.mkdir(path, 0o700)
+        # Until it is locked, another process can take it for abandoned and remove it.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            locks.acquire(descriptor)
+            if os.path.lexists(path):
+                return path, descriptor
+            os.close(descriptor)
+
+
+def _remove_if_abandoned(path: str, delete: Callable[[str], object]) -> bool:
+    descriptor = locks.try_open(path)
+    if descriptor is None:
+        return False
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            return False
+        delete(path)
+        return True
+    finally:
+        os.close(descriptor)

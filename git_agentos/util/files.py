@@ -1,7 +1,7 @@
-"""Small files: read whole, replaced whole, or created whole, and never through a symbolic link.
+"""Small files: read, replaced or created as a whole, and never through a symbolic link.
 
-A reader meets the content before or the content after, also after a kill or a power cut. Where the file system has no
-hard links, a file that is created can be met unfinished for a moment; a process that fails removes it again.
+A reader sees the content before or the content after, also after a kill or a power cut. Where the file system has no
+hard links, a new file can be seen unfinished for a moment; a process that fails removes it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NotRegularError(OSError):
 
 
 class TooLargeError(OSError):
-    """A file is larger than what is written there can be."""
+    """A file is larger than anything that git or git-agentos writes there."""
 
 
 def read(path: str | bytes, *, limit: int = 64 << 20, follow: bool = False) -> bytes:
@@ -40,8 +40,7 @@ def read(path: str | bytes, *, limit: int = 64 << 20, follow: bool = False) -> b
             raise NotRegularError(error.errno, "not a regular file", path) from None
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise NotRegularError(errno.EINVAL, "not a regular file", path)
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(limit + 1)
@@ -52,19 +51,32 @@ def read(path: str | bytes, *, limit: int = 64 << 20, follow: bool = False) -> b
     return data
 
 
-def replace(path: str, data: bytes, *, mode: int | None = None, durable: bool = True) -> None:
+def replace(
+    path: str,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    durable: bool = True,
+    temporary: str | None = None,
+    mtime: float | None = None,
+) -> None:
     """Make `data` the content of `path`, by a rename.
 
     `mode` None keeps the permission bits of the file that is replaced (0644 less the umask where there is none). Not
-    `durable`: no fsync, for what can be made again.
+    `durable`: no fsync, for what can be made again. `temporary` is the file that is renamed, on the same file system:
+    by default a new one in the same directory. `mtime` is the modification time to set, in seconds.
     """
     if mode is None:
-        with contextlib.suppress(OSError):
-            found = os.lstat(path)
-            if stat.S_ISREG(found.st_mode):
-                mode = stat.S_IMODE(found.st_mode)
-    temporary = _write_beside(path, data, mode, durable)
+        mode = _mode_of(path)
+    if temporary is None:
+        temporary = _temporary_name(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    _write_new(temporary, data, mode, durable)
     try:
+        if mtime is not None:
+            os.utime(temporary, (mtime, mtime))
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -74,23 +86,37 @@ def replace(path: str, data: bytes, *, mode: int | None = None, durable: bool = 
         sync_directory(os.path.dirname(path))
 
 
-def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True) -> bool:
-    """Create `path` with `data`, whole; False where something has that name already, which is left as it is."""
-    temporary = _write_beside(path, data, mode, durable)
+def install(source: str, target: str) -> None:
+    """Rename `source`, which another program wrote, to `target`; its content is on disk before."""
+    with open(source, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(source, target)
+    sync_directory(os.path.dirname(target))
+
+
+def create(path: str, data: bytes, *, mode: int = 0o644, durable: bool = True, dir_fd: int | None = None) -> bool:
+    """Create `path` with `data`, whole; False where something has that name already, which is left as it is.
+
+    With `dir_fd`, `path` is a name in the directory that is open there.
+    """
+    temporary = _temporary_name(path)
+    _write_new(temporary, data, mode, durable, dir_fd)
     try:
-        os.link(temporary, path)
+        os.link(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except FileExistsError:
         return False
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        if not _create_in_place(path, data, mode, durable):
+        try:
+            _write_new(path, data, mode, durable, dir_fd)
+        except FileExistsError:
             return False
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=dir_fd)
     if durable:
-        sync_directory(os.path.dirname(path))
+        sync_directory(os.path.dirname(path), dir_fd=dir_fd)
     return True
 
 
@@ -104,35 +130,34 @@ def remove_unfinished(folder: str) -> None:
                     os.unlink(os.path.join(folder, name))
 
 
-def sync_directory(path: str) -> None:
-    """Make renames in a directory durable; file systems that cannot do it are let be."""
+def sync_directory(path: str, *, dir_fd: int | None = None) -> None:
+    """Make renames in a directory durable; nothing happens on file systems that cannot."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        descriptor = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY, dir_fd=dir_fd)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
-def _write_beside(path: str, data: bytes, mode: int | None, durable: bool) -> str:
-    """A new file with `data` in the directory of `path`, whose name begins with a dot; its path."""
-    temporary = os.path.join(os.path.dirname(path), f".{os.getpid()}-{os.urandom(6).hex()}.tmp")
-    _write_new(temporary, data, mode, durable)
-    return temporary
+def _mode_of(path: str) -> int | None:
+    """The permission bits of a regular file; None where there is none."""
+    with contextlib.suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            return stat.S_IMODE(status.st_mode)
+    return None
 
 
-def _create_in_place(path: str, data: bytes, mode: int, durable: bool) -> bool:
-    try:
-        _write_new(path, data, mode, durable)
-    except FileExistsError:
-        return False
-    return True
+def _temporary_name(path: str) -> str:
+    """A new name in the directory of `path`, which begins with a dot."""
+    return os.path.join(os.path.dirname(path), f".{os.getpid()}-{os.urandom(6).hex()}.tmp")
 
 
-def _write_new(path: str, data: bytes, mode: int | None, durable: bool) -> None:
-    """Write a file that is not there yet; FileExistsError where it is. What fails half-way is removed."""
+def _write_new(path: str, data: bytes, mode: int | None, durable: bool, dir_fd: int | None = None) -> None:
+    """Write a file that is not there yet; FileExistsError where it is. It is removed if that fails."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o644 if mode is None else mode)
+    descriptor = os.open(path, flags, 0o644 if mode is None else mode, dir_fd=dir_fd)
     try:
         with open(descriptor, "wb") as file:
             if mode is not None:
@@ -143,5 +168,5 @@ def _write_new(path: str, data: bytes, mode: int | None, durable: bool) -> None:
                 os.fsync(file.fileno())
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            os.unlink(path, dir_fd=dir_fd)
         raise

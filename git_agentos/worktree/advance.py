@@ -25,11 +25,12 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, LockedError, WorktreeError
-from git_agentos.git import consolidate, index, locks, process, refs, trees, worktrees
+from git_agentos.git import consolidate, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 from git_agentos.git.worktrees import BranchUser
+from git_agentos.util import files
 from git_agentos.worktree import intent, record
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.obstacles import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
@@ -176,7 +177,7 @@ class _Move:
         self.refuse_before()
         saved = None
         try:
-            with locks.turn(location, "worktree"), _index_lock(location), locks.scratch(location) as folder:
+            with state_dir.lock(location, "worktree"), _index_lock(location), state_dir.scratch(location) as folder:
                 self.refuse_before()
                 with self.repository.writer() as writer:
                     delta = self.delta(writer)
@@ -268,9 +269,7 @@ class _Move:
                 wrong = set(index.differences(self.repository, new_index, self.repository.commit_tree(self.new)))
                 if wrong & delta.keys():
                     raise WorktreeError(f"git did not bring the index of '{location.root}' to the merged state")
-                with open(new_index, "rb") as file:
-                    os.fsync(file.fileno())
-                os.rename(new_index, os.path.join(location.git_dir, "index"))
+                files.install(new_index, os.path.join(location.git_dir, "index"))
                 set_ref()
                 self.moved = True
         except refs.RefMoved as error:
@@ -302,7 +301,7 @@ class _Move:
 @contextlib.contextmanager
 def _index_lock(location: Location) -> Iterator[None]:
     try:
-        held = locks.acquire(location, os.path.join(location.git_dir, "index"), patience=2.0)
+        held = lockfile.acquire(location, os.path.join(location.git_dir, "index"), patience=2.0)
     except LockedError as error:
         raise LockedError(
             f"another git process is at work in '{location.root}' (index.lock exists)",
@@ -312,7 +311,7 @@ def _index_lock(location: Location) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            locks.release(held)
+            lockfile.release(held)
 
 
 def _refuse_pending(here: Context) -> None:
@@ -337,8 +336,8 @@ def recover(context: Context, found: Intent) -> Recovered:
         raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
     location = _where_now(context, location)
     here = standing_in(context, location)
-    locks.remove_stale(location)
-    locks.remove_scratch(location)
+    lockfile.remove_stale(location)
+    state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
     target = ref.removeprefix(_HEADS)
     outcome = "left"

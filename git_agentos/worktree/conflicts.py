@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import MissingObjectsError
-from git_agentos.git import locks, merging, trees
+from git_agentos.git import merging, state_dir, trees
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.worktree import work
@@ -64,7 +64,7 @@ def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False)
         works, left_out = work.found_and_left_out(context)
     works.sort(key=lambda each: each.id)
     repository = context.repository
-    with locks.scratch(context.location) as folder:
+    with state_dir.scratch(context.location) as folder:
         elsewhere = merging.elsewhere(repository, os.path.join(folder, "objects"))
         with repository.writer(elsewhere) as writer:
             sides = [_side(context, writer, each, dirty=dirty) for each in works]

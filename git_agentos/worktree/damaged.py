@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import stat
 
-from git_agentos.git import locks, worktrees
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files
 from git_agentos.worktree import record
 
 _FOLDER = "damaged"
@@ -50,7 +50,7 @@ def keep(location: Location, path: str) -> str | None:
 
 
 def _new_name(location: Location, path: str) -> str:
-    folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), _FOLDER))
+    folder = directories.make_own(location.shared_state_dir, _FOLDER)
     return os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.doctor import Finding
+from git_agentos.findings import Finding
 from git_agentos.worktree import repair
 from git_agentos.worktree.repair import Mended
 

@@ -36,12 +36,12 @@ from git_agentos.errors import (
     LockedError,
     WorktreeError,
 )
-from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, locks, refs, trees, worktrees
+from git_agentos.git import consolidate, dead_locks, gitfile, index_damage, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
-from git_agentos.util import files
+from git_agentos.util import files, locks
 from git_agentos.worktree import intent, last_state, losses, modules, place, record, trash
 from git_agentos.worktree.intent import Intent
 from git_agentos.worktree.losses import Losses
@@ -210,7 +210,7 @@ class _End:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """No checkpoint, restore or undo of ours is made in it meanwhile."""
-        with locks.turn(self.inner.location, "worktree"):
+        with state_dir.lock(self.inner.location, "worktree"):
             if not self.missing:  # else there is nothing to recover in: the state before it is the last one
                 restore.refuse_interrupted(self.inner.location)
             yield
@@ -339,7 +339,7 @@ class _End:
         """What there is of a worktree whose folder is gone: HEAD, index and commits, in a checkpoint that is not its
         last state, unless it has all that the last one has; that one is brought to the end of the timeline."""
         before = last_state.find(self.context, self.id, self.inner.location)
-        with locks.scratch(self.location) as folder:
+        with state_dir.scratch(self.location) as folder:
             # An empty folder stands in for the missing one, so that HEAD and index can be read.
             inner = inner_context(self.context, self.managed, folder)
             with inner.repository.writer() as writer:
@@ -604,7 +604,7 @@ def _wait_for_recorders(git_dir: str) -> None:
     while os.path.isdir(notes) and os.listdir(notes) and time.monotonic() < deadline:
         time.sleep(_PAUSE)
     if os.path.isfile(turn):
-        with locks.turn_at(turn):
+        with locks.hold(turn):
             pass
 
 

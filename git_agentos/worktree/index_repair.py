@@ -16,7 +16,7 @@ from git_agentos.checkpoint import format, index_plan, operation, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import index, index_damage, locks, process, refs
+from git_agentos.git import index, index_damage, lockfile, process, refs, state_dir
 from git_agentos.git.index import IndexEdit
 from git_agentos.git.location import Location
 from git_agentos.worktree import damaged, work
@@ -44,19 +44,19 @@ def _remake(context: Context, location: Location, id_: str) -> str:
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
     inner = work.standing_in(context, there)
     path = os.path.join(there.git_dir, "index")
-    with locks.scratch(there) as folder:
+    with state_dir.scratch(there) as folder:
         new = os.path.join(folder, "new-index")
         words = _build(inner, id_, new, folder)
-        held = locks.acquire(there, path, patience=_PATIENCE)
+        held = lockfile.acquire(there, path, patience=_PATIENCE)
         try:
             kept = damaged.keep(context.location, path)
             with open(new, "rb") as file:
                 while part := file.read(1 << 20):
                     os.write(held.descriptor, part)
         except BaseException:
-            locks.release(held)
+            lockfile.release(held)
             raise
-        locks.commit(held, path)
+        lockfile.commit(held, path)
     return f"it is {words} again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
 
 

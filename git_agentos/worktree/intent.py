@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import time
 from typing import Any, NamedTuple
 
 from git_agentos.errors import LockedError, WorktreeError
-from git_agentos.git import locks, worktrees
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 from git_agentos.worktree import damaged
 
 _FOLDER = "worktrees"
@@ -56,7 +55,7 @@ def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent
 
     LockedError where something is under way on this worktree, WorktreeError where a killed command left its intent.
     """
-    folder = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), _FOLDER))
+    folder = directories.make_own(location.shared_state_dir, _FOLDER)
     path = os.path.join(folder, f"{id_}.json")
     owner = _take(path)
     if owner is None:
@@ -140,20 +139,16 @@ def alive(intent: Intent) -> bool:
     """
     while True:
         try:
-            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            descriptor = os.open(_owner_path(intent.path), flags)
+            descriptor = locks.try_open(_owner_path(intent.path), shared=True)
         except PermissionError:
             return True  # it cannot be told: nothing is taken from whoever it is
         except OSError:
             return False  # there is none, or what is there is no file that somebody could hold
+        if descriptor is None:
+            return True
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_nlink:
                 return False
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                return True
-            raise
         finally:
             os.close(descriptor)
 
@@ -217,13 +212,13 @@ def _own(path: str) -> int | None:
                 continue
             raise
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not locks.try_acquire(descriptor):
+                os.close(descriptor)
+                return None
             if os.fstat(descriptor).st_nlink:
                 return descriptor
-        except OSError as error:
+        except BaseException:
             os.close(descriptor)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                return None
             raise
         os.close(descriptor)  # its owner removed it between the two calls
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from git_agentos.checkpoint import operation, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, UsageError, WorktreeError
-from git_agentos.git import locks, merging, process, refs, trees
+from git_agentos.git import merging, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.merging import Ground
 from git_agentos.git.repository import Writer
@@ -211,7 +211,7 @@ class _Making:
     def run(self) -> Merge:
         location = advance.checkout_of(self.context, self.ref)
         with (
-            locks.scratch(self.context.location) as folder,
+            state_dir.scratch(self.context.location) as folder,
             _ground(self.context, location, self.old, folder) as ground,
             self.repository.writer() as writer,
         ):

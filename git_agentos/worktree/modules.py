@@ -14,8 +14,9 @@ import re
 import shutil
 from collections.abc import Iterator
 
-from git_agentos.git import locks, process, worktrees
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
+from git_agentos.util import directories
 
 _FOLDER = "kept-modules"
 _MODULES = "modules"
@@ -27,7 +28,7 @@ def keep(location: Location, id_: str, git_dir: str) -> str | None:
     modules = os.path.join(git_dir, _MODULES)
     if all(_is_checked_out(each) for each in _git_dirs(modules)):
         return None
-    folder = locks.own_folder(os.path.join(location.shared_state_dir, _FOLDER))
+    folder = directories.make_own(os.path.join(location.shared_state_dir, _FOLDER))
     target = os.path.join(folder, f"{id_}-{os.urandom(4).hex()}")
     temporary = f"{target}.tmp"
     try:

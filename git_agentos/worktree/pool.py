@@ -21,9 +21,9 @@ from typing import NamedTuple
 from git_agentos import config, processes
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError
-from git_agentos.git import locks, process
+from git_agentos.git import process
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 from git_agentos.worktree import record
 
 _MARK = "pool.json"
@@ -62,7 +62,7 @@ def choose(location: Location, base_sha: str) -> Prepared | None:
 
 def mark(git_dir: str, base_sha: str) -> None:
     """Make a worktree a prepared one."""
-    folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+    folder = directories.make_own(os.path.join(git_dir, "agentos"))
     data = json.dumps({"version": _VERSION, "base_sha": base_sha}).encode("ascii")
     files.replace(os.path.join(folder, _MARK), data, durable=False)
 
@@ -90,6 +90,6 @@ def refill(context: Context) -> None:
 @contextlib.contextmanager
 def filling(location: Location) -> Iterator[None]:
     """One process at a time fills the pool: LockedError if somebody does."""
-    folder = locks.own_folder(location.shared_state_dir)
-    with locks.turn_at(os.path.join(folder, "pool.turn"), wait=False):
+    folder = directories.make_own(location.shared_state_dir)
+    with locks.hold(os.path.join(folder, "pool.turn"), wait=False):
         yield

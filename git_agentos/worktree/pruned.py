@@ -16,7 +16,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks, refs, worktrees
+from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
 from git_agentos.util import files
@@ -76,7 +76,7 @@ def bring_back(context: Context, one: Pruned) -> str:
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
     os.makedirs(os.path.dirname(one.git_dir), exist_ok=True)
-    with locks.scratch(context.location) as scratch:
+    with state_dir.scratch(context.location) as scratch:
         new = os.path.join(scratch, "entry")
         os.mkdir(new)
         files.replace(os.path.join(new, "commondir"), b"../..\n")

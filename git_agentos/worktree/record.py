@@ -21,11 +21,11 @@ from git_agentos import config
 from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.format import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import locks, moment
+from git_agentos.git import moment
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.worktrees import entries, known_root, root_of
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 __all__ = [
     "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
@@ -112,7 +112,7 @@ def write(git_dir: str, record: Record) -> None:
 
 def name(git_dir: str, id_: str) -> str:
     """Give a worktree its id, and so its timeline, while it is still being made; the folder of its records."""
-    folder = locks.own_folder(os.path.join(git_dir, "agentos"))
+    folder = directories.make_own(os.path.join(git_dir, "agentos"))
     put(os.path.join(folder, _ID), id_ + "\n")
     return folder
 

@@ -24,7 +24,7 @@ from git_agentos import processes
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, WorktreeError
-from git_agentos.git import dead_locks, locks, worktrees
+from git_agentos.git import dead_locks, lockfile, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
@@ -246,14 +246,14 @@ class _Work:
     def _our_locks(self) -> Iterator[Mended]:
         if not self.mend:
             return  # `doctor` tells of these already
-        for path in locks.remove_stale(self.location):
+        for path in lockfile.remove_stale(self.location):
             yield Mended(None, "stale-lock", f"'{path}' was left by a killed command of ours", True)
         for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
             if record.identify(git_dir) not in self.busy:
                 files.remove_unfinished(git_dir)
                 files.remove_unfinished(os.path.join(git_dir, "agentos"))
                 with contextlib.suppress(OSError):
-                    locks.remove_scratch(Location("", git_dir, self.location.common_dir))
+                    state_dir.remove_abandoned(Location("", git_dir, self.location.common_dir))
 
     def _git_locks(self) -> Iterator[Mended]:
         places = dead_locks.everywhere(self.location)
@@ -284,7 +284,7 @@ class _Work:
     def _lock_files(self) -> Iterator[tuple[str | None, str]]:
         """git's lock files, with the id of the worktree that they are in the way of."""
         common = self.location.common_dir
-        ours = set(locks.stale(self.location))
+        ours = set(lockfile.find_stale(self.location))
         for git_dir in [common, *record.entries(common)]:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:

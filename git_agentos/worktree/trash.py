@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos import processes
-from git_agentos.git import locks
 from git_agentos.git.location import Location
-from git_agentos.util import files
+from git_agentos.util import directories, files
 from git_agentos.worktree import losses
 
 FOLDER = ".agentos-trash"
@@ -42,7 +41,7 @@ def choose(location: Location, root: str, id_: str) -> Bin:
 
 def mark(git_dir: str, folder: str) -> None:
     """Write into a worktree's git directory where its folder goes."""
-    path = os.path.join(locks.own_folder(os.path.join(git_dir, "agentos")), _MARK)
+    path = os.path.join(directories.make_own(os.path.join(git_dir, "agentos")), _MARK)
     files.replace(path, os.fsencode(folder + "\n"))
 
 
@@ -62,7 +61,7 @@ def marked(git_dir: str) -> str | None:
 def throw(source: str, target: str) -> None:
     """Move a folder to its place in the trash (or back out of it), by one rename."""
     for _ in range(3):
-        locks.own_folder(os.path.dirname(target))
+        directories.make_own(os.path.dirname(target))
         try:
             os.rename(source, target)
         except FileNotFoundError:

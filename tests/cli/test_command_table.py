@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import typer
 
-from git_agentos.cli import app, common, permission, tree
-from git_agentos.cli.argv import look
+from git_agentos.cli import app
+from git_agentos.cli import authorization as permission
+from git_agentos.cli import command_tree as tree
+from git_agentos.cli import invocation as common
 from git_agentos.cli.output import Output
+from git_agentos.cli.prescan import look
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import COMMON_FLAGS, COMMON_VALUED, Request
 from git_agentos.guard.policy.operations import TABLE

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from git_agentos import errors
-from git_agentos.cli import documents
+from git_agentos.cli.render import json as documents
 from git_agentos.errors import AgentosError
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import errors
-from git_agentos.cli import common
+from git_agentos.cli import invocation as common
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 

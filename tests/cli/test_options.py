@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.cli import tree
+from git_agentos.cli import command_tree as tree
 from git_agentos.cli.entry import _under
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo

@@ -10,9 +10,12 @@ from datetime import datetime
 import pytest
 
 from git_agentos.checkpoint.state import Skipped
-from git_agentos.cli import progress, text, text_rollback, text_run
+from git_agentos.cli import status_line
 from git_agentos.cli.output import Output, Style, Text
-from git_agentos.cli.progress import Progress
+from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.render.text import rollback as text_rollback
+from git_agentos.cli.render.text import run as text_run
+from git_agentos.cli.status_line import Progress
 from git_agentos.run.record.events import Attempt, Left, Run, Step
 from git_agentos.run.record.evidence import Verification
 from git_agentos.run.rollback.rollback import Rollback
@@ -466,7 +469,7 @@ def test_whoever_wants_the_result_alone_is_told_nothing(kind: type[io.TextIOWrap
 def test_on_a_terminal_one_line_is_written_over_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(progress, "_REDRAW", 0.01)
+    monkeypatch.setattr(status_line, "_REDRAW", 0.01)
     output, err = streams(_Terminal)
     with Progress(output) as watcher:
         watcher.step_begins(RUN, AGENT)
@@ -504,7 +507,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     [("plain", 10, "plain"), ("plain", 3, "pla"), ("日本語", 5, "日本"), ("e\u0301e\u0301", 1, "e\u0301"), ("", 0, "")],
 )
 def test_a_line_is_cut_by_columns(line: str, columns: int, kept: str) -> None:
-    assert progress.cut(line, columns) == kept
+    assert status_line.cut(line, columns) == kept
 
 
 @pytest.mark.parametrize(

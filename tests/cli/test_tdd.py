@@ -17,10 +17,13 @@ from typing import Any
 
 import pytest
 
-from git_agentos.cli import html_tdd, progress_tdd, tdd_do, text_tdd
-from git_agentos.cli.common import Invocation
+from git_agentos.cli import progress
+from git_agentos.cli.commands import tdd_do
+from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.output import Output, Style, Text
-from git_agentos.cli.progress_tdd import Walk
+from git_agentos.cli.progress import Walk
+from git_agentos.cli.render.html import workflow as html_tdd
+from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import PolicyError
 from git_agentos.tdd.state import N0, N1, N2, N3, N4, N5, N6, Record, Review, Workflow
 
@@ -506,7 +509,7 @@ def test_a_signal_ends_the_question_and_is_heard_by_whoever_listens(typist: Typi
             run, err = typist.answering()
             typist.asked = threading.Timer(0.02, os.kill, [os.getpid(), number]).start
             walk = Walk(run)
-            assert progress_tdd.heard(lambda: walk._word(WORKFLOW)) is None  # noqa: B023 (called at once)
+            assert progress.heard(lambda: walk._word(WORKFLOW)) is None  # noqa: B023 (called at once)
             assert heard.pop() == number
             assert err.getvalue().endswith(b": \n")
     finally:

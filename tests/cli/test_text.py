@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from git_agentos.cli import text
 from git_agentos.cli.output import Style, Text
+from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.workspace import (
     Checkpoint,
     Diff,

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from git_agentos.cli import text_worktree
 from git_agentos.cli.output import Style, Text
+from git_agentos.cli.render.text import worktree as text_worktree
 from git_agentos.worktree.survey import Dirty, Inside, LastCheckpoint, LastEntry, Worktree
 
 A, B = "a" * 40, "b" * 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from git_agentos.cli import tree
+from git_agentos.cli import command_tree as tree
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import GuardError, WorktreeError
-from git_agentos.git import locks
+from git_agentos.findings import Finding
+from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
@@ -289,7 +289,7 @@ class _Killed(BaseException):
     """The process ends here."""
 
 
-_STEPS = [(scripts, "write"), (locks, "commit"), (manifest, "write")]
+_STEPS = [(scripts, "write"), (lockfile, "commit"), (manifest, "write")]
 
 
 @pytest.mark.parametrize("step", range(7))
@@ -315,7 +315,7 @@ def test_killed_at_any_step(repo: Repo, operation: str, step: int, monkeypatch: 
             if isinstance(args[0], str) and f"{os.sep}hooks{os.sep}" in args[0]:
                 return function(*args, **options)  # one script is like the other
             if next(left, None) is None:
-                if isinstance(args[0], locks.Held):
+                if isinstance(args[0], lockfile.LockFile):
                     os.close(args[0].descriptor)  # as the lock of a process that is gone
                 raise _Killed
             return function(*args, **options)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import log, open_workspace
-from git_agentos.checkpoint.doctor import Finding
+from git_agentos.findings import Finding
 from git_agentos.guard import tampering
 from git_agentos.guard.harness import handler, integration
 from git_agentos.guard.harness.handler import Caller

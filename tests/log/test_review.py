@@ -356,7 +356,7 @@ def test_a_page_that_cannot_be_written(repo: Repo, target: str) -> None:
 
 
 def test_the_page_is_written_whole_or_not_at_all(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from git_agentos.cli import html
+    from git_agentos.cli.render.html import page as html
     from git_agentos.errors import StorageError
 
     place = tmp_path / "out"

@@ -9,7 +9,7 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format
-from git_agentos.cli import text_run
+from git_agentos.cli.render.text import run as text_run
 from git_agentos.run.accept import accept
 from git_agentos.run.kernel import kernel, spec
 from git_agentos.run.record.events import Left, Run

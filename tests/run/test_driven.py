@@ -175,7 +175,7 @@ def test_it_is_open_between_two_calls(driven: Driven) -> None:
     context = driven.context
     run = kernel.show(context, "r")
     assert (run.state, run.tool, run.is_driven, run.reason, run.process) == ("open", "tdd", True, None, None)
-    assert (doctor.interrupted(context), doctor.examine(context), doctor.open_(context)) == ([], [], ["r"])
+    assert (doctor.interrupted(context), [*doctor.examine(context)], doctor.open_(context)) == ([], [], ["r"])
     assert doctor.open_(context, "another") == []
     with lock.hold(context.location, "r"):
         assert (kernel.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])

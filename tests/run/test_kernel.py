@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import log, open_workspace
-from git_agentos.cli import text_run
+from git_agentos.cli.render.text import run as text_run
 from git_agentos.errors import LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git.location import Location
 from git_agentos.run import lock

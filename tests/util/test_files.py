@@ -34,6 +34,31 @@ def test_replace_that_fails_leaves_nothing_beside(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["config"]
 
 
+def test_replace_by_a_given_file_sets_the_time(tmp_path: Path) -> None:
+    (tmp_path / "beside").write_bytes(b"left by a killed process")
+    files.replace(str(tmp_path / "config"), b"new", temporary=str(tmp_path / "beside"), mtime=1_000_000_000)
+    assert (tmp_path / "config").read_bytes() == b"new"
+    assert (tmp_path / "config").stat().st_mtime == 1_000_000_000
+    assert os.listdir(tmp_path) == ["config"]
+
+
+def test_install_renames(tmp_path: Path) -> None:
+    (tmp_path / "new").write_bytes(b"new")
+    (tmp_path / "index").write_bytes(b"old")
+    files.install(str(tmp_path / "new"), str(tmp_path / "index"))
+    assert ((tmp_path / "index").read_bytes(), os.listdir(tmp_path)) == (b"new", ["index"])
+
+
+def test_create_in_an_open_folder(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert files.create("key", b"first", dir_fd=descriptor)
+        assert not files.create("key", b"second", dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    assert (files.read(str(tmp_path / "key")), os.listdir(tmp_path)) == (b"first", ["key"])
+
+
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no-links"])
 def test_create_never_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError, StorageError, WorktreeError
-from git_agentos.git import index, locks
+from git_agentos.git import index, lockfile
 from git_agentos.worktree import advance, intent
 from git_agentos.worktree import merge as merging
 from tests.cli.test_documents import check_document
@@ -782,17 +782,17 @@ def _fails_after_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fails_at_the_ref(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = locks.commit
+    real = lockfile.commit
     failed: list[bool] = []
 
-    def fails(held: locks.Held, target: str, **options: Any) -> None:
+    def fails(held: lockfile.LockFile, target: str, **options: Any) -> None:
         if target.endswith("refs/heads/main") and not failed:
             failed.append(True)
-            locks.release(held)
+            lockfile.release(held)
             raise OSError(28, "No space left on device", target)
         real(held, target, **options)
 
-    monkeypatch.setattr(locks, "commit", fails)
+    monkeypatch.setattr(lockfile, "commit", fails)
 
 
 @pytest.mark.parametrize("failing", [_fails_after_files, _fails_at_the_ref])

@@ -17,10 +17,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.errors import AgentosWarning, GuardError
-from git_agentos.git import locks
 from git_agentos.guard import ancestry, signing
 from git_agentos.guard.ancestry import Process
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 DEFAULT_EXPIRY = 3600.0
 _FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
@@ -46,10 +45,10 @@ def store(
     """The store of a repository; with `make` its folders are there afterwards, and the key where it can be had."""
     folder = os.path.join(common_dir, "agentos", "approvals")
     if make:
-        locks.own_folder(os.path.dirname(folder))
-        locks.own_folder(folder)
+        directories.make_own(os.path.dirname(folder))
+        directories.make_own(folder)
         for name in FOLDERS:
-            locks.own_folder(os.path.join(folder, name))
+            directories.make_own(os.path.join(folder, name))
     try:
         return Store(folder, signing.key(environment, make=make), expiry)
     except GuardError as error:

@@ -274,11 +274,11 @@ def _prompt(location: Location, found: Event) -> str:
     key = hashlib.sha256((found.session or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
     path = os.path.join(location.state_dir, "harness", f"{key}.json")
     if prompt:
-        from git_agentos.git import locks
+        from git_agentos.util import directories
 
         with contextlib.suppress(AgentosError, OSError):  # the checkpoint is worth more than what it is called
-            locks.own_folder(location.state_dir)
-            locks.own_folder(os.path.dirname(path))
+            directories.make_own(location.state_dir)
+            directories.make_own(os.path.dirname(path))
             files.replace(path, json.dumps({"prompt": prompt}).encode("ascii"), mode=0o600, durable=False)
         return prompt
     try:

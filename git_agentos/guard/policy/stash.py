@@ -18,13 +18,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from git_agentos.git import locks, process, worktrees
+from git_agentos.git import process, worktrees
 from git_agentos.guard import ownership, signing
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.ownership import Caller
 from git_agentos.guard.policy.options import UNRESOLVED, Options
 from git_agentos.guard.policy.reading import OnlyLooks, Reading
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 _KIND = "stash"
 _PUSHED_ON = re.compile(r"(?:WIP on|On) ([^:]+): ")  # a branch's name has no colon (git-check-ref-format(1))
@@ -46,7 +46,7 @@ def record(git_dir: str, commit: str, entries: Sequence[str], environment: Mappi
     """
     if commit in entries or not _OID.match(commit):
         return
-    folder = locks.own_folder(os.path.join(locks.own_folder(os.path.join(git_dir, "agentos")), "stash"))
+    folder = directories.make_own(os.path.join(git_dir, "agentos"), "stash")
     for name in os.listdir(folder):
         if name != commit and name not in entries:
             with contextlib.suppress(OSError):

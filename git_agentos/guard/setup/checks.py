@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.doctor import Finding
 from git_agentos.errors import AgentosError, ConfigurationError
+from git_agentos.findings import Finding
 from git_agentos.git import chained, process, worktrees
 from git_agentos.git.chained import Chained
 from git_agentos.git.location import Location

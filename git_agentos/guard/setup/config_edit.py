@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError
-from git_agentos.git import locks, process
+from git_agentos.git import lockfile, process
 from git_agentos.git.location import Location
 from git_agentos.util import files
 
@@ -296,19 +296,19 @@ def _copy(path: str, content: bytes) -> Any:
 def _edit(location: Location, path: str, change: Callable[[bytes | None], bytes | None]) -> None:
     """Replace the file by what `change` makes of it, under git's lock; None removes it."""
     path = os.path.realpath(path)  # as git does: the link stays, what it leads to changes
-    held = locks.acquire(location, path, patience=_PATIENCE)
+    held = lockfile.acquire(location, path, patience=_PATIENCE)
     try:
         now = read(path)
         new = change(now)
         if new is None or new == now:
             if new is None and now is not None:
                 os.unlink(path)
-            locks.release(held)
+            lockfile.release(held)
             return
         os.write(held.descriptor, new)
         if now is not None:
             os.fchmod(held.descriptor, os.stat(path).st_mode & 0o777)
     except BaseException:
-        locks.release(held)
+        lockfile.release(held)
         raise
-    locks.commit(held, path)
+    lockfile.commit(held, path)

@@ -27,10 +27,10 @@ from typing import NamedTuple
 import git_agentos
 from git_agentos import processes
 from git_agentos.errors import GuardError
-from git_agentos.git import chained, locks, process
+from git_agentos.git import chained, process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 
 FSMONITOR = "fsmonitor"
 BASH_ENV = os.path.join("hooks", "bash-env.sh")
@@ -114,7 +114,7 @@ def install(location: Location) -> None:
     """Place the scripts, or bring them up to date; nothing is written where they are. Files in the guard's folders that
     are none of ours are left."""
     top = _make_folders(location)
-    with locks.turn_at(os.path.join(top, "place.turn")):
+    with locks.hold(os.path.join(top, "place.turn")):
         _hand_over(location)
         wanted = list(_scripts(location.common_dir, (*_PASSED_ON, *_there(location))))
         for each in wanted:
@@ -222,9 +222,9 @@ def _hand_over(location: Location) -> None:
 
 
 def _make_folders(location: Location) -> str:
-    top = locks.own_folder(os.path.join(locks.own_folder(location.shared_state_dir), "guard"))
-    locks.own_folder(hooks_dir(location.common_dir))
-    locks.own_folder(shim_dir(location.common_dir))
+    top = directories.make_own(location.shared_state_dir, "guard")
+    directories.make_own(hooks_dir(location.common_dir))
+    directories.make_own(shim_dir(location.common_dir))
     return top
 
 

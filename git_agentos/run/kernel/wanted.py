@@ -11,11 +11,10 @@ import contextlib
 import json
 import os
 
-from git_agentos.git import locks
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
 from git_agentos.run import lock
-from git_agentos.util import files
+from git_agentos.util import directories, files
 
 _FOLDER = "runs"
 _CANCEL = "run-cancel"
@@ -100,7 +99,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _made(location: Location, run_id: str, end: str) -> str:
-    locks.own_folder(locks.own_folder(location.shared_state_dir) + os.sep + _FOLDER)
+    directories.make_own(location.shared_state_dir, _FOLDER)
     return _path(location, run_id, end)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from git_agentos.guard import signing
 from git_agentos.run.record.events import EVENTS, parse_line
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.note import Note, NoteFile
-from git_agentos.util import files
+from git_agentos.util import files, locks
 
 _LIMIT = 256 << 20
 _ATTEMPTS = 50
@@ -258,7 +257,7 @@ class Journal:
         """Put a line behind the last whole one."""
         descriptor = self._folder.open(EVENTS, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            locks.acquire(descriptor)
             os.ftruncate(descriptor, end := len(before))  # what is behind it was torn when its writer was killed
             while line:
                 written = os.pwrite(descriptor, line, end)

@@ -20,14 +20,14 @@ from typing import BinaryIO
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import locks, refs, treerefs, trees
+from git_agentos.git import refs, treerefs, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
 from git_agentos.run.context import CONTEXT, is_id, worktree_id
 from git_agentos.run.record.folder import Folder
 from git_agentos.store import location as place
-from git_agentos.util import files
+from git_agentos.util import directories, files, locks
 from git_agentos.worktree import place as worktrees
 
 PREFIX = "refs/agentos/runs/"
@@ -153,7 +153,7 @@ def bring_back(location: Location, run_id: str, *, parts: bool = False) -> bool:
     place.ensure_folder(worktrees.top_of(location))
     with contextlib.suppress(FileExistsError):
         os.mkdir(runs)
-    with locks.turn_at(os.path.join(locks.own_folder(location.shared_state_dir), "evidence.turn")):
+    with locks.hold(os.path.join(directories.make_own(location.shared_state_dir), "evidence.turn")):
         return _complete(found, path) if os.path.isdir(path) else _make(found, runs, path)
 
 

@@ -28,7 +28,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dead_locks, locks, moment, process, refs, worktrees
+from git_agentos.git import dead_locks, lockfile, moment, process, refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.run import reflog
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -36,6 +36,7 @@ from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
+from git_agentos.util import directories
 from git_agentos.worktree import end, place, record
 from git_agentos.worktree.record import Managed, Record
 
@@ -85,7 +86,7 @@ def unlock(
     may have made them have ended (`dead_locks`). With `killed`, processes of the run were ended: what else they may
     have locked is looked for, in repositories inside of the worktree and in what all worktrees share. The git locks
     that stay, and why."""
-    locks.remove_stale(location)
+    lockfile.remove_stale(location)
     candidates = [*dead_locks.of_worktree(location), *dead_locks.of_ref(location, place.HEADS + run.branch_name)]
     if killed:
         candidates += dead_locks.of_repositories_inside(location)
@@ -149,8 +150,8 @@ class _Mending:
 
     def _keep(self, path: str, what: str) -> str:
         """Put a file or folder aside, in the worktree's git directory; where it is then."""
-        folder = locks.own_folder(os.path.join(self.location.git_dir, "agentos"))
-        folder = locks.own_folder(os.path.join(folder, "kept"))
+        folder = directories.make_own(os.path.join(self.location.git_dir, "agentos"))
+        folder = directories.make_own(os.path.join(folder, "kept"))
         target = os.path.join(folder, f"{what}-{heads.stamp()}-{os.urandom(2).hex()}")
         shutil.move(path, target)
         return target
@@ -297,7 +298,7 @@ class _Mending:
     def _locks(self) -> None:
         if not self.dry_run:
             unlock(self.location, self.run)
-            locks.remove_scratch(self.location)
+            state_dir.remove_abandoned(self.location)
             journal.remove_unfinished(self.location)
 
     def _branch(self) -> None:

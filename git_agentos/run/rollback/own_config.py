@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import locks, process
+from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, config_edit
 from git_agentos.run.rollback import pristine
@@ -42,7 +42,7 @@ def is_as_recorded(location: Location, known: Pristine) -> bool:
         return True
     guards = {(each.name.lower(), each.value) for each in activation.values(location)}
     try:
-        with locks.scratch(location) as folder:
+        with state_dir.scratch(location) as folder:
             recorded = os.path.join(folder, "config")
             with open(recorded, "wb") as file:
                 file.write(known.config or b"")

@@ -35,8 +35,9 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import State
 from git_agentos.checkpoint.walk import Folder, Known, Walked
 from git_agentos.config import boolean
-from git_agentos.git import convert, locks, process, trees
+from git_agentos.git import convert, process, state_dir, trees
 from git_agentos.git.location import Location
+from git_agentos.util import directories, files
 
 _VERSION = 1
 _FOLDER = "pristine"
@@ -74,7 +75,7 @@ def record(inner: Context, _evidence_folder: str | None = None) -> None:
     """Record how the worktree is, right after its set-up and its first checkpoint. (It is no evidence: all of it can be
     found out again.)"""
     location = inner.location
-    folder = locks.own_folder(os.path.join(locks.own_folder(location.state_dir), _FOLDER))
+    folder = directories.make_own(location.state_dir, _FOLDER)
     forget(location)
     copy = os.path.join(folder, _INDEX)
     try:
@@ -100,10 +101,8 @@ def record(inner: Context, _evidence_folder: str | None = None) -> None:
         "config": _text(configuration(location)),
     }
     os.utime(copy, (_LATER, _LATER))
-    temporary = os.path.join(folder, _MANIFEST + ".new")
-    with open(temporary, "w", encoding="ascii") as file:
-        json.dump(body, file, separators=(",", ":"))
-    os.replace(temporary, os.path.join(folder, _MANIFEST))
+    text = json.dumps(body, separators=(",", ":"))
+    files.replace(os.path.join(folder, _MANIFEST), text.encode("ascii"), durable=False)
 
 
 def forget(location: Location) -> None:
@@ -163,7 +162,7 @@ def everything(inner: Context, state: State) -> frozenset[bytes]:
     attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in every)
     if convert.possible(repository, values, tracks_attributes=attributes):
         return frozenset(every)
-    with locks.scratch(inner.location) as folder:
+    with state_dir.scratch(inner.location) as folder:
         env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         repository.git(*_STRICT, "read-tree", tree, env=env)
         repository.git(*_STRICT, "update-index", "-q", "--refresh", env=env, ok=(0, 1))

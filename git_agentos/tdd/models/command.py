@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
-from git_agentos.git import authorship, locks, process
+from git_agentos.git import authorship, process
 from git_agentos.redact import redact
 from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child, Finished
 from git_agentos.run.rollback import mend
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
+from git_agentos.util import directories
 
 PROMPT_FILE, NODE, ATTEMPT = "AGENTOS_PROMPT_FILE", "AGENTOS_TDD_NODE", "AGENTOS_ATTEMPT"
 _NOT_RUN = (126, 127)
@@ -101,7 +102,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 @contextlib.contextmanager
 def prompt_file(here: Context, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
-    path = os.path.join(locks.own_folder(here.location.state_dir), _KEPT_IN)
+    path = os.path.join(directories.make_own(here.location.state_dir), _KEPT_IN)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

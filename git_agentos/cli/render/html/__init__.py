@@ -1,0 +1,1 @@
+"""Results as HTML pages; imported only for `--html`."""

@@ -1,0 +1,1 @@
+"""Results as text for people, one module for each group of commands."""

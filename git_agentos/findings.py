@@ -1,0 +1,76 @@
+"""What `doctor` and `worktree repair` report, and how it is fixed.
+
+A check yields a `Finding`, or a `Fixable` where it knows how to correct what it found. `report` lists them; with `fix`
+it also corrects each one before it asks for the next, so that every check sees the corrections before it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from git_agentos.errors import AgentosError
+
+DOCTOR_FIX = "git agentos doctor --fix"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the user should know: `severity` is `error`, `warning` or `info`; `hint` says what to do.
+
+    `fixed` tells that it has been corrected.
+    """
+
+    code: str
+    severity: str
+    message: str
+    hint: str | None = None
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Fixable:
+    """A finding that can be corrected: `fix` does so, and returns in words what it did (empty: nothing to add).
+
+    `finding` is what to report where it is not corrected.
+    """
+
+    finding: Finding
+    fix: Callable[[], str]
+
+
+def fixable(code: str, severity: str, message: str, fix: Callable[[], str], hint: str | None = DOCTOR_FIX) -> Fixable:
+    """A `Fixable` of these parts."""
+    return Fixable(Finding(code, severity, message, hint), fix)
+
+
+def report(checks: Iterable[Finding | Fixable], *, fix: bool) -> Iterator[Finding]:
+    """The findings of checks; with `fix`, corrected where that is possible."""
+    for each in checks:
+        yield resolve(each, fix=fix)
+
+
+def resolve(found: Finding | Fixable, *, fix: bool) -> Finding:
+    """One finding; with `fix`, corrected where that is possible. An error in the fix becomes part of the message."""
+    if isinstance(found, Finding):
+        return found
+    finding = found.finding
+    if not fix:
+        return finding
+    try:
+        words = found.fix()
+    except (AgentosError, OSError) as error:
+        reason, hint = reason_of(error)
+        return replace(finding, message=f"{finding.message}, and cannot be repaired: {reason}", hint=hint)
+    message = f"{finding.message}: {words}" if words else finding.message
+    return replace(finding, message=message, hint=None, fixed=True)
+
+
+def reason_of(error: AgentosError | OSError) -> tuple[str, str | None]:
+    """The message of an error, and its hint."""
+    if isinstance(error, AgentosError):
+        return error.message, error.hint
+    name = error.filename2 or error.filename
+    where = f"'{os.fsdecode(name)}': " if isinstance(name, str | bytes) else ""
+    return where + (error.strerror or str(error)).lower(), None

@@ -1,0 +1,100 @@
+"""The look at the raw command line: right where it is certain, silent where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from git_agentos.cli import command_tree as tree
+from git_agentos.cli import prescan as argv
+from git_agentos.cli.prescan import Look, look
+
+
+@pytest.mark.parametrize(
+    ("line", "directory"),
+    [
+        ("checkpoint", "."),
+        ("checkpoint -m text", "."),
+        ("checkpoint -mtext", "."),
+        ("checkpoint --message=text --json", "."),
+        ("checkpoint -m list", "."),
+        ("checkpoint -m --help", "."),
+        ("checkpoint -qm text", "."),
+        ("checkpoint --trigger milestone --task t --meta a=b --meta c=d --run r --session s", "."),
+        ("--json -q --as me checkpoint", "."),
+        ("--as=me checkpoint --quiet", "."),
+        ("-C a checkpoint", "a"),
+        ("-Ca checkpoint -C b", "a/b"),
+        ("-C a -C /b checkpoint -C c", "/b/c"),
+    ],
+)
+def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
+    seen = look(line.split())
+    assert (seen.command, seen.creates, seen.directory) == ("checkpoint", True, directory)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "checkpoint list",
+        "checkpoint -m text list",
+        "checkpoint --help",
+        "checkpoint -h",
+        "checkpoint -qh",
+        "checkpoint --bogus",
+        "checkpoint -m",
+        "checkpoint --json=1",
+        "checkpoint --",
+        "checkpoint -",
+        "checkpoint -- list",
+        "checkpoint --mess text",
+        "--version checkpoint",
+        "--message text checkpoint",
+        "-m text checkpoint",
+        "restore latest",
+        "undo",
+        "",
+        "-C",
+        "--",
+    ],
+)
+def test_anything_else_starts_no_scan(line: str) -> None:
+    assert not look(line.split()).creates
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [("restore x", "restore"), ("-C checkpoint undo", "undo"), ("--as a status -q", "status"), ("--bogus undo", None)],
+)
+def test_the_command_is_named_only_where_it_is_certain(line: str, command: str | None) -> None:
+    assert look(line.split()).command == command
+
+
+@pytest.mark.parametrize(
+    ("line", "json"),
+    [
+        ("--json", True),
+        ("--json --bogus", True),
+        ("--bogus --json", True),
+        ("restore --json", True),
+        ("restore x y --no-branch --json", True),
+        ("checkpoint diff x --json -- y", True),
+        ("restore x -- --json", False),
+        ("checkpoint -m --json", False),
+        ("restore x", False),
+    ],
+)
+def test_json_is_noticed_before_the_parser(line: str, json: bool) -> None:
+    assert look(line.split()).json is json
+
+
+def test_several_directories_add_up_as_in_git() -> None:
+    assert look(["-C", "a", "-C", "", "-C", "b"]).directory == "a/b"
+    assert look([]) == Look(None, False, False, ".")
+
+
+def test_the_names_are_the_parsers() -> None:
+    """The look knows each option that a plain creation has, and whether it takes a value."""
+    command = tree.find(["checkpoint"])
+    parsed = {name: option.metavar is not None for option in command.options for name in option.names}
+    known = dict.fromkeys(argv.COMMON_VALUES | argv.CREATE_VALUES, True) | dict.fromkeys(argv.COMMON_FLAGS, False)
+    assert {name: takes for name, takes in parsed.items() if name not in ("-h", "--help")} == known
