@@ -27,7 +27,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Walk(Live):
-    """A `service.Watcher`; where it does not ask, a workflow that comes to its review waits."""
+    """A `tdd.state.Observer`; where it does not ask, a workflow that comes to its review waits."""
 
     def __init__(self, run: Invocation, *, asks: bool = True) -> None:
         super().__init__(run.output)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.tdd.gate import pytest_run, setup
-from git_agentos.tdd.gate.setup import Ground
+from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
+from git_agentos.tdd.gate.setup import PytestSetup, prepare
 from tests.support.repo import Repo
 from tests.tdd.lean import lean
 
@@ -24,25 +24,27 @@ def place(tmp_path: Path, *parts: str) -> Repo:
     return repo
 
 
-def ground_of(repo: Repo, environment: Mapping[str, str] | None = None, **changes: Any) -> Ground:
-    """Where the repository's tests run."""
-    here = open_workspace(repo.path).context
-    found = setup.of(here, os.environ if environment is None else environment, mark=uuid.uuid4().hex)
-    return dataclasses.replace(found, **changes)
+def setup_of(
+    repo: Repo, environment: Mapping[str, str] | None = None, *, sandbox: bool = False, **changes: Any
+) -> PytestSetup:
+    """How the repository's tests run."""
+    context = open_workspace(repo.path).context
+    base = os.environ if environment is None else environment
+    return dataclasses.replace(prepare(context, base, sandbox=sandbox, mark=uuid.uuid4().hex), **changes)
 
 
 @functools.cache
-def _asked(path: Path) -> Ground:
-    """The interpreter is asked once: that takes as long as a run."""
-    return ground_of(Repo(path))
+def _setup(path: Path) -> PytestSetup:
+    """The interpreter is probed once: that takes as long as a run."""
+    return setup_of(Repo(path))
 
 
-def ran(repo: Repo, *tests: str, **options: Any) -> pytest_run.Tested:
-    """What came of running them."""
-    return pytest_run.run(_asked(repo.path), tests, **options)
+def ran(repo: Repo, *tests: str, canary: bool = False, **control: Any) -> PytestResult:
+    """The result of running them."""
+    return run_pytest(_setup(repo.path), tests, canary=canary, control=Control(**control))
 
 
-def outcomes(found: pytest_run.Tested) -> dict[str, str]:
+def outcomes(result: PytestResult) -> dict[str, str]:
     """Each case's outcome, by its node id."""
-    assert found.cases is not None, found.output
-    return {case.node_id: case.outcome for case in found.cases}
+    assert result.cases is not None, result.output
+    return {case.node_id: case.outcome for case in result.cases}

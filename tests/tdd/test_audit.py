@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos import open_workspace
 from git_agentos.tdd.gate import tamper
-from git_agentos.tdd.gate.audit import Finding, _json_in, audit
+from git_agentos.tdd.gate.audit import Finding, _find_json_list, audit
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
-from tests.tdd.place import ground_of, place
+from tests.tdd.place import place, setup_of
 
 
 def said(source: str, path: str = "shop/basket.py") -> list[str]:
-    return [message for _, message in tamper.look(source.encode(), path)]
+    return [message for _, message in tamper.scan(source.encode(), path)]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,8 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
         for name in files:
             path = os.path.join(folder, name)
             if name.endswith(".py"):
-                found |= {name for _ in tamper.look(Path(path).read_bytes(), path)}
-    assert found == {"entry.py", "supervise.py", "evidence_plugin.py", "desk.py"}
+                found |= {name for _ in tamper.scan(Path(path).read_bytes(), path)}
+    assert found == {"entry.py", "supervise.py", "plugin.py", "pytest_run.py"}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_of_our_own_code_only_what_does_such_things_is_found() -> None:
     ],
 )
 def test_what_a_program_says_beside_its_answer(output: bytes, found: list[object] | None) -> None:
-    assert _json_in(output) == found
+    assert _find_json_list(output) == found
 
 
 # -- in a worktree -----------------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def shop(tmp_path: Path) -> Repo:
 
 
 def audited(repo: Repo, *changed: str) -> list[Finding]:
-    return list(audit(ground_of(repo), repo.oid(), changed))
+    return list(audit(open_workspace(repo.path).context, setup_of(repo), repo.oid(), changed))
 
 
 def test_clean_code_has_no_findings(shop: Repo) -> None:
@@ -209,4 +210,4 @@ def test_ruff_where_the_project_configures_it(shop: Repo, tmp_path: Path) -> Non
 
 def test_what_python_only_warns_of(shop: Repo) -> None:
     shop.write("shop/new.py", 'def f(c):\n    return c is "x"\n')
-    assert list(audit(ground_of(shop), "HEAD", ["shop/new.py"])) == []
+    assert audited(shop, "shop/new.py") == []

@@ -19,9 +19,9 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import workflows
 from git_agentos.tdd.models import failures
-from git_agentos.tdd.models.chat import PROVIDERS, Chat, of_name
-from git_agentos.tdd.models.model import IMPLEMENT, Work
-from git_agentos.tdd.workflows import Order
+from git_agentos.tdd.models.chat import PROVIDERS, Chat, choose_chat
+from git_agentos.tdd.models.model import IMPLEMENT, ModelResult
+from git_agentos.tdd.workflows import WorkflowSpec
 from tests.support.env import PROJECT_ROOT
 from tests.support.repo import Repo
 from tests.tdd import asking, field
@@ -72,9 +72,9 @@ def model(
     )
 
 
-def everything_kept(site: Site, work: Work) -> str:
+def everything_kept(site: Site, work: ModelResult) -> str:
     kept = "".join(path.read_text() for path in site.folder.iterdir())
-    return kept + work.said + (work.error or "") + b"\n".join(site.shown).decode()
+    return kept + (work.error or "") + b"\n".join(site.shown).decode()
 
 
 # -- it answers --------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
         pytest.skip(f"{PROVIDERS[provider].library} is not installed")
     with serving(GOOD) as server:
         work = model(server, provider).work(site.asked(IMPLEMENT))
-    assert (work.error, work.requests, work.tokens_in, work.tokens_out) == (None, 1, 100, 10)
+    assert (work.error, len(server.bodies), work.tokens_in, work.tokens_out) == (None, 1, 100, 10)
     assert (work.exit_code, work.interrupted) == (None, False)
     assert (site.root / "new.py").read_text() == "x = 1\n"
     assert [body["model"] for body in server.bodies] == ["some-model"]
@@ -106,7 +106,7 @@ def test_what_is_sent_and_what_is_kept(site: Site) -> None:
     assert site.kept("prompt.txt") == server.messages()[1][1]
     assert "The work so far" not in server.messages()[1][1]
     assert "Here it is." in site.kept("answer-1.txt")
-    assert work.said == "asks model:openai:some-model (1 of at most 3)\nwrote new.py\n"
+    assert site.said() == "asks model:openai:some-model (1 of at most 3)\nwrote new.py\n"
     assert KEY not in everything_kept(site, work)
 
 
@@ -119,7 +119,7 @@ def test_precise_errors_are_fed_back_and_tokens_are_summed(site: Site) -> None:
     right = Reply(text=answering("@ edit old.py\n@ search\na = 1\n@ replace\na = 3\n@ end\n"), tokens=(11, 3))
     with serving(BAD, wrong, right) as server:
         work = model(server).work(site.asked())
-    assert (work.error, work.requests, work.tokens_in, work.tokens_out) == (None, 3, 118, 18)
+    assert (work.error, len(server.bodies), work.tokens_in, work.tokens_out) == (None, 3, 118, 18)
     assert (site.root / "old.py").read_text() == "a = 3\nb = 2\n"
     assert not (site.root / "new.py").exists()
     assert [role for role, _ in server.messages()] == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -135,7 +135,7 @@ def test_after_three_answers_that_cannot_be_used_it_is_given_up(site: Site) -> N
     before = site.files()
     with serving(BAD) as server:
         work = model(server).work(site.asked())
-    assert len(server.bodies) == work.requests == 3
+    assert len(server.bodies) == 3
     assert work.error is not None
     assert work.error.startswith("no usable answer in 3 tries: the answer has no block")
     assert site.files() == before
@@ -196,7 +196,7 @@ def test_the_work_so_far_is_bounded(site: Site) -> None:
         model(server).work(site.asked())
     said = server.messages()[1][1]
     assert "file large1.py" in said
-    assert "- large2.py: there is no more room for it\n- large3.py: there is no more room for it\n" in said
+    assert "- large2.py: there is no room left for it\n- large3.py: there is no room left for it\n" in said
 
 
 def test_a_whole_workflow(repo: Repo) -> None:
@@ -208,7 +208,7 @@ def test_a_whole_workflow(repo: Repo) -> None:
     policy: list[Sequence[str]] = []
     with serving(*(Reply(text=answering(each)) for each in (scaffold, wrong, right))) as server:
         environment = {**field.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
-        order = Order(issue_id="87", lld=field.LLD, agent="model:openai:some-model")
+        order = WorkflowSpec(issue_id="87", lld=field.LLD, agent="model:openai:some-model")
         workflow = workflows.start(field.context_of(repo), order, environment, field.Person(), consent=policy.append)
     assert field.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert (workflow.state, workflow.tests_passed, workflow.words[0]) == ("waiting", True, "approve")
@@ -240,7 +240,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(site: Site) -> No
     limited = Reply(status=429, text="slow down", headers={"Retry-After": "17"})
     with serving(limited, limited, GOOD) as server:
         work = model(server, slept=slept).work(site.asked())
-    assert (work.error, work.requests, len(server.bodies)) == (None, 1, 3)
+    assert (work.error, len(server.bodies)) == (None, 3)
     assert slept.seconds == pytest.approx(34)
     assert b"OpenAI has no answer (429): again in 17.0 s" in b"\n".join(site.shown)
 
@@ -381,7 +381,7 @@ def test_tracing_is_off_and_no_variable_leads_elsewhere(site: Site, monkeypatch:
 
 def test_to_whom_it_goes() -> None:
     def recipient(name: str, **environment: str) -> str:
-        return of_name(name, environment).recipient
+        return choose_chat(name, environment).recipient
 
     assert recipient("openai:m", OPENAI_API_KEY="k") == "OpenAI at https://api.openai.com/v1 (model m)"
     assert recipient("openai:m", OPENAI_BASE_URL="http://u:secret-pw@h:1/v1") == (
@@ -394,15 +394,15 @@ def test_to_whom_it_goes() -> None:
 @pytest.mark.parametrize("name", ["", "openai", "openai:", "openai: ", "gpt-4o", "google:gemini"])
 def test_a_name_of_no_chat_model(name: str) -> None:
     with pytest.raises(UsageError) as error:
-        of_name(name, {"OPENAI_API_KEY": "k"})
+        choose_chat(name, {"OPENAI_API_KEY": "k"})
     assert "model:openai:NAME" in (error.value.hint or "")
 
 
 def test_a_key_that_is_not_set() -> None:
     with pytest.raises(TddError) as error:
-        of_name("openai:m", {})
+        choose_chat("openai:m", {})
     assert str(error.value) == "'OPENAI_API_KEY' is not set"
-    assert of_name("openai:m", {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}).name == "model:openai:m"
+    assert choose_chat("openai:m", {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}).name == "model:openai:m"
 
 
 @pytest.mark.parametrize("missing", ["langchain", "langchain_openai"])
@@ -410,7 +410,7 @@ def test_an_extra_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, missing
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else real(name))
     with pytest.raises(TddError) as error:
-        of_name("openai:m", {"OPENAI_API_KEY": "k"})
+        choose_chat("openai:m", {"OPENAI_API_KEY": "k"})
     assert error.value.hint == "install it with: pip install 'git-agentos[openai]'"
 
 
@@ -456,12 +456,12 @@ class Failed(Exception):
     ],
 )
 def test_how_long_the_server_wants_one_to_wait(headers: Mapping[str, str], wait: float | None) -> None:
-    assert failures.of(Failed(429, headers)).wait == wait
+    assert failures.classify(Failed(429, headers)).wait == wait
 
 
 def test_a_date_to_wait_for() -> None:
     date = email.utils.formatdate(time.time() + 3600, usegmt=True)
-    wait = failures.of(Failed(503, {"retry-after": date})).wait
+    wait = failures.classify(Failed(503, {"retry-after": date})).wait
     assert wait is not None
     assert 3000 < wait <= 3601
 
@@ -469,5 +469,5 @@ def test_a_date_to_wait_for() -> None:
 def test_an_error_behind_another_is_seen() -> None:
     outer = ValueError("outer")
     outer.__cause__ = Failed(401, {})
-    assert failures.of(outer).refused
-    assert not failures.of(ConnectionRefusedError("no")).refused
+    assert failures.classify(outer).permanent
+    assert not failures.classify(ConnectionRefusedError("no")).permanent

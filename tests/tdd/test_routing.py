@@ -9,9 +9,9 @@ import pytest
 
 from git_agentos.tdd import routing
 from git_agentos.tdd.routing import ROUTES
-from git_agentos.tdd.state import END, N0, N1, N2, N3, N4, N5, N6, N7, N8, NODES, TIMED_OUT
+from git_agentos.tdd.state import END, N0, N1, N2, N3, N4, N5, N6, N7, N8, NODES, ExitCode
 
-EXIT_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 124, 137, 143, 255, TIMED_OUT)
+EXIT_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 124, 137, 143, 255, ExitCode.TIMED_OUT)
 
 
 # exit code -> where a faultless report leads; with retries left, and without

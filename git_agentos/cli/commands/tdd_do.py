@@ -87,7 +87,7 @@ def run_(
 
     context = records(run)
     here = os.path.relpath(os.path.realpath(run.directory), os.path.realpath(context.location.root))
-    order = workflows.Order(
+    order = workflows.WorkflowSpec(
         issue_id=issue or "",
         lld=_from_root(here, lld or ""),
         context=tuple(_from_root(here, each) for each in files or ()),
@@ -213,7 +213,7 @@ def records(run: Invocation) -> "Context":
     from git_agentos.tdd import state_copies
 
     context = run_do.records(run)
-    done = state_copies.bring_back(context, every=True)
+    done = state_copies.restore_missing(context, every=True)
     if done:
         what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
         recovery.tell(f"the state of {what} was gone: it was made again from git")

@@ -79,11 +79,13 @@ def _judge(run: Invocation, which: str, tests: list[str], timeout: str | None, s
             context,
             os.path.abspath(run.directory),
             tests,
-            dict(os.environ),
-            timeout=seconds,
-            sandbox=sandbox,
-            show=lambda line: run.output.progress(quote.contents(line)),
-            stop=lambda: stop.signal is not None,
+            command.GateOptions(
+                dict(os.environ),
+                seconds,
+                sandbox,
+                show=lambda line: run.output.progress(quote.contents(line)),
+                stop=lambda: stop.signal is not None,
+            ),
         )
     run.output.show("tdd-gate", found, lambda style: text_tdd_gate.judged(found, style))
     if found.interrupted:

@@ -31,10 +31,10 @@ def status(
 
     Without ID it is the only one that has not ended, or else the newest.
     """
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
     context = records(run)
-    found = workflows.show(context, workflow, os.environ) if workflow is not None else _the_one(context)
+    found = query.show(context, workflow, os.environ) if workflow is not None else _the_one(context)
     run.output.show("tdd", found, lambda style: text_tdd.status(found, style))
 
 
@@ -52,10 +52,10 @@ def show(
     Each node with its exit code, vetoes, hashes, checkpoints, what was said and what was changed; and the whole change.
     With --html, it is one page that needs no network.
     """
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
     context = records(run)
-    found = workflows.review(context, workflow, os.environ)
+    found = query.review(context, workflow, os.environ)
     if html is None:
         run.output.show(
             "tdd", found.workflow, lambda style: text_tdd.details(found, _evidence(context, found.workflow), style)
@@ -64,7 +64,7 @@ def show(
     from git_agentos.cli.render.html import page
     from git_agentos.cli.render.html import workflow as html_tdd
 
-    written = html_tdd.workflow(workflows.without_secrets(context, found), _evidence(context, found.workflow))
+    written = html_tdd.workflow(query.without_secrets(context, found), _evidence(context, found.workflow))
     path = page.write(os.path.join(run.directory, html), written)
     run.output.show("tdd", found.workflow, lambda _: text_tdd.page_written(found.workflow, path))
 
@@ -85,9 +85,9 @@ def list_(
         ids = [each.run_id for each in kernel.all_(context) if each.tool == "tdd"]
         run.output.show("tdd-list", {}, lambda _: text_tdd.ids(ids))
         return
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
-    found = workflows.list_(context, os.environ, everywhere=everywhere)
+    found = query.list_workflows(context, os.environ, everywhere=everywhere)
     run.output.show("tdd-list", {"workflows": found}, lambda style: text_tdd.listing(found, style))
 
 
@@ -102,9 +102,9 @@ def graph(run: Invocation) -> None:
 
 def _the_one(context: "Context") -> "Workflow":
     """The workflow that is meant where none is named."""
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
-    found = workflows.list_(context, os.environ)
+    found = query.list_workflows(context, os.environ)
     if not found:
         raise TddError("there is no workflow", "'git agentos tdd run --issue ID --lld PATH' starts one")
     unfinished = [each for each in found if each.state not in ("merged", "aborted")]
@@ -117,9 +117,9 @@ def _the_one(context: "Context") -> "Workflow":
 
 def _evidence(context: "Context", workflow: "Workflow") -> text_tdd.Evidence:
     """What is kept of the nodes of a workflow."""
-    from git_agentos.tdd import workflows
+    from git_agentos.tdd import query
 
     return text_tdd.Evidence(
-        outputs={each["n"]: workflows.output(context, workflow, each) for each in workflow.history},
-        patches={each["n"]: workflows.patch(context, workflow, each) for each in workflow.history},
+        outputs={each["n"]: query.output(context, workflow, each) for each in workflow.history},
+        patches={each["n"]: query.patch(context, workflow, each) for each in workflow.history},
     )

@@ -111,9 +111,9 @@ def _find_tampering(changes: _Changes) -> Iterable[Finding]:
         before, name = changes.before(path), os.path.basename(path)
         if before is None and (frozen_files.comes_first(path) or frozen_files.shadows(path, _NEEDED_BY_PYTEST)):
             yield Finding(TAMPER, path, 0, "replaces a module that Python or pytest would load")
-        if name in pytest_config.SHARED_FILES:
-            if pytest_config.section(name, data) != pytest_config.section(name, before or b""):
-                yield Finding(TAMPER, path, 0, "changes what pytest reads of it")
+        sections = [pytest_config.section(name, each) for each in (data, before or b"")]
+        if name in pytest_config.SHARED_FILES and sections[0] != sections[1]:
+            yield Finding(TAMPER, path, 0, "changes what pytest reads of it")
         if path.endswith(".py"):
             yield from _find_new_tampering(path, data, before)
 

@@ -35,8 +35,8 @@ def read_cases(recorded: Sequence[Any]) -> tuple[Case, ...] | None:
         for node_id, outcome, message, collecting in recorded:
             line = next((each.strip() for each in message.splitlines() if each.strip()), "")
             case = Case(node_id, node_id.partition("::")[0], outcome, redact(line)[0][:_MAX_MESSAGE], bool(collecting))
-            earlier = cases.get(node_id)
-            if earlier is None or _PRECEDENCE.index(outcome) > _PRECEDENCE.index(earlier.outcome):
+            earlier = cases.setdefault(node_id, case)
+            if _PRECEDENCE.index(outcome) > _PRECEDENCE.index(earlier.outcome):
                 cases[node_id] = case
     except (ValueError, TypeError, AttributeError):
         return None

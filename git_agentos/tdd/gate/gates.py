@@ -22,14 +22,13 @@ from functools import partial
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import refs
-from git_agentos.tdd.gate import cases, frozen_files, helpers
-from git_agentos.tdd.gate.cases import ERROR, FAILED, SKIPPED, XFAILED, Case
+from git_agentos.tdd.gate import frozen_files, helpers
+from git_agentos.tdd.gate.cases import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case
 from git_agentos.tdd.gate.comparison import BaseTests, WorktreeTests
 from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup
 from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
-from git_agentos.tdd.state import BAD_USAGE, INTERRUPTED, NOTHING_COLLECTED, PASSED, TIMED_OUT
-from git_agentos.tdd.state import FAILED as EXIT_FAILED
+from git_agentos.tdd.state import ExitCode
 
 RED, GREEN = "red", "green"
 _MAX_LISTED = 20
@@ -111,14 +110,14 @@ def red(
     after = frozen_files.ignore_written(before, hash_inputs(setup))
     vetoes = [f"{each}, while the tests ran" for each in frozen_files.diff(before, after)]
     failed: list[Case] = []
-    if result.exit_code == EXIT_FAILED:
+    if result.exit_code == ExitCode.FAILED:
         failed = [each for each in result.cases or () if each.outcome == FAILED and may_fail(each)]
         vetoes += _red_vetoes(result, failed)
         vetoes += _candidate_vetoes(context, setup, candidate, result, began)
         vetoes += _passing_already(result, is_new)
         vetoes += _unfrozen_files(setup.location.root, after, failed)
         vetoes += worktree.trivial_cases(failed)
-    verdict = _judge(RED, result, vetoes, EXIT_FAILED)
+    verdict = _judge(RED, result, vetoes, ExitCode.FAILED)
     return replace(verdict, record=_record(setup, worktree, result, failed, after)) if verdict.holds else verdict
 
 
@@ -137,9 +136,7 @@ def green(
     shows whether the exit code is true. `candidate` as of `red`.
     """
     before = hash_inputs(setup, frozen_files.whole_files(record.frozen))
-    is_unchanged = (
-        record.rest is not None and frozen_files.hash_rest(setup.location.root, record.frozen) == record.rest
-    )
+    is_unchanged = record.rest is not None and frozen_files.hash_rest(setup.location.root, record.frozen) == record.rest
     if vetoes := [f"{each} since the tests were red" for each in frozen_files.diff(record.frozen, before)]:
         return _refuse(GREEN, vetoes, record)
     began = time.time()
@@ -148,7 +145,7 @@ def green(
         return _interrupted(GREEN, result, record)
     vetoes = _changes_while_running(setup, record, before)
     canary: PytestResult | None = None
-    if result.exit_code == PASSED:
+    if result.exit_code == ExitCode.PASSED:
         vetoes += _green_vetoes(result, record)
         vetoes += _candidate_vetoes(context, setup, candidate, result, began)
         vetoes += _new_plugins(result, record)
@@ -161,7 +158,7 @@ def green(
             if canary.interrupted:
                 return _interrupted(GREEN, canary, record)
             vetoes += [*_canary_vetoes(canary), *_changes_while_running(setup, record, before)]
-    return replace(_judge(GREEN, result, vetoes, PASSED), record=record, canary=canary)
+    return replace(_judge(GREEN, result, vetoes, ExitCode.PASSED), record=record, canary=canary)
 
 
 def hash_interpreter(setup: PytestSetup) -> str:
@@ -241,7 +238,7 @@ def _passing_already(result: PytestResult, is_new: Callable[[Case], bool]) -> li
     return [
         f"{each.node_id} passes already: before the code is written, each new test has to fail"
         for each in result.cases or ()
-        if each.outcome == cases.PASSED and is_new(each)
+        if each.outcome == PASSED and is_new(each)
     ]
 
 
@@ -259,7 +256,7 @@ def _green_vetoes(result: PytestResult, record: RedRecord) -> list[str]:
     vetoes = [
         f"{node_id} was red, and " + ("did not run" if node_id not in outcomes else f"is {outcomes[node_id]} now")
         for node_id in record.red
-        if outcomes.get(node_id) != cases.PASSED
+        if outcomes.get(node_id) != PASSED
     ]
     for case in result.cases:
         if case.node_id in record.red:
@@ -293,7 +290,7 @@ def _candidate_vetoes(
 
 def _canary_vetoes(canary: PytestResult) -> list[str]:
     """Whether a run with a test that always fails reported it, and nothing else, as failed."""
-    if canary.exit_code != EXIT_FAILED:
+    if canary.exit_code != ExitCode.FAILED:
         return [f"pytest exited with {canary.exit_code} although an always-failing test was added"]
     failed = [each.node_id for each in canary.cases or () if each.outcome in (FAILED, ERROR)]
     return [] if failed == [canary.canary] else ["pytest did not report exactly the always-failing test that was added"]
@@ -303,7 +300,7 @@ def _canary_vetoes(canary: PytestResult) -> list[str]:
 
 
 def _judge(gate: str, result: PytestResult, vetoes: Sequence[str], wanted: int) -> Verdict:
-    collect_error = result.exit_code == INTERRUPTED and any(
+    collect_error = result.exit_code == ExitCode.INTERRUPTED and any(
         each.collecting and each.outcome == ERROR for each in result.cases or ()
     )
     holds = result.exit_code == wanted and not vetoes
@@ -327,7 +324,7 @@ def _feedback(gate: str, result: PytestResult, vetoes: Sequence[str], *, collect
     if collect_error:
         listed = [f"{each.node_id}: {each.message}" for each in failed if each.collecting and each.outcome == ERROR]
         text = _list("These could not be collected, since they, or what they import, cannot be imported:", listed)
-    elif gate == GREEN and result.exit_code == EXIT_FAILED and failed:
+    elif gate == GREEN and result.exit_code == ExitCode.FAILED and failed:
         text = _list("These tests do not pass:", [f"{each.node_id}: {each.message}" for each in failed])
     text = text if text.endswith("\n") else text + "\n"
     if not vetoes:
@@ -344,17 +341,23 @@ def _list(heading: str, items: Sequence[str]) -> str:
 _ADVICE = {
     RED: "Only add tests that call the code and fail because it is not written yet. Leave existing tests, hooks and"
     " pytest's configuration alone.\n",
-    GREEN: "Leave tests, conftests and pytest's configuration as they are, and make the tests pass by the code alone.\n",
+    GREEN: "Leave tests, conftests and pytest's configuration as they are, and make them pass by the code alone.\n",
 }
-_EXIT_TEXTS = {
-    (RED, PASSED): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
-    (RED, EXIT_FAILED): "Tests failed (exit 1).",
-    (RED, BAD_USAGE): "pytest could not start (exit 4): a path does not exist, or a conftest cannot be imported.",
-    (RED, NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (GREEN, PASSED): "pytest exited with 0.",
-    (GREEN, EXIT_FAILED): "Tests failed (exit 1).",
-    (GREEN, BAD_USAGE): "pytest could not start (exit 4).",
-    (GREEN, NOTHING_COLLECTED): "No tests were collected (exit 5).",
-    (RED, TIMED_OUT): "The tests took too long.",
-    (GREEN, TIMED_OUT): "The tests took too long.",
+_EXIT_TEXTS: Mapping[tuple[str, int], str] = {
+    (
+        RED,
+        ExitCode.PASSED,
+    ): "The tests passed prematurely (exit 0): before the code is written, each new test has to fail.",
+    (RED, ExitCode.FAILED): "Tests failed (exit 1).",
+    (
+        RED,
+        ExitCode.BAD_USAGE,
+    ): "pytest could not start (exit 4): a path does not exist, or a conftest cannot be imported.",
+    (RED, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (GREEN, ExitCode.PASSED): "pytest exited with 0.",
+    (GREEN, ExitCode.FAILED): "Tests failed (exit 1).",
+    (GREEN, ExitCode.BAD_USAGE): "pytest could not start (exit 4).",
+    (GREEN, ExitCode.NOTHING_COLLECTED): "No tests were collected (exit 5).",
+    (RED, ExitCode.TIMED_OUT): "The tests took too long.",
+    (GREEN, ExitCode.TIMED_OUT): "The tests took too long.",
 }

@@ -81,7 +81,7 @@ class _Imports:
             module.importers.add(importer)
 
     def helpers(self) -> Iterator[str]:
-        """The modules that are helpers: what only tests and helpers import may be one, so repeat until none is added."""
+        """The modules that are helpers: what only tests and helpers import may be one."""
         tests = {path for path in self._modules if self._is_frozen(path)}
         subjects = {_subject(path) for path in tests}
         known = {"", *tests, *self._plugins}

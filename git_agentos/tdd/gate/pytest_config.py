@@ -1,8 +1,8 @@
 """What pytest reads of a project's configuration files.
 
-Some files are pytest's own (`OWN_FILES`). Of others (`SHARED_FILES`) it reads a section, and the rest may change without
-any effect on tests: `section` returns what counts, including plugins that a package registers (`pytest11`). A file that
-cannot be parsed counts as a whole.
+Some files are pytest's own (`OWN_FILES`). Of others (`SHARED_FILES`) it reads a section, and the rest has no effect on
+tests: `section` returns what counts, including plugins that a package registers (`pytest11`). A file that cannot be
+parsed counts as a whole.
 """
 
 from __future__ import annotations

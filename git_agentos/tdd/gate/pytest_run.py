@@ -28,7 +28,7 @@ from git_agentos.tdd.gate import python, sandbox
 from git_agentos.tdd.gate import setup as setups
 from git_agentos.tdd.gate.cases import Case, read_cases
 from git_agentos.tdd.gate.setup import PytestSetup
-from git_agentos.tdd.state import TIMED_OUT
+from git_agentos.tdd.state import ExitCode
 from git_agentos.util import directories, files
 
 FILE_HEAD, FILE_TAIL = 512 << 10, 512 << 10  # bytes of the output that are kept in a file: collection errors stand at
@@ -67,8 +67,8 @@ if _hidden is not None and _hidden.loader is not None:
 
 @dataclass(frozen=True)
 class Control:
-    """How a run is watched: `output` is the path of a file for all of its output, bounded; `show` gets each line; `stop`
-    is asked whether to end it."""
+    """How a run is watched: `output` is the path of a file for its output, bounded; `show` gets each line; `stop` is
+    asked whether to end it."""
 
     output: str | None = None
     show: Callable[[bytes], None] = lambda _: None
@@ -77,11 +77,11 @@ class Control:
 
 @dataclass(frozen=True)
 class PytestResult:
-    """`exit_code` is the process's (128 + N for signal N, `state.TIMED_OUT` where it took too long); `output` is redacted
-    and bounded; `cases` is None where the results are missing, or were not written by the plugin. `plugins` are the
-    names of the plugins that pytest had, `own` the files of modules of the worktree (relative), `foreign` those of
-    modules of another checkout. `canary` is the end of the node id of the test that has to fail, where there was one.
-    """
+    """`exit_code` is the process's (128 + N for signal N, `ExitCode.TIMED_OUT` where it took too long); `output` is
+    redacted and bounded; `cases` is None where the results are missing, or were not written by the plugin. `plugins`
+    are the names of the plugins that pytest had, `own` the files of modules of the worktree (relative), `foreign` those
+    of modules of another checkout. `canary` is the end of the node id of the test that has to fail, where there was
+    one."""
 
     exit_code: int
     seconds: float
@@ -115,7 +115,7 @@ def run_pytest(
                 file.write(_shorten(data, FILE_HEAD, FILE_TAIL))
         results = folder.results()
         return PytestResult(
-            exit_code=TIMED_OUT if finished.timed_out else finished.exit_code,
+            exit_code=int(ExitCode.TIMED_OUT) if finished.timed_out else finished.exit_code,
             seconds=finished.seconds,
             # NUL is replaced because databases do not take it.
             output=_shorten(data, _TEXT_HEAD, _TEXT_TAIL).decode("utf-8", "replace").replace("\0", "\ufffd"),
@@ -130,8 +130,8 @@ def run_pytest(
 
 
 def run_pytest_subprocess(worktree_path: str, timeout: float = 300) -> tuple[int, str]:
-    """Run the tests of the worktree at `worktree_path`; return pytest's exit code (128 + N for signal N, -1 where it took
-    longer than `timeout` seconds) and its output. For tools that use nothing else of the gates."""
+    """Run the tests of the worktree at `worktree_path`; return pytest's exit code (128 + N for signal N, -1 where it
+    took longer than `timeout` seconds) and its output. For tools that use nothing else of the gates."""
     mark = uuid.uuid4().hex
     try:
         from git_agentos.workspace import open_workspace

@@ -108,15 +108,15 @@ class _Scanner(ast.NodeVisitor):
             self._add(node, f"changes what is built in ({name})")
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        if isinstance(node.left, ast.Constant) and node.left.value in _RUNNERS and len(node.comparators) == 1:
-            if self._dotted(node.comparators[0])[:2] in (("sys", "modules"), ("sys", "argv")):
-                self._add(node, f"asks whether it is run by {node.left.value}")
+        name = _runner(node.left)
+        if name and self._dotted(node.comparators[0])[:2] in (("sys", "modules"), ("sys", "argv")):
+            self._add(node, f"asks whether it is run by {name}")
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if isinstance(node.slice, ast.Constant) and node.slice.value in _RUNNERS:
-            if self._dotted(node.value) == ("sys", "modules"):
-                self._add(node, f"takes {node.slice.value} out of sys.modules")
+        name = _runner(node.slice)
+        if name and self._dotted(node.value) == ("sys", "modules"):
+            self._add(node, f"takes {name} out of sys.modules")
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -227,6 +227,11 @@ def _calls_in_forking_functions(tree: ast.Module) -> set[int]:
             if any(_dotted(each.func, {})[-1:] in (("fork",), ("forkpty",)) for each in calls):
                 found |= {id(each) for each in calls}
     return found
+
+
+def _runner(node: ast.expr) -> str:
+    """The name of a program that runs tests, written as a constant; empty for anything else."""
+    return str(node.value) if isinstance(node, ast.Constant) and node.value in _RUNNERS else ""
 
 
 def _asks_for_main(node: ast.expr) -> bool:

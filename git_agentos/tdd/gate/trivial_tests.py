@@ -64,9 +64,9 @@ def _always_fails(function: Definition) -> bool:
             return False
         if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and _truth(each.test) is False):
             return True
-        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-            if syntax.last_name(each.value.func) == "fail":
-                return True
+        call = each.value if isinstance(each, ast.Expr) else None
+        if isinstance(call, ast.Call) and syntax.last_name(call.func) == "fail":
+            return True
     return False
 
 

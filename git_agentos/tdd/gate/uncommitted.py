@@ -38,7 +38,9 @@ def find_uncommitted(
         entry = trees.find(repository, candidate.tree, os.fsencode(path))
         if entry is not None:
             if not _is_same(repository, root, path, entry[1]):
-                found.append(f"{path} differs from what would be committed: a filter of git's, or the tests, changed it")
+                found.append(
+                    f"{path} differs from what would be committed: a filter of git's, or the tests, changed it"
+                )
             continue
         if setup.main_root is not None and os.path.lexists(os.path.join(setup.main_root, path)):
             continue

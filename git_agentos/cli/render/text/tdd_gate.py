@@ -10,16 +10,16 @@ from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text.checkpoint import count
 
 if TYPE_CHECKING:
-    from git_agentos.tdd.gate.command import Gate
+    from git_agentos.tdd.gate.command import GateResult
 
 
-def judged(gate: Gate, style: Style) -> Text:
+def judged(gate: GateResult, style: Style) -> Text:
     """Whether it holds, why not, and which tests it is about; alone under -q those that are red, or green."""
     shown = "".join(f"{line}\n" for line in _lines(gate, style))
     return Text(shown, "".join(f"{quote.line(each)}\n" for each in gate.red) if gate.holds else "")
 
 
-def _lines(gate: Gate, style: Style) -> Iterator[str]:
+def _lines(gate: GateResult, style: Style) -> Iterator[str]:
     if gate.holds:
         yield f"{style.paint('green', gate.gate)}: {_count(gate)}"
         yield from (f"  {quote.line(each)}" for each in gate.red)
@@ -29,7 +29,7 @@ def _lines(gate: Gate, style: Style) -> Iterator[str]:
     yield from (f"  {quote.line(each)}" for each in gate.feedback.splitlines())
 
 
-def _count(gate: Gate) -> str:
+def _count(gate: GateResult) -> str:
     if gate.gate == "red":
         one = len(gate.red) == 1
         return (
