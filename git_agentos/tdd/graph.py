@@ -30,13 +30,11 @@ _MAX_STEPS = 10_000  # LangGraph's own limit would end a workflow in its third r
 
 @dataclass(frozen=True)
 class Position:
-    """Where a workflow stands: its state, the next node (None: it has ended), whether it waits there for a decision,
-    and when it was last written (ISO 8601)."""
+    """Where a workflow stands: its state, the next node (None: it has ended), and whether it waits for a decision."""
 
     state: ImplementationState
     node: str | None
     waits: bool
-    updated_at: str | None
 
 
 class Graph:
@@ -86,7 +84,7 @@ class Graph:
         if not snapshot.values:
             return None
         node = snapshot.next[0] if snapshot.next else None
-        return Position(snapshot.values, node, node == N6 and bool(snapshot.interrupts), snapshot.created_at)
+        return Position(snapshot.values, node, node == N6 and bool(snapshot.interrupts))
 
     def delete(self, id_: str) -> None:
         """Delete a thread."""

@@ -188,7 +188,6 @@ def describe(ref: WorkflowRef, at: Position, *, alive: bool | None = None) -> Wo
         evidence=_evidence_folder(ref) if run is not None else None,
         here=local,
         machine=state["machine"],
-        interrupted_by=None,
         history=history,
     )
 
@@ -204,8 +203,6 @@ def describe_tampered(ref: WorkflowRef, reason: str, *, local: bool = True) -> W
         issue_id=issue,
         state=TAMPERED,
         node=None,
-        retry_count=0,
-        scaffold_retry_count=0,
         branch=run.branch_name if run is not None else branch_of(issue),
         worktree_path=run.worktree_path if run is not None and os.path.isdir(run.worktree_path) else None,
         reason=reason,
@@ -215,22 +212,10 @@ def describe_tampered(ref: WorkflowRef, reason: str, *, local: bool = True) -> W
         base_sha=run.base_sha if run is not None else None,
         run_id=ref.id,
         lld_path="",
-        context_paths=[],
-        changed_files=[],
-        test_exit_code=None,
-        tests_passed=False,
-        vetoes=[],
-        findings=[],
-        conflicts=[],
-        human_decision=None,
-        merge_commit=None,
-        final_checkpoint=None,
         created_at=run.created_at if run is not None else _UNKNOWN_TIME,
-        updated_at=None,
         evidence=_evidence_folder(ref) if run is not None else None,
         here=local,
         machine=platform.node() if local else "",
-        interrupted_by=None,
     )
 
 

@@ -171,7 +171,7 @@ class ImplementationState(TypedDict, total=False):
     history: Annotated[list[Record], operator.add]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workflow:
     """A workflow; the fields are the keys of the JSON kind `tdd`.
 
@@ -188,8 +188,8 @@ class Workflow:
     issue_id: str
     state: str
     node: str | None
-    retry_count: int
-    scaffold_retry_count: int
+    retry_count: int = 0
+    scaffold_retry_count: int = 0
     branch: str
     worktree_path: str | None
     reason: str | None
@@ -199,22 +199,22 @@ class Workflow:
     base_sha: str | None
     run_id: str
     lld_path: str
-    context_paths: list[str]
-    changed_files: list[str]
-    test_exit_code: int | None
-    tests_passed: bool
-    vetoes: list[str]
-    findings: list[str]
-    conflicts: list[dict[str, Any]]
-    human_decision: str | None
-    merge_commit: str | None
-    final_checkpoint: str | None
+    context_paths: list[str] = field(default_factory=list)
+    changed_files: list[str] = field(default_factory=list)
+    test_exit_code: int | None = None
+    tests_passed: bool = False
+    vetoes: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    conflicts: list[dict[str, Any]] = field(default_factory=list)
+    human_decision: str | None = None
+    merge_commit: str | None = None
+    final_checkpoint: str | None = None
     created_at: str
-    updated_at: str | None
+    updated_at: str | None = None
     evidence: str | None
     here: bool
     machine: str
-    interrupted_by: str | None
+    interrupted_by: str | None = None
     history: list[Record] = field(default_factory=list)
 
 

@@ -322,7 +322,7 @@ def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) 
         checkpointer = stack.enter_context(state_database.open_checkpointer(database, context.location))
 
         def describe(state: ImplementationState, node: str) -> Workflow:
-            return query.describe(ref, Position(state, node, False, None), alive=True)
+            return query.describe(ref, Position(state, node, False), alive=True)
 
         session = Session(context, ref.id, database, environment, stop, observer, describe, holds_lock)
         worker = _Worker(ref, Graph(session, checkpointer), session)

@@ -15,9 +15,9 @@ from git_agentos.tdd.models import answer, edits, file_changes
 from git_agentos.tdd.models.answer import Change, InvalidAnswer
 from git_agentos.tdd.models.edits import Edit
 from git_agentos.workspace import open_workspace
+from tests.support import model_requests
+from tests.support.model_requests import Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import Site
 
 MARK = "abc123"
 
@@ -109,12 +109,12 @@ def test_how_models_really_write(text: str, expected: Change) -> None:
         ("x" * (answer.MAX_LENGTH + 1), f"the answer has {answer.MAX_LENGTH + 1} characters"),
     ],
 )
-def test_what_is_wrong_with_an_answer(text: str, problem: str) -> None:
+def test_malformed_answers_are_refused(text: str, problem: str) -> None:
     found = problems(text)
     assert any(each.startswith(problem.replace("@", f"[{MARK}]")) for each in found), found
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_of_an_answer_are_reported() -> None:
     assert len(problems("@ nonsense\n@ end\n@ file a.py\nx\n")) == 3
 
 
@@ -221,7 +221,7 @@ def test_edits_are_done_one_after_the_other() -> None:
         ("a\n\n", "\n", "its search block is empty"),
     ],
 )
-def test_what_is_wrong_with_an_edit(text: str, search: str, problem: str) -> None:
+def test_edits_that_do_not_match_once_are_refused(text: str, search: str, problem: str) -> None:
     made, wrong = edits.apply_edits(text, [Edit(_split(search), ("x",))])
     assert made == text
     assert len(wrong) == 1
@@ -291,7 +291,7 @@ def test_a_whole_file_gets_the_ends_of_the_one_that_it_replaces(
 
 @pytest.fixture
 def site(empty_repo: Repo) -> Site:
-    return asking.plain(empty_repo)
+    return model_requests.plain(empty_repo)
 
 
 def whole(path: str, *lines: str) -> Change:
@@ -378,7 +378,7 @@ WHERE_NOT = [
 ]
 
 
-def test_where_nothing_may_be_written(site: Site, tmp_path: Path) -> None:
+def test_paths_that_must_not_be_written(site: Site, tmp_path: Path) -> None:
     (site.root / "to").symlink_to(tmp_path)
     (site.root / "out").symlink_to(tmp_path / "mine")
     (site.root / "inner").mkdir()
@@ -412,7 +412,7 @@ DOES_NOT_GO = [
 ]
 
 
-def test_what_does_not_go_with_the_files(site: Site) -> None:
+def test_changes_that_do_not_fit_the_files_are_refused(site: Site) -> None:
     (site.root / "long.py").write_text("x\n" * 401)
     for changes, why in DOES_NOT_GO:
         assert why in refused(site, whole("good.py", "x"), *changes), changes

@@ -22,11 +22,11 @@ from git_agentos.tdd.models import failures
 from git_agentos.tdd.models.chat import PROVIDERS, Chat, choose_chat
 from git_agentos.tdd.models.model import IMPLEMENT, ModelResult
 from git_agentos.tdd.workflows import WorkflowSpec
+from tests.support import model_requests, tdd_project
 from tests.support.env import PROJECT_ROOT
+from tests.support.model_requests import PROMPT, Site
+from tests.support.model_server import Reply, Server, serving
 from tests.support.repo import Repo
-from tests.tdd import asking, field
-from tests.tdd.asking import PROMPT, Site
-from tests.tdd.model_server import Reply, Server, serving
 
 KEY = f"of-no-known-form-{uuid.uuid4().hex}"
 LIMITED = Reply(status=429, text="slow down")
@@ -34,7 +34,7 @@ LIMITED = Reply(status=429, text="slow down")
 
 @pytest.fixture
 def site(empty_repo: Repo) -> Site:
-    return asking.plain(empty_repo)
+    return model_requests.plain(empty_repo)
 
 
 def answering(blocks: str) -> Callable[[str], str]:
@@ -97,7 +97,7 @@ def test_one_answer_by_each_protocol(site: Site, provider: str) -> None:
         assert server.bodies[0]["max_tokens"] == 32000
 
 
-def test_what_is_sent_and_what_is_kept(site: Site) -> None:
+def test_prompt_is_sent_and_recorded(site: Site) -> None:
     with serving(GOOD) as server:
         work = model(server).work(site.asked())
     assert server.paths == ["/v1/chat/completions"]
@@ -162,7 +162,7 @@ def test_a_secret_in_an_answer_is_not_kept(site: Site) -> None:
     assert KEY not in everything_kept(site, work)
 
 
-def test_it_is_shown_the_work_so_far(site: Site) -> None:
+def test_changed_files_are_in_the_prompt(site: Site) -> None:
     work = {
         "pkg/code.py": "def stub():\n    raise NotImplementedError\n",
         "tests/test_a.py": "frozen = 1\n",
@@ -200,17 +200,19 @@ def test_the_work_so_far_is_bounded(site: Site) -> None:
 
 
 def test_a_whole_workflow(repo: Repo) -> None:
-    field.project(repo)
-    scaffold = f"@ file calc/more.py\n{field.STUB}@ end\n@ file tests/test_more.py\n{field.TESTS}@ end\n"
+    tdd_project.project(repo)
+    scaffold = f"@ file calc/more.py\n{tdd_project.STUB}@ end\n@ file tests/test_more.py\n{tdd_project.TESTS}@ end\n"
     edit = "@ edit calc/more.py\n@ search\n    {}\n@ replace\n    {}\n@ end\n"
     wrong = edit.format("raise NotImplementedError", "return number")
     right = edit.format("return number", "return 2 * number")
     policy: list[Sequence[str]] = []
     with serving(*(Reply(text=answering(each)) for each in (scaffold, wrong, right))) as server:
-        environment = {**field.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
-        order = WorkflowSpec(issue_id="87", lld=field.LLD, agent="model:openai:some-model")
-        workflow = workflows.start(field.context_of(repo), order, environment, field.Person(), consent=policy.append)
-    assert field.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
+        environment = {**tdd_project.environment(), "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": KEY}
+        order = WorkflowSpec(issue_id="87", lld=tdd_project.LLD, agent="model:openai:some-model")
+        workflow = workflows.start(
+            tdd_project.context_of(repo), order, environment, tdd_project.Person(), consent=policy.append
+        )
+    assert tdd_project.way(workflow) == ["N0", "N1", "N2", "N3", "N4", "N3", "N4", "N5"]
     assert (workflow.state, workflow.tests_passed, workflow.words[0]) == ("waiting", True, "approve")
     assert [
         (each["tokens_in"], each["tokens_out"]) for each in workflow.history if each["node"][:2] in ("N1", "N3")
@@ -256,13 +258,13 @@ def test_without_a_word_of_the_server_the_wait_doubles(site: Site) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
-def test_what_may_pass_is_tried_again(site: Site, status: int) -> None:
+def test_temporary_errors_are_tried_again(site: Site, status: int) -> None:
     with serving(Reply(status=status, text="later"), GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_a_wait_that_is_too_long_is_told(site: Site) -> None:
+def test_wait_that_is_too_long_is_reported(site: Site) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="tomorrow", headers={"Retry-After": "86400"})) as server:
         work = model(server, slept=slept).work(site.asked())
@@ -281,7 +283,7 @@ def test_a_wait_that_is_too_long_is_told(site: Site) -> None:
         (429, "insufficient_quota: check your plan", ""),
     ],
 )
-def test_what_no_further_try_can_mend(site: Site, status: int, body: str, hint: str) -> None:
+def test_permanent_errors_are_not_tried_again(site: Site, status: int, body: str, hint: str) -> None:
     with serving(Reply(status=status, text=f"{body} {KEY}")) as server, pytest.raises(TddError) as error:
         model(server).work(site.asked())
     assert len(server.bodies) == 1
@@ -302,7 +304,7 @@ def test_what_no_further_try_can_mend(site: Site, status: int, body: str, hint: 
         Reply(drops=True),
     ],
 )
-def test_what_is_no_answer_is_tried_again(site: Site, reply: Reply) -> None:
+def test_malformed_answer_is_tried_again(site: Site, reply: Reply) -> None:
     with serving(reply, GOOD) as server:
         work = model(server).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
@@ -316,13 +318,13 @@ def test_a_server_that_never_sends_an_answer_that_can_be_read(site: Site) -> Non
     assert "an answer that cannot be read" in work.error
 
 
-def test_one_that_hangs(site: Site) -> None:
+def test_server_that_hangs_once(site: Site) -> None:
     with serving(Reply(hangs=True), GOOD) as server:
         work = model(server, timeout=2.0).work(site.asked())
     assert (work.error, len(server.bodies)) == (None, 2)
 
 
-def test_one_that_always_hangs(site: Site) -> None:
+def test_server_that_always_hangs(site: Site) -> None:
     with serving(Reply(hangs=True)) as server:
         work = model(server, timeout=0.3).work(site.asked())
     assert len(server.bodies) == 2
@@ -337,7 +339,7 @@ def test_the_limit_of_an_agent_is_for_all_of_it(site: Site) -> None:
     assert work.error == "model:openai:some-model took longer than 0.5 s"
 
 
-def test_nobody_waits_beyond_the_limit(site: Site) -> None:
+def test_wait_beyond_the_limit_is_refused(site: Site) -> None:
     slept = Slept()
     with serving(Reply(status=429, text="later", headers={"Retry-After": "110"})) as server:
         work = model(server, slept=slept, limit=100.0).work(site.asked())
@@ -354,7 +356,7 @@ def test_a_server_that_is_not_there(site: Site) -> None:
 
 
 @pytest.mark.parametrize("reply", [Reply(hangs=True), Reply(status=429, headers={"Retry-After": "100"})])
-def test_it_can_be_interrupted(site: Site, reply: Reply) -> None:
+def test_call_can_be_interrupted(site: Site, reply: Reply) -> None:
     with serving(reply) as server:
         work = model(server).work(site.asked(stop=lambda: server.bodies != []))
         assert (work.error, work.interrupted, server.waited_out) == (None, True, 0)
@@ -379,7 +381,7 @@ def test_tracing_is_off_and_no_variable_leads_elsewhere(site: Site, monkeypatch:
     assert spy.paths == []
 
 
-def test_to_whom_it_goes() -> None:
+def test_recipient_names_provider_and_address() -> None:
     def recipient(name: str, **environment: str) -> str:
         return choose_chat(name, environment).recipient
 

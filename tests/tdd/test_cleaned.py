@@ -17,7 +17,7 @@ from git_agentos.run.record import evidence, saved
 from git_agentos.tdd import query, state_copies
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.support.repo import Repo
-from tests.tdd.field import context_of, decide, environment, project, resume, script, start
+from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
 
 def cleaned(repo: Repo) -> None:
@@ -43,7 +43,7 @@ def without_evidence(repo: Repo) -> None:
 LOSSES = {each.__name__: each for each in (cleaned, cleaned_and_logged, without_database)}
 
 
-def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
+def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
     code = project(repo)
     agent = script(tmp_path)
     waiting = start(code, agent)
@@ -110,7 +110,7 @@ def test_a_copy_that_is_not_as_it_was_written(repo: Repo, tmp_path: Path) -> Non
     assert query.list_workflows(context_of(code), environment()) == [waiting]
 
 
-def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> None:
+def test_workflow_started_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> None:
     """Its database is there, the evidence in the main one: either may be cleaned, and the linked one may be gone."""
     code = project(repo)
     code.git("stash", "-q", "--include-untracked")
@@ -132,7 +132,7 @@ def test_one_that_was_begun_in_a_linked_worktree(repo: Repo, tmp_path: Path) -> 
     assert {each.state for each in query.list_workflows(context_of(code), environment())} == {"aborted"}
 
 
-def test_while_it_is_at_work(repo: Repo, tmp_path: Path) -> None:
+def test_working_workflow_cannot_be_resumed(repo: Repo, tmp_path: Path) -> None:
     """As an agent does that wants to get rid of its record: it ends, and says why; what it did is saved."""
     code = project(repo)
     with pytest.raises(TddError, match="was tampered with: the folder"):
@@ -146,7 +146,7 @@ def test_while_it_is_at_work(repo: Repo, tmp_path: Path) -> None:
     assert decide(code, found.id, "abort").state == "aborted"
 
 
-def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+def test_workflow_of_a_version_without_copies(repo: Repo, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     """It gets one from the next command of `tdd`."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))

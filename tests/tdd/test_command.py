@@ -17,9 +17,9 @@ from git_agentos.run.kernel import children
 from git_agentos.run.kernel.children import Child
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult
+from tests.support import model_requests
+from tests.support.model_requests import PROMPT, Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import PROMPT, Site
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def site(repo: Repo) -> Site:
-    return asking.site(repo)
+    return model_requests.site(repo)
 
 
 def command(text: str, limit: float | None = None, environment: Mapping[str, str] | None = None) -> Command:
@@ -58,7 +58,7 @@ def test_the_prompt_on_stdin_and_in_a_file(site: Site, prompt: str) -> None:
     assert (site.root / "stdin").read_bytes() == (site.root / "file").read_bytes() == expected
 
 
-def test_one_that_does_not_read_the_prompt(site: Site) -> None:
+def test_command_that_does_not_read_the_prompt(site: Site) -> None:
     assert command("exec <&-; exit 0").work(site.asked(prompt="x" * 3_000_000)).exit_code == 0
 
 
@@ -72,7 +72,7 @@ def test_the_file_lies_outside_of_the_worktree_and_does_not_stay(site: Site) -> 
     assert not path.exists()
 
 
-def test_what_a_killed_one_left_of_the_file_is_replaced(site: Site, tmp_path: Path) -> None:
+def test_prompt_file_of_a_killed_process_is_replaced(site: Site, tmp_path: Path) -> None:
     path = Path(output(site, 'echo "$AGENTOS_PROMPT_FILE"').strip())
     (tmp_path / "mine").write_text("mine")
     path.symlink_to(tmp_path / "mine")
@@ -97,7 +97,7 @@ def test_the_environment(site: Site) -> None:
     ]
 
 
-def test_the_server_that_workflows_are_kept_on_is_not_told(site: Site) -> None:
+def test_database_url_is_not_passed_to_the_command(site: Site) -> None:
     def told(value: str) -> str:
         text = 'echo "<$AGENTOS_WORKFLOW_DB>"'
         command(text, environment={"AGENTOS_WORKFLOW_DB": value}).work(site.asked())
@@ -107,7 +107,7 @@ def test_the_server_that_workflows_are_kept_on_is_not_told(site: Site) -> None:
     assert told("/a/file.db") == "</a/file.db>\n"
 
 
-def test_it_is_guarded(site: Site) -> None:
+def test_command_is_guarded(site: Site) -> None:
     (site.root / "work").write_text("precious")
     work = done(site, "git clean -fdq; command -v git; git push --force origin HEAD")
     assert "/agentos/guard/bin/git" in site.said()
@@ -157,12 +157,12 @@ def test_one_that_takes_too_long(site: Site) -> None:
     assert site.said() == "begun\n"
 
 
-def test_one_that_is_interrupted(site: Site) -> None:
+def test_command_that_is_interrupted(site: Site) -> None:
     work = command("echo begun; sleep 1000").work(site.asked(stop=lambda: site.shown != []))
     assert (work.error, work.interrupted) == (None, True)
 
 
-def test_its_processes_carry_the_mark_and_end_with_it(site: Site) -> None:
+def test_processes_carry_the_mark_and_end_with_the_command(site: Site) -> None:
     mark = uuid.uuid4().hex
     command('echo "$AGENTOS_RUN_MARK"; setsid sleep 1000 & sleep 0.1').work(site.asked(mark=mark))
     assert site.said() == mark + "\n"

@@ -64,7 +64,9 @@ def test_line_ends_and_marks_are_kept(project: Repo) -> None:
         ),
     ],
 )
-def test_what_is_refused_wherever_it_is_named(name: str, data: bytes | None, why: str, project: Repo) -> None:
+def test_refused_file_is_refused_as_document_and_as_context(
+    name: str, data: bytes | None, why: str, project: Repo
+) -> None:
     if data is not None:
         project.write(name, data)
     before = complete_state(project.path, strict=True)
@@ -102,7 +104,7 @@ def test_counted_where_the_estimate_is_too_high(project: Repo) -> None:
     assert found.tokens <= 200_000 < sum(tokens.estimate(each.text) for each in found.context)
 
 
-def test_what_a_person_is_told() -> None:
+def test_policy_lists_files_sizes_and_tokens() -> None:
     lld = Text("docs/lld.md", "x" * 1234, 1234)
     told = policy_lines(Material(lld, (Text("a b.py", "x", 1),), 420, False), "Anthropic, over the network")
     assert list(told) == [

@@ -131,21 +131,21 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_what_is_called_like_a_secret(path: str, project: Path) -> None:
+def test_names_of_secrets_are_refused(path: str, project: Path) -> None:
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("a\n")
     assert "may hold secrets: its name matches" in refused(path, project)
 
 
 @pytest.mark.parametrize("path", HARMLESS)
-def test_what_only_looks_like_it(path: str, project: Path) -> None:
+def test_text_that_only_looks_like_a_secret_is_accepted(path: str, project: Path) -> None:
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("a\n")
     assert validate_context_path(path, project).read_text() == "a\n"
 
 
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30), st.sampled_from(["", "d/", "d/e/"]))
-def test_whatever_surrounds_it_a_secret_keeps_its_name(name: str, folder: str) -> None:
+def test_secret_name_is_found_in_any_path(name: str, folder: str) -> None:
     assert source_files.secret_pattern(f"{folder}{name}secret{name}/x") is not None
     assert source_files.secret_pattern(f"{folder}{name}.pem") is not None
     assert source_files.private_folder(f"{folder}.git/{name}") == ".git"
@@ -285,7 +285,7 @@ def test_names_are_bytes(project: Path) -> None:
 @pytest.mark.parametrize(
     ("victim", "component"), [("a.md", "file"), ("src/deep/b.py", "file"), ("src/deep/b.py", "folder")]
 )
-def test_what_is_swapped_for_a_link_is_not_followed(
+def test_file_swapped_for_a_link_is_not_followed(
     victim: str, component: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the opening somebody puts a link there."""
@@ -309,7 +309,7 @@ def test_what_is_swapped_for_a_link_is_not_followed(
         source_files.read(str(project), victim)
 
 
-def test_what_is_swapped_for_a_pipe_is_not_waited_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_swapped_for_a_pipe_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     located = source_files._located
 
     def swapped(root: str, path: str) -> str:

@@ -143,7 +143,7 @@ def test_nothing_is_found_in_ordinary_code() -> None:
         secrets.check(each.name, each.read_text(encoding="utf-8"))
 
 
-def test_nobody_is_asked_whether_a_secret_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_verified_by_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """detect-secrets can call the services that a token is for."""
 
     def refuse(*_: Any, **__: Any) -> None:

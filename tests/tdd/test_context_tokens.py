@@ -42,7 +42,7 @@ def vocabularies() -> list[Mapping[bytes, int]]:
 
 
 @pytest.mark.parametrize("vocabulary", vocabularies(), ids=NAMES)
-def test_what_the_estimate_is_derived_from(vocabulary: Mapping[bytes, int]) -> None:
+def test_facts_behind_the_estimate(vocabulary: Mapping[bytes, int]) -> None:
     lower, capitals = string.ascii_lowercase, tokens._CAPITALS
     pairs = {a + b for a in lower for b in lower} - tokens._APART
     pairs |= {a + b for a in capitals for b in capitals}

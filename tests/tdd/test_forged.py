@@ -18,7 +18,7 @@ from git_agentos.tdd.graph import Graph
 from git_agentos.tdd.state import Workflow
 from git_agentos.worktree import create
 from tests.support.repo import Repo
-from tests.tdd.field import context_of, decide, environment, project, resume, script, start
+from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_evidence_that_is_not_as_it_was_written(repo: Repo, waiting: Workflow, t
     assert not Path(str(waiting.worktree_path)).exists()
 
 
-def test_what_an_agent_does_to_the_database_while_it_works(repo: Repo, tmp_path: Path) -> None:
+def test_database_changed_by_a_working_agent_is_detected(repo: Repo, tmp_path: Path) -> None:
     """A row in the newest's place, written while the process is at work, is seen by that process."""
     code = project(repo)
     copy = (

@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
     return fill(tmp_path / "wo'rk\" tree", FILES)
 
 
-def test_what_is_frozen(root: Path) -> None:
+def test_tests_and_configuration_are_hashed(root: Path) -> None:
     frozen = frozen_files.hash_inputs(str(root))
     assert list(frozen) == FROZEN
     assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == []
@@ -93,7 +93,7 @@ def test_a_name_for_tests_that_all_code_has_freezes_no_code(root: Path) -> None:
         ({".pytest.ini": ""}, [".pytest.ini is new"]),
     ],
 )  # fmt: skip
-def test_what_is_told_of_a_change(root: Path, change: dict[str, str], said: list[str]) -> None:
+def test_changes_are_reported(root: Path, change: dict[str, str], said: list[str]) -> None:
     frozen = frozen_files.hash_inputs(str(root))
     fill(root, change)
     assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == said
@@ -136,7 +136,7 @@ def test_a_pipe_and_a_name_of_any_bytes(root: Path) -> None:
     assert frozen_files.diff(frozen, frozen_files.hash_inputs(str(root))) == [f"{name} was changed"]
 
 
-def test_what_a_run_of_the_tests_writes_is_noted_unless_it_is_code(root: Path) -> None:
+def test_data_written_by_a_run_is_ignored_and_code_is_not(root: Path) -> None:
     before = frozen_files.hash_inputs(str(root))
     fill(root, {"tests/out.txt": "1", "src/shop/tests/data/rows.bin": "1", "tests/new.py": ""})
     after = frozen_files.ignore_written(before, frozen_files.hash_inputs(str(root)))

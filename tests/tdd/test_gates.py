@@ -23,9 +23,9 @@ from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
 from git_agentos.tdd.gate.setup import PytestSetup
 from tests.guard.test_sandbox import needs_bubblewrap
+from tests.support.lean_python import lean
+from tests.support.pytest_project import setup_of
 from tests.support.repo import Repo
-from tests.tdd.lean import lean
-from tests.tdd.place import setup_of
 
 STUB = "def total(prices):\n    raise NotImplementedError\n"
 CODE = "def total(prices):\n    return sum(prices)\n"
@@ -167,7 +167,7 @@ def test_adding_to_a_test_file_and_a_conftest_with_fixtures_is_no_veto(shop: Sho
     assert set(record_of(red).red) == {*RED, "tests/test_names.py::test_more"}
 
 
-def test_what_the_tests_write_beside_themselves_is_not_compared(shop: Shop) -> None:
+def test_files_written_by_tests_are_not_compared(shop: Shop) -> None:
     shop.scaffold(NEW.replace("    assert", "    open('tests/out.txt', 'a').write('x')\n    assert"))
     assert shop.red().holds
     shop.repo.write("shop/basket.py", CODE)
@@ -244,7 +244,7 @@ def test_a_red_doctest(shop: Shop) -> None:
     vetoed(verdict, "shop/basket.py has a test that fails, and is not frozen")
 
 
-def test_what_red_tests_use_is_frozen_too(shop: Shop) -> None:
+def test_helpers_of_red_tests_are_frozen(shop: Shop) -> None:
     """Helpers outside of `tests`, and plugins that are loaded; not the code."""
     shop.repo.write("pytest.ini", "[pytest]\naddopts = -p plug.hooks\n")
     shop.repo.write("plug/hooks.py", "")
@@ -295,7 +295,7 @@ def test_an_existing_test_that_fails_is_not_red(shop: Shop) -> None:
         ("src/_pytest/__init__.py", "", ["would run before pytest starts"]),
     ],
 )  # fmt: skip
-def test_what_scaffolding_must_not_do_is_seen_before_anything_is_run(
+def test_changes_of_existing_tests_are_vetoed_before_the_run(
     shop: Shop, path: str, text: str | None, words: list[str]
 ) -> None:
     shop.scaffold()
@@ -376,7 +376,9 @@ def into_the_environment(shop: Shop) -> None:
         pytest.param(into_the_environment, ["the interpreter, its startup files"], id="writes into the environment"),
     ],
 )  # fmt: skip
-def test_what_was_frozen_has_changed(shop: Shop, cheat: Callable[[Shop], None], words: list[str]) -> None:
+def test_change_of_frozen_files_is_vetoed_before_the_run(
+    shop: Shop, cheat: Callable[[Shop], None], words: list[str]
+) -> None:
     cheat(shop.implemented())
     verdict = shop.green()
     vetoed(verdict, *words)
@@ -456,7 +458,7 @@ PRINTS = "def total(prices):\n    print('===== 3 passed in 0.01s =====')\n    re
         pytest.param(PRINTS, 1, [], id="prints a summary"),
     ],
 )  # fmt: skip
-def test_code_that_would_rather_not_be_tested(shop: Shop, code: str, code_is: int, words: list[str]) -> None:
+def test_code_that_evades_its_tests_is_vetoed(shop: Shop, code: str, code_is: int, words: list[str]) -> None:
     shop.ready().repo.write("shop/basket.py", code)
     verdict = shop.green()
     assert verdict.exit_code == code_is
@@ -560,7 +562,7 @@ def test_a_compiled_test_in_the_cache_is_not_run_for_the_frozen_one(shop: Shop) 
     assert (verdict.holds, verdict.exit_code) == (False, 1)
 
 
-def test_a_veto_never_makes_a_yes_of_a_no(shop: Shop) -> None:
+def test_veto_never_accepts_a_failing_exit_code(shop: Shop) -> None:
     red = shop.scaffold().red()
     assert red.holds
     for exit_code in (1, 2, 3, 4, 5, -1, 137):

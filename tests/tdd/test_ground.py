@@ -20,9 +20,9 @@ from git_agentos.tdd.gate.pytest_run import Control, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, clean_environment, prepare
 from tests.guard.test_sandbox import needs_bubblewrap
 from tests.support.agents import agent
+from tests.support.lean_python import lean
+from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
-from tests.tdd.lean import lean
-from tests.tdd.place import outcomes
 
 
 def of(repo: Repo, *, sandbox: bool = False, **extra: str) -> PytestSetup:
@@ -70,14 +70,14 @@ def test_a_relative_one_is_looked_for_in_both_checkouts_and_a_name_on_the_path(r
 
 
 @pytest.mark.parametrize("text", ["nowhere", "/nowhere/python", "env/bin/python"])
-def test_one_that_is_not_there(repo: Repo, text: str) -> None:
+def test_interpreter_that_does_not_exist(repo: Repo, text: str) -> None:
     repo.config("agentos.tdd.python", text)
     with pytest.raises(TddError, match="there is no interpreter") as caught:
         of(repo)
     assert text in str(caught.value)
 
 
-def test_one_without_pytest_says_how_it_is_installed(repo: Repo) -> None:
+def test_interpreter_without_pytest_hints_at_installing_it(repo: Repo) -> None:
     venv.create(repo.path / ".venv", symlinks=True, with_pip=False)
     python = repo.path / ".venv" / "bin" / "python"
     with pytest.raises(TddError, match="has no pytest") as caught:
@@ -99,7 +99,7 @@ def test_one_without_pytest_says_how_it_is_installed(repo: Repo) -> None:
         ("#!/nowhere/sh\n", "no such file or directory"),
     ],
 )
-def test_one_that_is_no_python(repo: Repo, text: str, says: str) -> None:
+def test_interpreter_that_is_no_python(repo: Repo, text: str, says: str) -> None:
     repo.write("python", text, 0o755)
     repo.config("agentos.tdd.python", "./python")
     with pytest.raises(TddError, match=says):
@@ -133,14 +133,14 @@ def test_tests_commit_as_the_user(repo: Repo, tmp_path: Path) -> None:
         ("SSH_AUTH_SOCK", "/x"), ("PYTHONOPTIMIZE", "1"),
     ],
 )  # fmt: skip
-def test_what_tests_do_not_get(name: str, value: str) -> None:
+def test_variables_that_tests_do_not_get(name: str, value: str) -> None:
     assert name not in clean_environment({name: value})
 
 
 @pytest.mark.parametrize(
     "name", ["HOME", "PATH", "LANG", "TMPDIR", "TZ", "CI", "PWD", "PYTHONHASHSEED", "DJANGO_SETTINGS"]
 )
-def test_what_tests_get(name: str) -> None:
+def test_variables_that_tests_get(name: str) -> None:
     assert clean_environment({name: "/some/value"})[name] == "/some/value"
 
 

@@ -21,9 +21,9 @@ from git_agentos.tdd.gate import cases
 from git_agentos.tdd.gate.pytest_run import PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import prepare
 from tests.support.agents import agent
+from tests.support.lean_python import lean, site_packages
+from tests.support.pytest_project import outcomes
 from tests.support.repo import Repo
-from tests.tdd.lean import lean, site_packages
-from tests.tdd.place import outcomes
 
 TEST = """\
 import os, subprocess, sys
@@ -198,7 +198,7 @@ def test_a_finder_before_all_others(repo: Repo, module: str) -> None:
     check(dev)
 
 
-def test_what_only_the_main_checkout_has_is_told(repo: Repo) -> None:
+def test_module_of_the_main_checkout_is_reported(repo: Repo) -> None:
     dev = both(repo, FLAT, "pkg")
     repo.write("pkg/built.py", "WHERE = 'main'\n")
     first(repo, {"pkg": "pkg/__init__.py", "pkg.built": "pkg/built.py"})

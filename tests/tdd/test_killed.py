@@ -17,7 +17,7 @@ from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
 from tests.support.signals import by_default
 from tests.support.state import assert_same
-from tests.tdd.field import (
+from tests.support.tdd_project import (
     CODE,
     TESTS,
     WRONG,
@@ -41,7 +41,7 @@ BEGINS = [f"begins N{n}" for n in range(1, 6)]
 
 
 def run(repo: Repo, verb: str, agent: str, *strike: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "tests.tdd.worker", str(repo.path), verb, agent, *strike]
+    words = [sys.executable, "-m", "tests.support.tdd_worker", str(repo.path), verb, agent, *strike]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
@@ -116,7 +116,7 @@ def test_killed_before_there_is_a_worktree_and_aborted(repo: Repo, agent: str, t
     code = project(repo)
     before = users_state(code)
     code.config("agentos.setup", f"[ -e '{tmp_path}/killed' ] || kill -KILL $(cat '{tmp_path}/pid'); false")
-    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent]
+    words = [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent]
     process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE)
     (tmp_path / "pid").write_text(str(process.pid))
     assert process.communicate(timeout=120)[1] == b""
@@ -145,7 +145,7 @@ def test_interrupted_by_a_signal(repo: Repo, tmp_path: Path) -> None:
     agent = script(tmp_path, scaffold=[{**slow, "write": {"tests/test_more.py": TESTS, "calc/more.py": WRONG}}])
     with by_default(signal.SIGINT):
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+            [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -168,7 +168,14 @@ def test_a_protected_branch_that_was_moved_before_the_kill(repo: Repo, tmp_path:
         '; echo $new >"$(git rev-parse --git-common-dir)/refs/heads/main"'
         f"; kill -KILL $(cat '{tmp_path}/pid'); sleep 99"
     )
-    words = [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", script(tmp_path, [{"run": moves}])]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.support.tdd_worker",
+        str(code.path),
+        "start",
+        script(tmp_path, [{"run": moves}]),
+    ]
     process = subprocess.Popen(words, cwd=ROOT)
     (tmp_path / "pid").write_text(str(process.pid))
     assert process.wait(timeout=120) == -signal.SIGKILL
@@ -197,7 +204,7 @@ def test_two_processes_on_one_workflow(repo: Repo, tmp_path: Path) -> None:
         ],
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.tdd.worker", str(code.path), "start", agent],
+        [sys.executable, "-m", "tests.support.tdd_worker", str(code.path), "start", agent],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

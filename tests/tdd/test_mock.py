@@ -16,14 +16,14 @@ from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd import MockLLM
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, choose
+from tests.support import model_requests
+from tests.support.model_requests import Site
 from tests.support.repo import Repo
-from tests.tdd import asking
-from tests.tdd.asking import Site
 
 
 @pytest.fixture
 def site(repo: Repo) -> Site:
-    return asking.site(repo)
+    return model_requests.site(repo)
 
 
 def code_of(site: Site, *names: str) -> int:
@@ -50,7 +50,7 @@ def test_the_happy_path(site: Site) -> None:
     assert mock.work(site.asked(IMPLEMENT)).error is None
     assert site.files() - before == names("87")
     assert code_of(site, "tests/test_mock_87.py") == 0
-    assert site.kept("prompt.txt") == asking.PROMPT
+    assert site.kept("prompt.txt") == model_requests.PROMPT
     assert site.kept("stdout") == "the mock writes mock_87/adding.py\n"
 
 
@@ -91,7 +91,7 @@ def test_an_attempt_takes_the_entry_of_its_number_and_the_last_is_repeated(site:
     assert site.said().startswith("the mock writes")
 
 
-def test_what_an_entry_can_do(site: Site) -> None:
+def test_entry_does_all_of_its_keys(site: Site) -> None:
     (site.root / "old.py").write_text("a = 1\nb = 2\n")
     (site.root / "gone.py").write_text("")
     entry = {
@@ -124,7 +124,7 @@ def test_what_an_entry_can_do(site: Site) -> None:
         ({"edit": [{"path": "nothing.py", "search": "a", "replace": "b"}], "write": {"a.py": ""}}, "does not exist"),
     ],
 )
-def test_what_cannot_be_used_is_told_and_nothing_is_written(site: Site, entry: dict[str, Any], said: str) -> None:
+def test_unusable_entry_reports_why_and_writes_nothing(site: Site, entry: dict[str, Any], said: str) -> None:
     before = site.files()
     work = MockLLM({"scaffold": entry}).work(site.asked(SCAFFOLD))
     assert work.error is not None
@@ -149,7 +149,7 @@ def test_an_empty_entry_does_nothing(site: Site) -> None:
     assert site.files() == before
 
 
-def test_its_shell_text_can_be_interrupted(site: Site) -> None:
+def test_shell_text_can_be_interrupted(site: Site) -> None:
     work = MockLLM({"scaffold": {"run": "sleep 1000"}}).work(site.asked(stop=lambda: True))
     assert work.interrupted
 
@@ -172,7 +172,7 @@ def test_its_shell_text_can_be_interrupted(site: Site) -> None:
         ({"scaffold": {"tokens": [1]}}, "scaffold[0].tokens"),
     ],
 )
-def test_a_script_that_is_none(document: Any, named: str) -> None:
+def test_malformed_script_is_refused(document: Any, named: str) -> None:
     with pytest.raises(TddError) as error:
         MockLLM(document)
     assert f"'{named}'" in str(error.value)
@@ -196,7 +196,7 @@ def test_a_script_in_a_file_is_a_part_of_the_name(site: Site, tmp_path: Path) ->
     assert choose("mock", settings(), environment, str(tmp_path)).name == named.name
 
 
-def test_what_is_taken_where_nothing_is_named() -> None:
+def test_default_agent() -> None:
     assert choose(None, settings(), {"AGENTOS_MOCK_LLM": "1"}).name == "mock"
     assert choose(None, settings(agent="command:claude -p"), {"AGENTOS_MOCK_LLM": "1"}).name == "mock"
     configured = choose(None, settings(agent="command:claude -p", agenttimeout="10m"), {})

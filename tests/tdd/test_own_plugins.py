@@ -15,8 +15,8 @@ from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate.pytest_run import run_pytest
 from git_agentos.tdd.gate.setup import prepare
 from tests.support.env import PROJECT_ROOT
+from tests.support.lean_python import site_packages
 from tests.support.repo import Repo
-from tests.tdd.lean import site_packages
 
 SEES = """\
 def test_it(request):
@@ -69,7 +69,7 @@ def hidden(folder: Path) -> list[str]:
     return found
 
 
-def test_which_are_there_only_for_git_agentos(tmp_path: Path) -> None:
+def test_plugins_installed_only_for_git_agentos(tmp_path: Path) -> None:
     venv.create(tmp_path / "e", symlinks=True, with_pip=False)
     folder = tmp_path / "e"
     installed(folder, "git_agentos", needs=("typer", "Brings.It >= 2; extra == 'tdd'", "both"), REQUESTED="")

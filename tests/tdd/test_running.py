@@ -19,9 +19,9 @@ from git_agentos.run.kernel import children
 from git_agentos.tdd import run_pytest_subprocess
 from git_agentos.tdd.gate import cases, pytest_run
 from git_agentos.tdd.state import ExitCode
+from tests.support.pytest_project import outcomes, place, ran, setup_of
 from tests.support.repo import Repo
 from tests.support.state import complete_state
-from tests.tdd.place import outcomes, place, ran, setup_of
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +151,7 @@ def test_node_ids_are_relative_to_the_worktree_wherever_the_configuration_is(pro
         ("import os\ndef test(): os.kill(os.getpid(), 9)\n", 128 + signal.SIGKILL, None),
     ],
 )  # fmt: skip
-def test_what_is_no_run_of_tests(project: Repo, text: str, code: int, cases: dict[str, str] | None) -> None:
+def test_runs_without_results(project: Repo, text: str, code: int, cases: dict[str, str] | None) -> None:
     project.write("tests/test_a.py", text)
     found = ran(project)
     assert found.exit_code == code, found.output
@@ -231,7 +231,7 @@ def test_the_canary_has_to_fail(project: Repo) -> None:
     assert forced.canary != honest.canary
 
 
-def test_what_lies_in_the_worktree_does_not_stand_in_for_pytest(project: Repo) -> None:
+def test_modules_of_the_worktree_do_not_replace_pytest(project: Repo) -> None:
     forged = "import os\nos._exit(0)\n"
     for name in ("pytest", "_pytest", "pluggy", "json", "agentos_evidence", "sitecustomize", "usercustomize"):
         project.write(f"{name}.py", forged)
@@ -261,7 +261,7 @@ def planted(python: str, source: Path, text: str, kind: str) -> None:
     subprocess.run([python, "-c", PLANT, str(source), text, kind], check=True)
 
 
-def test_what_is_compiled_does_not_stand_in_for_its_source(project: Repo) -> None:
+def test_compiled_files_do_not_replace_their_source(project: Repo) -> None:
     project.write("pkg/__init__.py", "")
     project.write("pkg/code.py", "X = 1\n")
     project.write("tests/helper.py", "Y = 1\n")
@@ -317,7 +317,7 @@ def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_
     assert [name for name in got if name.startswith("AGENTOS_")] == [children.MARK]
 
 
-def test_what_is_named_is_passed_on_and_not_said(project: Repo) -> None:
+def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:
     project.config("agentos.tdd.passEnvironment", "DATABASE_URL, DB_PASSWORD GIT_DIR")
     project.write("test_a.py", "import os\ndef test_a(): print(os.environ['DB_PASSWORD']); assert 0\n"
                   "def test_b(): assert 'hunter' in os.environ['DATABASE_URL']\n"
@@ -376,7 +376,7 @@ def test_one_that_takes_too_long(project: Repo) -> None:
     assert "test_a.py::test_a" in found.output
 
 
-def test_one_that_is_stopped(project: Repo) -> None:
+def test_run_that_is_stopped(project: Repo) -> None:
     begun = threading.Event()
     project.write("test_a.py", "import time\ndef test_a(): time.sleep(600)\n")
     found = ran(project, show=lambda line: begun.set() if b"collected" in line else None, stop=begun.is_set)
@@ -395,7 +395,7 @@ def test_nothing_is_left_running(project: Repo, tmp_path: Path) -> None:
         os.kill(int(told.read_text()), 0)
 
 
-def test_what_a_killed_process_has_left_is_removed_by_the_next(
+def test_folder_of_a_killed_process_is_removed_by_the_next(
     project: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, living, linked = (tmp_path / f"agentos-tests-{name}" for name in ("left", "living", "linked"))

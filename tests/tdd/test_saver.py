@@ -29,7 +29,7 @@ from git_agentos.store import database
 from git_agentos.tdd import state_database
 from tests.support import postgres
 from tests.support.repo import Repo
-from tests.tdd.waiting import HOSTILE, first, graph, thread, walk
+from tests.support.waiting_graph import HOSTILE, first, graph, thread, walk
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -99,7 +99,7 @@ def test_a_long_text_is_kept_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["msgpack", "json", "pickle"])
-def test_a_row_that_names_code_runs_none(tmp_path: Path, kind: str) -> None:
+def test_row_that_names_code_does_not_run_it(tmp_path: Path, kind: str) -> None:
     """Rows as whoever can write to the file would make them, to have a folder made."""
     path, made = str(tmp_path / "w.db"), tmp_path / "made"
     bodies = {
@@ -124,7 +124,7 @@ def test_many_processes_at_once(where: str) -> None:
     """They all find it empty, and make the tables in the same moment."""
     workers = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.tdd.waiting", where, f"w{n}"], stdin=subprocess.PIPE
+            [sys.executable, "-W", "error", "-m", "tests.support.waiting_graph", where, f"w{n}"], stdin=subprocess.PIPE
         )
         for n in range(3)
     ]
@@ -185,7 +185,7 @@ def test_the_log_is_written_without_a_write_ahead_log_too(repo: Repo, monkeypatc
 # -- where it is -----------------------------------------------------------------------------------------------------
 
 
-def test_where_it_is(repo: Repo, tmp_path: Path) -> None:
+def test_location_of_the_database(repo: Repo, tmp_path: Path) -> None:
     location = open_workspace(repo.path).context.location
     own = str(repo.path / ".agentos" / "issue_workflow.db")
     assert (state_database.location_of(location, {}, make=False), os.path.exists(repo.path / ".agentos")) == (
@@ -204,7 +204,7 @@ def test_where_it_is(repo: Repo, tmp_path: Path) -> None:
     assert walk(str(other)).next == ()
 
 
-def test_what_a_repository_has_planted_is_refused(repo: Repo, tmp_path: Path) -> None:
+def test_planted_database_is_refused(repo: Repo, tmp_path: Path) -> None:
     location = open_workspace(repo.path).context.location
     aim = tmp_path / "aim"
     own = state_database.location_of(location, {})
@@ -319,7 +319,7 @@ def test_a_connection_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         ("langgraph.checkpoint.postgres", "postgresql://ada:s3cret@h/x", "git-agentos[postgres]"),
     ],
 )
-def test_without_what_it_needs(module: str, place: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported(module: str, place: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(TddError, match="cannot be loaded") as caught, state_database.open_checkpointer(place):
         pass

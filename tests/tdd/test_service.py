@@ -19,7 +19,7 @@ from git_agentos.tdd.workflows import WorkflowSpec
 from git_agentos.worktree import create, intent
 from tests.support.repo import Repo
 from tests.support.state import assert_same
-from tests.tdd.field import (
+from tests.support.tdd_project import (
     CODE,
     GOOD_CODE,
     GOOD_SCAFFOLD,
@@ -126,7 +126,7 @@ def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: P
     assert (Path(str(made.path)) / "tests/test_more.py").read_text() == TESTS
 
 
-def test_a_terminal_is_asked_until_a_word_counts(code: Repo, tmp_path: Path) -> None:
+def test_terminal_is_asked_until_the_answer_is_valid(code: Repo, tmp_path: Path) -> None:
     person = Person(["yes", "Approve", "approve ", "", "approve"])
     done = start(code, script(tmp_path), person)
     assert done.state == "merged"
@@ -169,7 +169,7 @@ def test_a_faulty_scaffold_is_written_again(code: Repo, tmp_path: Path, first: A
 
 
 @pytest.mark.parametrize("number", [3, 6, 137])
-def test_what_no_scaffold_can_be_blamed_for_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
+def test_red_gate_that_cannot_judge_is_for_a_person(code: Repo, tmp_path: Path, number: int) -> None:
     waiting = start(code, script(tmp_path, scaffold=[exits(number)]))
     assert way(waiting) == RED
     assert (waiting.state, waiting.test_exit_code, waiting.words) == ("waiting", number, ["abort", "retry"])
@@ -303,7 +303,7 @@ def test_a_conflict_goes_back_to_the_person(code: Repo, tmp_path: Path) -> None:
     assert code.read("calc/more.py").decode() == CODE
 
 
-def test_what_a_person_changes_is_tested_again(code: Repo, tmp_path: Path) -> None:
+def test_change_by_a_person_is_tested_again(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     assert waiting.worktree_path is not None
     better = "def double(number):\n    return number + number\n"
@@ -371,7 +371,7 @@ def test_a_worktree_that_is_not_as_it_was_tested_is_not_merged(code: Repo, tmp_p
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_what_must_not_be_sent_makes_nothing(code: Repo, tmp_path: Path) -> None:
+def test_refused_context_creates_nothing(code: Repo, tmp_path: Path) -> None:
     code.write("secret.pem", "x\n")
     before = users_state(code)
     order = WorkflowSpec("87", LLD, context=("secret.pem",), agent=script(tmp_path))
@@ -502,7 +502,7 @@ def test_an_agent_that_wrecks_its_worktree(code: Repo, tmp_path: Path, wreck: st
     assert branches(code) == ["main", "other"]
 
 
-def test_what_is_too_large_to_be_merged_is_not_green(code: Repo, tmp_path: Path) -> None:
+def test_file_too_large_to_be_merged_is_not_green(code: Repo, tmp_path: Path) -> None:
     code.config("agentos.maxFileSize", "1k")
     large = {"write": {"calc/more.py": CODE, "calc/data.bin": "x" * 2000}}
     waiting = start(code, script(tmp_path, implement=[large]))

@@ -11,10 +11,10 @@ from git_agentos import open_workspace
 from git_agentos.errors import TddError, UsageError
 from git_agentos.tdd.gate import command
 from git_agentos.tdd.gate.command import GateOptions
+from tests.support.pytest_project import place
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import Result, run
-from tests.tdd.place import place
 
 TEST = "from shop import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
 KEYS = (
@@ -66,7 +66,7 @@ def test_paths_are_relative_to_where_one_stands(shop: Repo) -> None:
     assert (done.code, done.out) == (0, b"tests/test_total.py::test_total\n"), str(done)
 
 
-def test_only_what_was_named_may_fail(shop: Repo) -> None:
+def test_only_named_tests_may_fail(shop: Repo) -> None:
     shop.write("tests/test_old.py", "import shop\n\ndef test_old():\n    assert shop.nothing\n")
     context = open_workspace(shop.path).context
     found = command.red(context, str(shop.path), ["tests/test_total.py"], GateOptions({}))
@@ -77,7 +77,7 @@ def test_only_what_was_named_may_fail(shop: Repo) -> None:
     assert (found.holds, found.exit_code) == (False, 4)
 
 
-def test_tests_that_are_none_are_not_red(shop: Repo) -> None:
+def test_trivial_tests_are_not_red(shop: Repo) -> None:
     shop.write("tests/test_total.py", "def test_total():\n    assert 1 == 2\n")
     context = open_workspace(shop.path).context
     found = command.red(context, str(shop.path), ["tests"], GateOptions({}))
@@ -98,7 +98,7 @@ def test_a_new_test_that_passes_is_not_red(shop: Repo) -> None:
     "path, text",
     [("conftest.py", "def pytest_runtest_makereport(item, call): pass\n"), ("sitecustomize.py", "import os\n")],
 )
-def test_what_would_decide_how_tests_come_out(shop: Repo, path: str, text: str) -> None:
+def test_new_hooks_and_startup_files_are_vetoes(shop: Repo, path: str, text: str) -> None:
     shop.write(path, text)
     context = open_workspace(shop.path).context
     found = command.red(context, str(shop.path), ["tests/test_total.py"], GateOptions({}))
@@ -163,7 +163,7 @@ def test_green_without_red_and_a_record_that_is_none(shop: Repo) -> None:
             command.green(context, str(shop.path), [], GateOptions({}))
 
 
-def test_what_is_no_question(shop: Repo, tmp_path: Path) -> None:
+def test_malformed_arguments_are_usage_errors(shop: Repo, tmp_path: Path) -> None:
     gate(shop, "red", code=2)
     gate(shop, "red", "--test-timeout", "soon", "--", "tests", code=2)
     context = open_workspace(shop.path).context

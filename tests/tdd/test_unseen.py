@@ -12,7 +12,7 @@ from git_agentos import open_workspace
 from git_agentos.tdd.gate.setup import prepare
 from git_agentos.tdd.gate.uncommitted import Candidate, find_uncommitted
 from tests.support.repo import Repo
-from tests.tdd.field import GOOD_SCAFFOLD, project, script, start
+from tests.support.tdd_project import GOOD_SCAFFOLD, project, script, start
 
 IGNORED = {"run": "printf 'def double(n):\\n    return 2 * n\\n' >calc/more.py; echo calc/more.py >>.gitignore"}
 IGNORED_TESTS = {**GOOD_SCAFFOLD, "run": "echo tests/test_more.py >>.gitignore"}
@@ -43,7 +43,7 @@ def test_tests_that_git_ignores_are_not_red(repo: Repo, tmp_path: Path) -> None:
     assert any("tests/test_more.py was imported, but would not be committed" in each for each in gate["vetoes"])
 
 
-def test_only_what_came_in_the_meantime_counts(repo: Repo, tmp_path: Path) -> None:
+def test_only_new_modules_are_uncommitted(repo: Repo, tmp_path: Path) -> None:
     repo.write("seen.py", "")
     repo.commit("one")
     tree = repo.text("rev-parse", "HEAD^{tree}")
@@ -65,7 +65,7 @@ def test_only_what_came_in_the_meantime_counts(repo: Repo, tmp_path: Path) -> No
     assert told(until=ctime) == []  # the tests made it
 
 
-def test_what_a_filter_makes_something_else_is_told(repo: Repo, tmp_path: Path) -> None:
+def test_module_that_a_filter_changes_is_reported(repo: Repo, tmp_path: Path) -> None:
     repo.write(".gitattributes", "lost.py filter=lost\nkept.py filter=kept\nends.py text eol=crlf\n")
     repo.config("filter.lost.clean", "tr a b")
     repo.config("filter.kept.clean", "tr a b")

@@ -21,6 +21,7 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
 from git_agentos.tdd.models import edits
 from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
+from git_agentos.util import files
 
 _PRIVATE = (".git", ".agentos")
 _MAX_PATH = 4096
@@ -174,14 +175,14 @@ def _prepare(root: str, change: Change) -> _Prepared:
 
 
 def _present(root: str, path: str) -> tuple[bytes | None, int | None]:
+    """The content and the permission bits of a file; None for none."""
+    full = os.path.join(root, path)
     try:
-        descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return files.read(full), stat.S_IMODE(os.lstat(full).st_mode)
     except FileNotFoundError:
         return None, None
     except OSError as error:
         raise InvalidAnswer([f"'{path}' cannot be read: {error.strerror}"]) from error
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
 
 
 def _not_too_large(path: str, present: str | None) -> None:
@@ -209,41 +210,41 @@ def _clashes(ready: Sequence[_Prepared]) -> list[str]:
 def _write_all(root: str, ready: Sequence[_Prepared]) -> None:
     """Write everything beside its target, then rename it. OSError: nothing was changed."""
     tag = f".agentos-{os.urandom(4).hex()}"
-    waiting: list[tuple[str, str]] = []  # what was written, and where it belongs
-    aside: list[tuple[str, str]] = []  # what was there, and where it was
-    new: list[str] = []  # what was put where nothing was
+    written: list[tuple[str, str]] = []  # a new file, and its target
+    backups: list[tuple[str, str]] = []  # an old file, and where it was
+    created: list[str] = []  # targets that did not exist
     folders: list[str] = []
     try:
         for n, each in enumerate(ready):
             if each.data is not None:
                 _make_folders(root, each.path, folders)
-                place = os.path.join(root, each.path)
-                waiting.append((os.path.join(os.path.dirname(place), f"{tag}-{n}"), place))
-                _write(waiting[-1][0], each.data, each.mode)
+                target = os.path.join(root, each.path)
+                written.append((os.path.join(os.path.dirname(target), f"{tag}-{n}"), target))
+                _write(written[-1][0], each.data, each.mode)
         for n, each in enumerate(ready):
-            place = os.path.join(root, each.path)
-            if each.mode is not None:
-                old = os.path.join(os.path.dirname(place), f"{tag}-{n}-old")
-                os.rename(place, old)
-                aside.append((old, place))
-            else:
-                new.append(place)
-        for written, place in waiting:
-            os.rename(written, place)
+            target = os.path.join(root, each.path)
+            if each.mode is None:
+                created.append(target)
+                continue
+            backup = os.path.join(os.path.dirname(target), f"{tag}-{n}-old")
+            os.rename(target, backup)
+            backups.append((backup, target))
+        for new, target in written:
+            os.rename(new, target)
     except BaseException:
-        for path in (*(written for written, _ in waiting), *new):
+        for path in (*(new for new, _ in written), *created):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        for old, place in aside:
+        for backup, target in backups:
             with contextlib.suppress(OSError):
-                os.replace(old, place)
+                os.replace(backup, target)
         for folder in reversed(folders):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
         raise
-    for old, _ in aside:
+    for backup, _ in backups:
         with contextlib.suppress(OSError):
-            os.unlink(old)
+            os.unlink(backup)
 
 
 def _make_folders(root: str, path: str, made: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A small workflow that waits for a word in its middle. `python -m tests.tdd.waiting PLACE ID` walks through it."""
+"""A small graph that waits for input. `python -m tests.support.waiting_graph DATABASE ID` walks through it."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
 from git_agentos.tdd.workflows import WorkflowSpec
+from tests.support.lean_python import lean
 from tests.support.repo import Repo
 from tests.support.state import State, complete_state
-from tests.tdd.lean import lean
 
 LLD = "docs/lld.md"
 STUB = "def double(number):\n    raise NotImplementedError\n"

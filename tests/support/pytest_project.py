@@ -13,8 +13,8 @@ from typing import Any
 from git_agentos import open_workspace
 from git_agentos.tdd.gate.pytest_run import Control, PytestResult, run_pytest
 from git_agentos.tdd.gate.setup import PytestSetup, prepare
+from tests.support.lean_python import lean
 from tests.support.repo import Repo
-from tests.tdd.lean import lean
 
 
 def place(tmp_path: Path, *parts: str) -> Repo:
