@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.errors import AgentosWarning, ConfigurationError, UsageError
-from git_agentos.util import durations
+from git_agentos.util.values import parse_boolean, parse_days, parse_duration, parse_size
 
 DEFAULT_MAX_FILE_SIZE = 100 << 20
 LONGEST_ID = 64
 AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}\Z")
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LONGEST_RETENTION = 1000 * 365  # days; what is longer is for ever
 
 # A command: `worktree.setup` reads it, and looks at where it is set.
@@ -61,29 +60,23 @@ def max_file_size(values: Mapping[str, Sequence[str]]) -> int:
 
 def boolean(values: ConfigValues, key: str, *, default: bool) -> bool:
     """A boolean as git reads it; anything else is a ConfigurationError."""
-    text = values.get(key, [""])[-1].lower() if key in values else None
-    if text is None:
+    if key not in values:
         return default
-    if text in ("true", "yes", "on", "1"):
-        return True
-    if text in ("false", "no", "off", "0", ""):
-        return False
-    number = re.fullmatch(r"[+-]?(\d{1,9})[kmg]?", text, re.ASCII)
-    if number is not None:
-        return int(number[1]) != 0
-    raise ConfigurationError(f"bad boolean value '{text}' for '{key}'")
+    found = parse_boolean(values[key][-1])
+    if found is None:
+        raise ConfigurationError(f"bad boolean value '{values[key][-1].lower()}' for '{key}'")
+    return found
 
 
 def _size(values: Mapping[str, Sequence[str]], key: str, default: int) -> int:
     if key not in values:
         return default
-    text = values[key][-1].strip().lower()
-    match = re.fullmatch(r"(\d{1,18})([kmg]?)", text, re.ASCII)
-    if match is None:
+    found = parse_size(values[key][-1])
+    if found is None:
         raise ConfigurationError(
             f"bad value '{values[key][-1]}' for 'agentos.maxFileSize'", "give bytes, or a number with k, m or g"
         )
-    return int(match[1]) * _UNITS[match[2]]
+    return found
 
 
 def worktree_root(values: ConfigValues) -> str | None:
@@ -126,7 +119,7 @@ def tdd_agent_timeout(values: ConfigValues) -> float | None:
     text = values.get("agentos.tdd.agenttimeout", [""])[-1].strip().lower()
     if text in ("", "0"):
         return None
-    seconds = durations.seconds(text)
+    seconds = parse_duration(text)
     if not seconds:
         raise ConfigurationError(
             f"bad value '{text}' for 'agentos.tdd.agentTimeout'", "give a time such as 90s, 30m or 2h; 0 is no limit"
@@ -146,7 +139,7 @@ def _days(values: ConfigValues, key: str) -> int:
     text = values[key][-1].strip().lower()
     if text in ("keep", "never", "forever", ""):
         return 0
-    found = durations.days(text)
+    found = parse_days(text)
     if found is None:
         # It decides what leaves the database, and nothing of a checkpoint: no reason not to take one.
         warnings.warn(
@@ -199,7 +192,7 @@ def identity(environment: Mapping[str, str]) -> str | None:
 
 def mock_llm(environment: Mapping[str, str]) -> bool:
     """AGENTOS_MOCK_LLM: whether a script takes the place of a model, where nobody else was asked for."""
-    return environment.get("AGENTOS_MOCK_LLM", "").strip().lower() in ("1", "true", "yes", "on")
+    return parse_boolean(environment.get("AGENTOS_MOCK_LLM", "").strip()) is True
 
 
 def mock_script(environment: Mapping[str, str]) -> str | None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from git_agentos import log
 from git_agentos.checkpoint import format, timeline
@@ -19,10 +18,11 @@ from git_agentos.errors import (
     UsageError,
     WorktreeError,
 )
-from git_agentos.git import moment, refs, trees
+from git_agentos.git import refs, trees
 from git_agentos.git.location import Location
 from git_agentos.log import Entry
-from git_agentos.worktree import work
+from git_agentos.util import times
+from git_agentos.worktree import agent_branch
 
 COMMIT, CHECKPOINT, RESTORE, ENTRY = "commit", "checkpoint", "restore", "entry"
 MOST = 5000  # of a kind, in a review
@@ -139,7 +139,7 @@ def _range(context: Context, name: str) -> tuple[str | None, str | None]:
     if name == timeline.MAIN:
         return refs.read_head(Location(location.root, location.common_dir, location.common_dir)).commit, None
     try:
-        found = work.find(context, name)
+        found = agent_branch.find(context, name)
     except (WorktreeError, UsageError):
         return None, None
     if found.record is not None:
@@ -184,9 +184,9 @@ def _commits(context: Context, tip: str, base: str | None) -> Iterator[Event]:
 
 def _time(seconds: int) -> str:
     try:
-        return moment.stamp(datetime.fromtimestamp(seconds, UTC))
+        return times.seconds_to_text(seconds)
     except (OverflowError, ValueError, OSError):  # a commit may claim any year
-        return moment.stamp(datetime.fromtimestamp(0, UTC))
+        return times.seconds_to_text(0)
 
 
 def _checkpoints(context: Context, agent: str | None, limit: int | None) -> Iterator[Saved]:

@@ -20,15 +20,17 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.whole_log import Rebuilt, archive_files, rebuild, revive
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
-from git_agentos.git import moment, worktrees
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, is_hex
+from git_agentos.git.repository import Repository
 from git_agentos.redact import redact, redact_value
 from git_agentos.store import database
 from git_agentos.store import entries as rows
 from git_agentos.store import location as place
 from git_agentos.store.database import Connection
 from git_agentos.store.entries import TYPES, Entry, Scope, Wanted
+from git_agentos.util import times
+from git_agentos.util.values import is_hex, ordered_id
 
 __all__ = [
     "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
@@ -148,8 +150,8 @@ def _entry(
     names, third = redact_value([os.fspath(each) for each in files])
     task, fourth = redact(task_id) if task_id is not None else (None, 0)
     entry = Entry(
-        id=f"{now:016x}{os.urandom(8).hex()}",
-        timestamp=moment.stamp(datetime.fromtimestamp(now / 1e9, UTC)),
+        id=ordered_id(now),
+        timestamp=times.seconds_to_text(now / 1e9),
         type=kind,
         summary=told,
         details=cleaned,
@@ -246,7 +248,7 @@ def read(
     wanted = Wanted(
         agent=agent,
         kinds=tuple(kinds) if kinds is not None else None,
-        since=moment.stamp(since) if since is not None else None,
+        since=times.to_text(since) if since is not None else None,
         text=text,
         limit=limit,
         newest_first=newest_first,
@@ -338,7 +340,7 @@ def _others(context: Context) -> dict[str, Location | None]:
     """The other worktrees that this repository knows of, by id; None for those that are gone."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
-    for where in worktrees.living(context.location, core):
+    for where in worktrees.list_existing(context.location, core):
         found[timeline.name_of(where)] = where
     found.pop(context.timeline, None)
     return found

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import carry, timeline
 from git_agentos.checkpoint.carry import Problems
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
-from git_agentos.git import moment, refs, worktrees
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.redact import redact
 from git_agentos.store import database
@@ -25,6 +24,8 @@ from git_agentos.store import location as place
 from git_agentos.store.database import Connection
 from git_agentos.store.entries import Scope
 from git_agentos.store.items import Contribution, Item
+from git_agentos.util import times
+from git_agentos.util.values import ordered_id
 
 __all__ = ["Contribution", "Item", "Reading", "artifact", "items", "merge", "read"]
 
@@ -125,7 +126,7 @@ def read(context: Context, *, agent: str | None = None, every: bool = False) -> 
     names = [context.timeline]
     if agent is not None or every:
         core = context.settings.values.get("core.worktree", [None])[-1]
-        living = {timeline.name_of(where): where for where in worktrees.living(context.location, core)}
+        living = {timeline.name_of(where): where for where in worktrees.list_existing(context.location, core)}
         names = sorted({*timeline.all_names(context.location), *living})
         for name in names:
             if name != context.timeline:
@@ -144,9 +145,9 @@ def read(context: Context, *, agent: str | None = None, every: bool = False) -> 
 def _beginning(context: Context, kind: str) -> dict[str, Any]:
     now = time.time_ns()
     return {
-        "id": f"{now:016x}{os.urandom(8).hex()}",
+        "id": ordered_id(now),
         "kind": kind,
-        "created_at": moment.stamp(datetime.fromtimestamp(now / 1e9, UTC)),
+        "created_at": times.seconds_to_text(now / 1e9),
         "created_by": context.agent,
         "worktree": context.timeline,
     }

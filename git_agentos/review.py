@@ -20,15 +20,15 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from git_agentos import history, log
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError
-from git_agentos.git import moment, trees
+from git_agentos.git import trees
 from git_agentos.history import Event, Restored
 from git_agentos.log import Entry
+from git_agentos.util import times
 
 _LEAST_TOUCHES = 3
 _MOST_PATTERNS = 20
@@ -240,10 +240,10 @@ def silences(times: Iterable[str]) -> list[Silence]:
 
 def _seconds(time: str) -> float:
     try:
-        return datetime.fromisoformat(time).timestamp()
+        return times.to_seconds(time)
     except ValueError:
         return 0.0
 
 
 def _stamp(seconds: float) -> str:
-    return moment.stamp(datetime.fromtimestamp(seconds, UTC))
+    return times.seconds_to_text(seconds)

@@ -23,10 +23,10 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.timeline import Link
 from git_agentos.errors import RepositoryError, UsageError
-from git_agentos.git import process, worktrees
+from git_agentos.git import configuration, process, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Repository
-from git_agentos.git.scan import Scan, read_config
+from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.util import directories
 
@@ -69,7 +69,9 @@ class Workspace:
         self._start = start
         self._location = location
         self._refuse_planted()
-        self._settings = config.settings(scan.config() if scan is not None else read_config(location), os.environ)
+        self._settings = config.settings(
+            scan.config() if scan is not None else configuration.read(location), os.environ
+        )
         self._repository = Repository(location)
         self._timeline = timeline.name_of(location)
         if agent is not None:
@@ -238,10 +240,10 @@ class Workspace:
         if worktree is not None:
             if no_branch or paths or branch is not None or keep_new or dry_run:
                 raise UsageError("--worktree goes with no other option and no paths")
-            from git_agentos.worktree import create
+            from git_agentos.worktree import creation
 
             self._discard()
-            return create.with_state(self.context, checkpoint, worktree)
+            return creation.with_state(self.context, checkpoint, worktree)
         options = transaction.Options(
             paths=self._inside(paths) if paths else None,
             branch=branch,
@@ -323,9 +325,9 @@ class Workspace:
             now = replace(now, pending_approvals=waiting)
         if not os.path.isdir(os.path.join(self._location.shared_state_dir, "worktrees")):
             return now  # no worktree of an agent was ever made here
-        from git_agentos.worktree import intent
+        from git_agentos.worktree import journal
 
-        return replace(now, interrupted_worktrees=[each.id for each in intent.pending(self._location)])
+        return replace(now, interrupted_worktrees=[each.id for each in journal.interrupted(self._location)])
 
     @authorize.entry("doctor")
     def doctor(self, *, fix: bool = False) -> tuple[Finding, ...]:
@@ -404,7 +406,7 @@ class Workspace:
         if agent in (None, self._timeline) and not every:
             pending.record(self._location)
             return
-        for location in worktrees.living(self._location):
+        for location in worktrees.list_existing(self._location):
             if every or timeline.name_of(location) == agent:
                 pending.record(location)
 
@@ -427,9 +429,9 @@ class Workspace:
 
     def moment(self, text: str) -> datetime:
         """The time that `text` means, as git reads it: `2 hours ago`, ISO 8601. UsageError for what is no time."""
-        from git_agentos.git import moment
+        from git_agentos.git import dates
 
-        return moment.parse(self._location, text)
+        return dates.parse(self._location, text)
 
     def relative(self, paths: Sequence[str]) -> list[str]:
         """Paths as given where this workspace was opened, relative to the worktree's root."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import config, errors, run, workspace
-from git_agentos.guard import settings
+from git_agentos.guard.configuration import settings
 from tests.support.documents import (
     DATA,
     NOT_RUN,

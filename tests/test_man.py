@@ -28,7 +28,7 @@ from git_agentos.guard.policy import command_table
 from git_agentos.guard.setup import checks as guard
 from git_agentos.run import doctor as runs
 from git_agentos.worktree import doctor as worktrees
-from git_agentos.worktree import entries, repair
+from git_agentos.worktree import entry_checks, repair
 
 MAN = Path(__file__).resolve().parents[1] / "man"
 PAGES = sorted(MAN.glob("*.1"))
@@ -157,7 +157,7 @@ def test_findings_are_described() -> None:
         codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
         reported |= {str(code.value) for code in codes if isinstance(code, ast.Constant)}
         reported |= {str(getattr(module, code.id)) for code in codes if isinstance(code, ast.Name)}
-    modules = [ast.parse(inspect.getsource(module)) for module in (repair, entries)]
+    modules = [ast.parse(inspect.getsource(module)) for module in (repair, entry_checks)]
     for call in [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]:
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         if name in ("Mended", "Fault", "_waits") and isinstance(call.args[1], ast.Constant):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import processes
+from git_agentos.process import deletion, lock_holders, mounts, occupants, programs, table
 from tests.support.repo import Repo
 
 _ENV = {"PATH": os.environ["PATH"]}
@@ -44,37 +44,37 @@ def test_a_process_that_stands_in_a_folder_or_has_a_file_open_is_inside(tmp_path
     folder = tmp_path / "wörk\udcff tree"
     (folder / "deep").mkdir(parents=True)
     (tmp_path / (folder.name + "-beside")).mkdir()
-    assert processes.inside(str(folder)) == []
+    assert occupants.find(str(folder)) == []
     with open(folder / "deep/file", "w") as file, living("sleep", "600", cwd=folder / "deep") as first:
         os.set_inheritable(file.fileno(), True)
         with living("sleep", "600", cwd=tmp_path, pass_fds=[file.fileno()]) as second:
             file.close()
             with living("sleep", "600", cwd=tmp_path / (folder.name + "-beside")):
-                found = {each.pid: each for each in processes.inside(str(folder))}
+                found = {each.pid: each for each in occupants.find(str(folder))}
     assert set(found) == {first.pid, second.pid}
     assert (found[first.pid].how, found[first.pid].path) == ("cwd", str(folder / "deep"))
     assert (found[second.pid].how, found[second.pid].path) == ("open", str(folder / "deep/file"))
     assert not any(each.ancestor for each in found.values())
-    until(lambda: processes.inside(str(folder)) == [], "they have ended")
+    until(lambda: occupants.find(str(folder)) == [], "they have ended")
 
 
 def test_what_lsof_says_is_understood() -> None:
     out = b"p1\ncinit\nfcwd\nn/\np77\ncbash\nfcwd\nn/w/tree/deep\nftxt\nn/bin/bash\np78\ncvim\nfcwd\nn/w/tree-beside\n"
-    found = processes.parse_lsof(out, b"/w/tree", {77})
-    assert found == [processes.Process(77, "bash", "cwd", "/w/tree/deep", True)]
+    found = occupants.parse_lsof(out, "/w/tree", {77})
+    assert found == [occupants.Occupant(77, "bash", "cwd", "/w/tree/deep", True)]
 
 
 def test_a_lock_that_nobody_can_have_made_is_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
-    assert processes.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_that_a_process_has_open_is_not_stale(repo: Repo) -> None:
     lock = repo.path / ".git/index.lock"
     with open(lock, "w") as file, living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]) as child:
         file.close()
-        reason = processes.why_not_stale(str(lock), [str(repo.path)])
+        reason = lock_holders.why_not_stale(str(lock), [str(repo.path)])
         assert reason is not None
         assert f"process {child.pid}" in reason
 
@@ -90,37 +90,37 @@ def test_a_lock_is_not_stale_while_a_git_works_in_the_repository(repo: Repo, tmp
     cwd = repo.path if where == "cwd" else tmp_path
     child = subprocess.Popen(git, cwd=cwd, env=env, stdin=reader, stdout=subprocess.DEVNULL)
     try:
-        until(lambda: "at work" in str(processes.why_not_stale(str(lock), [str(repo.path)])), "git works there")
+        until(lambda: "at work" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)])), "git works there")
     finally:
         os.close(writer)
         os.close(reader)
         child.wait()
-    assert processes.why_not_stale(str(lock), [str(repo.path)]) is None
+    assert lock_holders.why_not_stale(str(lock), [str(repo.path)]) is None
 
 
 def test_a_lock_is_not_stale_where_other_machines_may_hold_it(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = repo.path / ".git/index.lock"
     lock.write_bytes(b"")
-    monkeypatch.setattr(processes, "file_system_of", lambda path: "nfs4")
-    assert "other machines" in str(processes.why_not_stale(str(lock), [str(repo.path)]))
+    monkeypatch.setattr(mounts, "file_system_of", lambda path: "nfs4")
+    assert "other machines" in str(lock_holders.why_not_stale(str(lock), [str(repo.path)]))
 
 
 def test_a_command_says_how_it_ended(tmp_path: Path) -> None:
-    ended = processes.run_shell("echo one; echo two >&2; pwd; exit 3", cwd=str(tmp_path), env=_ENV)
+    ended = programs.run_shell("echo one; echo two >&2; pwd; exit 3", cwd=str(tmp_path), env=_ENV)
     assert (ended.code, ended.timed_out) == (3, False)
     assert ended.output == f"one\ntwo\n{tmp_path}\n".encode()
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     script = "sleep 600 & echo $! >pid; echo begun; wait"
-    ended = processes.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
+    ended = programs.run_shell(script, cwd=str(tmp_path), env=_ENV, timeout=1)
     assert ended.timed_out
     pid = int((tmp_path / "pid").read_text())
     until(lambda: not _alive(pid), "the process that it started has ended")
 
 
 def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
-    ended = processes.run_shell("sleep 600 & echo $! >pid; exit 1", cwd=str(tmp_path), env=_ENV)
+    ended = programs.run_shell("sleep 600 & echo $! >pid; exit 1", cwd=str(tmp_path), env=_ENV)
     assert ended.code == 1
     until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the process that it started has ended")
 
@@ -128,7 +128,7 @@ def test_a_command_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
 def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     script = f"import os; print(os.getcwd(), os.getsid(0), os.read(0, 9)); os.write(2, os.read({reader}, 9))"
-    with processes.start_piped([sys.executable, "-c", script], cwd=str(tmp_path), env=_ENV, keep=[reader]) as child:
+    with programs.start_piped([sys.executable, "-c", script], cwd=str(tmp_path), env=_ENV, keep=[reader]) as child:
         os.close(reader)
         os.write(writer, b"kept\n")
         os.close(writer)
@@ -138,7 +138,7 @@ def test_a_program_in_pipes_has_what_it_is_given(tmp_path: Path) -> None:
 
 def test_who_carries_a_variable(tmp_path: Path) -> None:
     def carrying(value: str) -> list[int]:
-        return processes.carrying("TEST_MARK", value)
+        return table.with_variable("TEST_MARK", value)
 
     value = f"{tmp_path}=é"
     with subprocess.Popen(["sleep", "600"], env={**_ENV, "TEST_MARK": value}) as child:
@@ -152,7 +152,7 @@ def test_who_carries_a_variable(tmp_path: Path) -> None:
 
 
 def test_who_started_us() -> None:
-    found = processes.above()
+    found = table.parents(os.getpid())
     assert os.getppid() in found
     assert os.getpid() not in found
 
@@ -171,7 +171,7 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
         (tmp_path / name / "deep/file").write_text("x")
         (tmp_path / name / "deep").chmod(0o500)
     code = (
-        "import os, sys; from git_agentos import processes; processes.remove_in_background(sys.argv[1:]);"
+        "import os, sys; from git_agentos.process import deletion; deletion.remove_in_background(sys.argv[1:]);"
         "os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "trash/one"), str(tmp_path / "other/two")])
@@ -181,6 +181,6 @@ def test_folders_are_deleted_by_a_process_that_outlives_its_caller(tmp_path: Pat
 
 def test_what_is_mounted_in_a_folder_is_not_deleted(small_disk: Path) -> None:
     (small_disk / "file").write_text("precious")
-    assert processes.mounted_below(str(small_disk.parent)) != []
-    assert not processes.remove_folder(str(small_disk))
+    assert mounts.mounted_below(str(small_disk.parent)) != []
+    assert not deletion.remove_folder(str(small_disk))
     assert (small_disk / "file").read_text() == "precious"

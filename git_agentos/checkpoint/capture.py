@@ -23,9 +23,9 @@ from git_agentos.checkpoint.state import RulesOutside, Skipped, SkipReason, Spar
 from git_agentos.checkpoint.walk import Walked, walk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
-from git_agentos.git import convert, ignore, refs, scan, trees
+from git_agentos.git import filters, ignore, refs, scan, trees
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.git.scan import Scan, Scanned
+from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.git.trees import Change, Entry
 
 _PATIENCE = 20.0  # seconds
@@ -99,7 +99,7 @@ class _Capture:
     """The working parts of one capture."""
 
     def __init__(
-        self, repository: Repository, writer: Writer, settings: Settings, scanned: Scanned, request: Request
+        self, repository: Repository, writer: Writer, settings: Settings, scanned: ScanResult, request: Request
     ) -> None:
         self.repository = repository
         self.writer = writer
@@ -201,8 +201,8 @@ class _Capture:
             raw=self.contents.raw,
             crlf=frozenset(self.contents.crlf),
             has_own_bytes=True,
-            line_ends=convert.line_ends(scanned.config),
-            filters=sorted(convert.drivers(scanned.config)),
+            line_ends=filters.line_ends(scanned.config),
+            filters=sorted(filters.drivers(scanned.config)),
             ignored=saved_ignored,
             operation=operation.name_of(files),
             operation_files=operation.store(files, self.writer),
@@ -311,7 +311,7 @@ class _Capture:
         visible = {*seen, *self.scanned.untracked}
         return {
             path
-            for path in convert.attribute_files(self.repository, seen, self.scanned.config)
+            for path in filters.attribute_files(self.repository, seen, self.scanned.config)
             if self.contents.is_file(path)
             and path not in visible
             and is_allowed(path)
@@ -333,7 +333,7 @@ class _Capture:
             paths |= set(self._readable(self._not_in_index(names, index_tree) - set(self.scanned.untracked)))
             repositories = set(walked.repositories) - {*self.scanned.nested, *self.scanned.gitlinks}
         elif self.request.everything_ignored:
-            files, inner = ignore.everything(self.repository)
+            files, inner = ignore.untracked_files(self.repository)
             paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
             repositories = set(inner) - set(self.scanned.nested)
         paths -= set(self.scanned.untracked)

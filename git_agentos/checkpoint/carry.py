@@ -33,13 +33,14 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import moment, trees
+from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.redact import redact
 from git_agentos.store import database, entries, items, location, salvage
 from git_agentos.store.database import Connection
 from git_agentos.store.entries import Entry, Scope
 from git_agentos.store.items import Item
+from git_agentos.util import times
 
 T = TypeVar("T")
 
@@ -286,7 +287,7 @@ def _oldest_kept(settings: Settings) -> str:
     """agentos.logRetention as a time stamp: what is older and carried leaves the database; empty for no limit."""
     if not settings.log_retention:
         return ""
-    return moment.stamp(datetime.now(UTC) - timedelta(days=settings.log_retention))
+    return times.to_text(datetime.now(UTC) - timedelta(days=settings.log_retention))
 
 
 # -- reading a timeline -----------------------------------------------------------------------------------------------
@@ -374,7 +375,7 @@ def entry_of(checkpoint: Checkpoint) -> Entry:
 
 def _id_of(checkpoint: Checkpoint) -> str:
     try:
-        taken = datetime.fromisoformat(checkpoint.created_at).timestamp()
+        taken = times.to_seconds(checkpoint.created_at)
     except ValueError:
         taken = 0.0
     return f"{max(0, round(taken * 1000)) * 1_000_000:016x}{checkpoint.id[:16]}"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from git_agentos.checkpoint.own_bytes import Form, OwnBytes
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
-from git_agentos.git import convert, trees
+from git_agentos.git import filters, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import directories, files
 
@@ -31,34 +31,34 @@ def converted(
         return {}
     root = os.path.join(folder, "attributes")
     os.mkdir(root)
-    values = settings if target.line_ends is None else convert.with_line_ends(settings, target.line_ends)
-    names = convert.attribute_files(repository, paths, settings)
+    values = settings if target.line_ends is None else filters.with_line_ends(settings, target.line_ends)
+    names = filters.attribute_files(repository, paths, settings)
     found = _lay_out_attributes(repository, store, target, names, leaving, root)
-    options = convert.options(values)
-    users = convert.users_attributes(repository, settings)
+    options = filters.options(values)
+    users = filters.users_attributes(repository, settings)
     if users is not None:
         options += ["-c", f"core.attributesFile={os.path.join(root, os.fsdecode(users))}"]
     env = {"GIT_WORK_TREE": root, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
-    needing = convert.needing_conversion(
+    needing = filters.paths_to_convert(
         repository, paths, values, tracks_attributes=found, root=root, env=env, options=options
     )
     if not needing:
         return {}
     # git writes the blob as it is where a filter fails that is not required: here that would be another file.
-    for name in sorted(convert.drivers(settings)):
+    for name in sorted(filters.drivers(settings)):
         if "=" not in name:  # no option can name it
             options += ["-c", f"filter.{name}.required=true"]
-    gone = set(target.filters) - convert.drivers(settings)
+    gone = set(target.filters) - filters.drivers(settings)
     if gone:
-        filters = convert.filters(repository, needing, root=root, env=env, options=options)
-        _check_filters({path: name for path, name in filters.items() if name in gone})
+        named = filters.named_filters(repository, needing, root=root, env=env, options=options)
+        _check_filters({path: name for path, name in named.items() if name in gone})
     into = os.path.join(folder, "converted")
     os.mkdir(into)
     entries: dict[bytes, trees.Entry] = {}
     for path in needing:
         entry = trees.find(store, target.visible_tree, path) or target.ignored[path]
         entries[path] = entry
-    convert.smudge(repository, entries, into, base_index=None, attributes_from=root, options=options)
+    filters.to_files(repository, entries, into, base_index=None, attributes_from=root, options=options)
     return {path: os.path.join(os.fsencode(into), path) for path in needing}
 
 

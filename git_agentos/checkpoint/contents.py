@@ -20,7 +20,7 @@ from git_agentos.checkpoint.statcache import StatCache, now_ns, row
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
-from git_agentos.git import convert, state_dir, trees
+from git_agentos.git import filters, state_dir, trees
 from git_agentos.git.objects import FileChanged
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
@@ -114,7 +114,7 @@ class Contents:
                 before = _settled(descriptor)
                 known = self.cache.get(path, before)
                 if known is not None and self.repository.exists(known):
-                    self.writer.rely(known, functools.partial(self._read_again, path, known))
+                    self.writer.depend_on(known, functools.partial(self._read_again, path, known))
                     return known
                 if before.st_size > _STREAM_FROM:
                     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -155,7 +155,7 @@ class Contents:
             if not waiting:
                 return result
             before = {path: self._settled_stamp(path) for path in waiting}
-            cleaned = convert.clean(self.writer, waiting)
+            cleaned = filters.to_blobs(self.writer, waiting)
             lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
             for path in waiting:
                 self._forget(path)
@@ -170,7 +170,7 @@ class Contents:
                     self._keep(path, found)
                     result[path] = found
                 if found is not None:
-                    self.writer.rely(found, functools.partial(convert.clean, self.writer, [path]))
+                    self.writer.depend_on(found, functools.partial(filters.to_blobs, self.writer, [path]))
             waiting = [path for path in waiting if before[path] != self._stamp(path)]
         self.skipped += [Skipped(os.fsdecode(path), SkipReason.TORN) for path in waiting]
         return result
@@ -209,7 +209,7 @@ class Contents:
 
     def converted(self, paths: Sequence[bytes]) -> set[bytes]:
         """Those of `paths` that git converts."""
-        return convert.needing_conversion(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)
+        return filters.paths_to_convert(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)
 
     def compare(self, blobs: Mapping[bytes, str], *, plain: bool = False) -> None:
         """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
@@ -276,7 +276,7 @@ class Contents:
             os.mkdir(into)
             base = os.path.join(location.git_dir, "index") if self.tracks_attributes else None
             try:
-                convert.smudge(
+                filters.to_files(
                     self.repository,
                     {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
                     into,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
+from git_agentos import config
+from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.format import Origin
 from git_agentos.config import Settings
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 
@@ -28,3 +32,12 @@ class Context(NamedTuple):
     def origin(self, **fields: Any) -> Origin:
         """Who makes a checkpoint here; `fields` are those of `Origin` (trigger, description, task_id, …)."""
         return Origin(created_by=self.agent, timeline=self.timeline, worktree_path=self.location.root, **fields)
+
+    def in_worktree(self, location: Location) -> Context:
+        """The same identity in another worktree of the repository, with the settings that are in force there."""
+        if location.git_dir == self.location.git_dir:
+            return self
+        ours = self.settings
+        values = configuration.read(location) if os.path.isdir(location.root) else ours.values
+        settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
+        return Context(Repository(location), settings, self.agent, timeline.name_of(location))

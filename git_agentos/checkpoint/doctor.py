@@ -138,7 +138,7 @@ def _databases(repository: Repository, settings: Settings) -> Iterator[Finding]:
     """Workflow databases that cannot be read. The next command that uses a damaged one rebuilds it."""
     core = settings.values.get("core.worktree", [None])[-1]
     paths: dict[str, Location] = {}
-    for where in worktrees.living(repository.location, core):
+    for where in worktrees.list_existing(repository.location, core):
         paths.setdefault(store.file_of(where, settings.workflow_db), where)
     for path, where in paths.items():
         if not os.path.lexists(path):

@@ -86,6 +86,7 @@ from git_agentos.git import trees
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import CommitData, Repository, Writer
 from git_agentos.git.trees import Change
+from git_agentos.util import times
 
 FORMAT = 1
 TRIGGERS = (
@@ -176,7 +177,7 @@ def write(
     """Write C and everything below it; the checkpoint. `cargo` are further entries of S (`database/…`)."""
     now = datetime.now(UTC)
     seconds = int(now.timestamp())
-    created_at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    created_at = times.to_text(now)
     meta = {
         "format": FORMAT,
         "created_at": created_at,

@@ -69,7 +69,7 @@ def _scope(repository: Repository, settings: Settings) -> str:
     if boolean(settings.values, "extensions.worktreeconfig", default=False):
         return "--worktree"
     location = repository.location
-    if location.is_main and next(worktrees.entries(location.common_dir), None) is None:
+    if location.is_main and next(worktrees.linked_git_dirs(location.common_dir), None) is None:
         return "--local"
     shared = os.path.join(location.common_dir, "config")
     of_main = os.path.join(location.common_dir, "config.worktree")

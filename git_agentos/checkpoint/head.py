@@ -11,7 +11,6 @@ import functools
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from git_agentos.checkpoint.apply import Application
@@ -55,11 +54,6 @@ class Shift(NamedTuple):
 # -- deciding ------------------------------------------------------------------------------------------------------
 
 
-def stamp() -> str:
-    """The time, as the names of new branches have it."""
-    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-
-
 def restore_branch(checkpoint: str, stamp: str) -> str:
     """The full name of the branch that a restore makes where the user names none."""
     return f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
@@ -94,7 +88,7 @@ def check_room(location: Location, ref: str) -> None:
                 f"rename it (git branch -m {name} NEW), or use --branch or --no-branch; nothing was changed",
             )
         parent = parent.rpartition("/")[0]
-    if refs.names(location, ref + "/"):
+    if refs.list_refs(location, ref + "/"):
         name = ref.removeprefix(BRANCHES)
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
 
@@ -155,7 +149,7 @@ def possible(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
 def checked_out_elsewhere(location: Location, ref: str) -> bool:
     """Whether another worktree of the repository has the branch `ref` checked out, or is rebasing or bisecting it. The
     HEAD of a bare repository is none's."""
-    for folder in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for folder in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         if folder != location.git_dir and _uses(folder, ref):
             return folder != location.common_dir or not _is_bare(folder)
     return False

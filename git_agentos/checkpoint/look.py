@@ -21,7 +21,7 @@ from git_agentos.errors import (
     MissingObjectsError,
     RepositoryError,
 )
-from git_agentos.git import merging, refs, state_dir, trees
+from git_agentos.git import merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 
@@ -146,7 +146,7 @@ def diff_with_now(
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
-    with merging.passing_writer(repository) as writer:
+    with merge_tree.discarding_writer(repository) as writer:
         state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
         writer.flush()
         return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)

@@ -76,7 +76,7 @@ def locate_at(root: str, path: bytes) -> Location | None:
     if not scan.is_repository(directory):
         return None
     try:
-        location = locate(os.fsdecode(directory), inherit=False)
+        location = locate(os.fsdecode(directory), use_environment=False)
     except RepositoryError:
         return None
     # A `.git` that git does not accept makes it find the repository around it instead.

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from git_agentos.errors import GitCommandError, MissingObjectsError
-from git_agentos.git import process, refs, scan, state_dir, trees, worktrees
+from git_agentos.git import configuration, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
@@ -73,7 +73,7 @@ def describe(
     holds them, or None and the reason why not. Without `keep`, it is only said."""
     inner = Repository(location)
     roots = _Roots(inner)
-    record["refs"] = refs.names(location, "refs/")
+    record["refs"] = refs.list_refs(location, "refs/")
     record["symbolic"] = refs.symbolic(location)
     with contextlib.suppress(OSError), open(os.path.join(location.common_dir, "config"), "rb") as file:
         record["config"] = file.read().decode("latin-1")
@@ -125,7 +125,7 @@ def _logged(logs: Iterable[bytes]) -> set[str]:
 def _of_other_worktrees(location: Location) -> set[str]:
     """What the HEADs, the refs and the reflogs of a repository's linked worktrees name."""
     found: set[str] = set()
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         found |= _logged(data for _, data in _logs(git_dir))
         paths = [os.path.join(git_dir, "HEAD")]
         paths += [
@@ -160,7 +160,7 @@ def _add_logged(inner: Repository, roots: _Roots, oids: set[str]) -> None:
 
 def other_worktrees(location: Location) -> list[str]:
     """The folders of a repository's linked worktrees that are there."""
-    roots = [worktrees.known_root(git_dir) for git_dir in worktrees.entries(location.common_dir)]
+    roots = [worktrees.root_or_none(git_dir) for git_dir in worktrees.linked_git_dirs(location.common_dir)]
     return [root for root in roots if root is not None and os.path.lexists(os.path.join(root, ".git"))]
 
 
@@ -244,7 +244,7 @@ def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -
     with state_dir.scratch(repository.location) as folder:
         made = os.path.join(folder, "made")
         process.run(["init", "--quiet", "--template=", made], cwd=folder)
-        location = locate(made, inherit=False)
+        location = locate(made, use_environment=False)
         _write_config(location, folder, record["config"])
         for name, text in record.get("info", {}).items():
             if name in _INFO:
@@ -326,11 +326,11 @@ def _write_config(location: Location, folder: str, text: str) -> None:
     with open(saved, "w", encoding="latin-1") as file:
         file.write(text)
     try:
-        out = process.run(["config", "--file", saved, "--null", "--list", "--no-includes"], cwd=folder)
+        values_by_key = configuration.read_file(saved)
     except GitCommandError:
         return
     target = os.path.join(location.git_dir, "config")
-    for key, values in scan.parse_config(out).items():
+    for key, values in values_by_key.items():
         if _SAFE_CONFIG.fullmatch(key):
             process.run(["config", "--file", target, "--replace-all", key, values[0]], cwd=folder, ok=(0, 1, 5))
             for value in values[1:]:

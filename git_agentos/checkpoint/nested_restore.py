@@ -25,6 +25,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
+from git_agentos.util import times
 
 Run = Callable[[Repository, Settings, Origin, Goal], Restoration]
 
@@ -106,7 +107,7 @@ def _restore_one(
             move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
-        goal = Goal("restore", record["checkpoint"], target, move, head.stamp(), exact=exact and target.complete)
+        goal = Goal("restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete)
         done = run(inner, values, own, goal)
     before = done.saved
     made = move.head.ref
@@ -153,7 +154,7 @@ def _go_back(repository: Repository, settings: Settings, origin: Origin, saved: 
     """Bring a nested repository back to what it was before it was restored."""
     target = resolve(repository, saved)
     with state_dir.lock(repository.location, "worktree", wait=True):
-        stamp = head.stamp()
+        stamp = times.name_stamp()
         move = head.back_to(repository.location, saved, target, stamp)
         run(repository, settings, origin, Goal("undo", saved, target, move, stamp, exact=target.complete))
 

@@ -57,7 +57,7 @@ def read(location: Location) -> dict[str, bytes]:
                         found[os.path.relpath(path, location.git_dir)] = file.read()
     # The refs count only with the log: git leaves none behind, and reading them costs a walk.
     if any(name.startswith(_BISECT) for name in found) or os.path.isdir(os.path.join(location.git_dir, _BISECT_REFS)):
-        for name, oid in refs.names(location, _BISECT_REFS).items():
+        for name, oid in refs.list_refs(location, _BISECT_REFS).items():
             found[name] = oid.encode() + b"\n"
     # `git am --abort` goes back to ORIG_HEAD; to the other operations it is a by-product that the next command moves.
     if "rebase-apply/applying" in found:

@@ -25,7 +25,7 @@ def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
 
 def may_touch(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
     """Whether a plan may touch `path` at all."""
-    return not scan.own(path) and covers(narrowing, path)
+    return not scan.is_agentos_path(path) and covers(narrowing, path)
 
 
 def is_allowed(path: bytes) -> bool:

@@ -14,7 +14,7 @@ from git_agentos.checkpoint import operation, take
 from git_agentos.checkpoint.format import Origin
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, RestoreError, UsageError
-from git_agentos.git import chained, process, refs
+from git_agentos.git import process, refs, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
@@ -75,7 +75,7 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     saved = take.take(repository, settings, risky).checkpoint.id
     # The user's own command: their hooks run, their identity commits, their filters apply.
     given = {"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root, "GIT_EDITOR": "true", "LC_ALL": "C"}
-    env = process.for_others(given)
+    env = process.user_environment(given)
     status, err = _git(location, args, env)
     while status != 0 and _is_empty(repository):
         # HEAD has the change already; what remains of the picks is to come all the same.
@@ -97,7 +97,7 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
 
 
 def _git(location: Location, args: list[str], env: Mapping[str, str]) -> tuple[int, bytes]:
-    child = process.spawn([*chained.options(location), *args], cwd=location.root, env=env, fixed=False)
+    child = process.spawn([*user_hooks.options(location), *args], cwd=location.root, env=env, neutral_config=False)
     status, _, err = process.finish(child)
     return status, err
 

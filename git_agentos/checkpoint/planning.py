@@ -282,7 +282,10 @@ class _Planner:
         changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
         rules = visibility.rules_after(self.repository, write, leaving, self.outside)
         shown = visibility.revealed(
-            self.repository, rules, changed, lambda path: path in write or scan.own(path) or covers(leaving, path)
+            self.repository,
+            rules,
+            changed,
+            lambda path: path in write or scan.is_agentos_path(path) or covers(leaving, path),
         )
         self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_VISIBLE) for path in sorted(shown.files)]
         self.skipped += [

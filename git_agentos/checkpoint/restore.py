@@ -21,6 +21,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
+from git_agentos.util import times
 
 __all__ = [
     "ROLLBACK", "Back", "Options", "Recovery", "Restoration", "bring_back", "recover", "refuse_interrupted", "restore",
@@ -79,7 +80,7 @@ def restore(
         # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
         with _exclusive(repository.location):
             refuse_interrupted(repository.location)
-            stamp = head.stamp()
+            stamp = times.name_stamp()
             if options.paths is not None or options.no_branch:
                 move = None
             else:
@@ -106,7 +107,7 @@ def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run:
             )
         target = resolve(repository, last.saved)
         sharing.refuse_others(repository, settings, origin, last)
-        stamp = head.stamp()
+        stamp = times.name_stamp()
         shifts = head.possible(location, [Shift.of(each).reversed() for each in last.shifts])
         goal = Goal(
             command="undo",
@@ -138,7 +139,7 @@ def roll_back(
                 checkpoint=checkpoint,
                 target=target,
                 move=back.move,
-                stamp=head.stamp(),
+                stamp=times.name_stamp(),
                 options=Options(dry_run=dry_run),
                 shifts=back.shifts,
                 exact=target.complete,
@@ -153,7 +154,7 @@ def roll_back(
 
 def way_back(location: Location, checkpoint: str, target: State) -> Move:
     """How HEAD would become what it was in `target`, in a worktree that is still to be made."""
-    return head.back_to(location._replace(git_dir=""), checkpoint, target, head.stamp())
+    return head.back_to(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
 
 
 def bring_back(
@@ -162,7 +163,7 @@ def bring_back(
     """Bring a new worktree to the state of a checkpoint, HEAD included (`way_back`). Files of its commit may be missing
     in it; for `undo` they were there."""
     with _errors(), _exclusive(repository.location):
-        goal = Goal("restore", checkpoint, target, move, head.stamp(), fresh=True)
+        goal = Goal("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
         return transaction.run(repository, settings, origin, goal)
 
 
@@ -180,7 +181,7 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
         if abort:
             made = [each for each in shifts if each not in head.outstanding(location, shifts)]
             shifts = [each.reversed() for each in made]
-            move: Move | None = head.back_to(location, checkpoint, target, head.stamp(), shifts)
+            move: Move | None = head.back_to(location, checkpoint, target, times.name_stamp(), shifts)
             options, with_operation = Options(), True
         else:
             shifts = head.outstanding(location, shifts)

@@ -16,7 +16,7 @@ from git_agentos.checkpoint.format import Checkpoint, Origin
 from git_agentos.checkpoint.state import State
 from git_agentos.config import Settings
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError, StorageError
-from git_agentos.git import consolidate, process, refs, state_dir, trees
+from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -67,7 +67,7 @@ def take(
         with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
             state = capture(repository, writer, settings, scan, wanted)
             taken = record(repository, writer, settings, state, origin, cargo)
-            consolidate.note(repository, writer.loose)
+            gc.note_loose(repository, writer.loose)
             return taken
     except OSError as error:
         raise storage_error(error) from error

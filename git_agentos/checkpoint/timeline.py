@@ -23,10 +23,11 @@ from git_agentos.errors import (
     RepositoryError,
     UsageError,
 )
-from git_agentos.git import prune, refs, state_dir, trees
+from git_agentos.git import gc, refs, state_dir, trees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer, is_hex
+from git_agentos.git.repository import Repository, Writer
 from git_agentos.util import files
+from git_agentos.util.values import is_hex
 
 PREFIX = "refs/agentos/timelines/"
 MAIN = "main"
@@ -74,7 +75,7 @@ def tip(location: Location, timeline: str) -> str | None:
 
 def all_names(location: Location) -> list[str]:
     """The ids of all timelines of the repository whose refs can be read; `doctor` names the others."""
-    return [name.removeprefix(PREFIX) for name in refs.names(location, PREFIX, sound=True)]
+    return [name.removeprefix(PREFIX) for name in refs.list_refs(location, PREFIX, skip_broken=True)]
 
 
 def rebuild(repository: Repository, name: str) -> str | None:
@@ -93,7 +94,7 @@ def rebuild(repository: Repository, name: str) -> str | None:
                 found[oid] = commit.time
                 followed.add(commit.parents[0])
     newest = max(found.keys() - followed, key=lambda oid: (found[oid], oid), default=None)
-    refs.mend(repository.location, PREFIX + name, newest)
+    refs.repair(repository.location, PREFIX + name, newest)
     return newest
 
 
@@ -107,10 +108,10 @@ def append(
     def whole() -> None:
         # A ref must not point at what has been deleted or is about to be, not even until the `assure` below: other git
         # commands would fail on it. A gc may have come and gone since the objects were written, or be at work.
-        if not prune.at_once(location):
-            writer.assure()
-        if prune.at_once(location):
-            writer.shelter()
+        if not gc.is_pruning(location):
+            writer.rewrite_missing()
+        if gc.is_pruning(location):
+            writer.repack_with_keep()
 
     with state_dir.lock(location, "timeline"):
         for _ in range(_ATTEMPTS):
@@ -124,8 +125,8 @@ def append(
                 refs.update(location, name, new, old, ready=whole)
             except refs.RefMoved:
                 continue
-            writer.assure()
-            prune.outlast(location, writer.assure)
+            writer.rewrite_missing()
+            gc.wait_for_prune(location, writer.rewrite_missing)
             return new
     raise LockedError(f"the timeline '{timeline}' moves faster than it can be appended to", "try again")
 
@@ -205,7 +206,7 @@ def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str
                 f"if you mean that one: --agent {name}, or --all",
             )
     try:
-        commits = repository.expand(prefix)
+        commits = repository.commits_with_prefix(prefix)
     except RepositoryError:
         commits = []
     for oid in commits:

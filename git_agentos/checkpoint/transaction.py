@@ -45,7 +45,7 @@ from git_agentos.errors import (
     RestoreError,
     UsageError,
 )
-from git_agentos.git import convert, index, lockfile, merging, refs, state_dir, trees
+from git_agentos.git import filters, index, lockfile, merge_tree, refs, state_dir, trees
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
 
@@ -83,7 +83,7 @@ class _Transaction:
         if self.goal.thorough or self.goal.exact:
             self.walked = self.goal.walked or walk.walk(self.location.root)
         if self.options.dry_run:
-            with merging.passing_writer(self.repository) as writer:
+            with merge_tree.discarding_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
                 self._check_paths(writer, now)
                 self._check_objects(plan)
@@ -374,7 +374,7 @@ class _Transaction:
         if not believed:
             return differing
         application.age(believed, int(os.stat(new_index).st_mtime))
-        index.believe(self.repository, new_index, believed, folder, self.settings.values)
+        index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
         return index.differences(self.repository, new_index, self.target.index_tree)
 
     def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
@@ -385,9 +385,9 @@ class _Transaction:
         if plain:
             os.mkdir(into)
             index_now = os.path.join(folder, "index")
-            line_ends = convert.with_line_ends(self.settings.values, self.target.line_ends or {})
-            options = convert.options(line_ends if self.target.line_ends is not None else self.settings.values)
-            convert.smudge(self.repository, plain, into, base_index=index_now, options=options)
+            line_ends = filters.with_line_ends(self.settings.values, self.target.line_ends or {})
+            options = filters.options(line_ends if self.target.line_ends is not None else self.settings.values)
+            filters.to_files(self.repository, plain, into, base_index=index_now, options=options)
         found = {}
         for path, entry in entries.items():
             full = os.path.join(os.fsencode(self.location.root), path)

@@ -12,14 +12,14 @@ from git_agentos.checkpoint import format, journal, timeline
 from git_agentos.checkpoint.contents import Contents
 from git_agentos.checkpoint.paths import covers
 from git_agentos.errors import AgentosError
-from git_agentos.git import convert, trees
-from git_agentos.git.scan import Scanned
+from git_agentos.git import filters, trees
+from git_agentos.git.scan import ScanResult
 from git_agentos.git.trees import Entry
 
 
 def compare(
     contents: Contents,
-    scanned: Scanned,
+    scanned: ScanResult,
     index_tree: str,
     read: Collection[bytes],
     staged: Collection[bytes],
@@ -34,13 +34,13 @@ def compare(
         _all(contents, index_tree, {*read, *staged, *contents.raw})
 
 
-def _suspects(contents: Contents, scanned: Scanned, index_tree: str, seen: Collection[bytes]) -> None:
+def _suspects(contents: Contents, scanned: ScanResult, index_tree: str, seen: Collection[bytes]) -> None:
     """Files of which an earlier checkpoint kept their own bytes, and that git now calls unchanged.
 
     Whether git sees them depends on the index's stat data: an entry without a size is compared after conversion.
     """
     repository = contents.repository
-    if not convert.possible(repository, scanned.config, tracks_attributes=scanned.tracks_attributes):
+    if not filters.any_configured(repository, scanned.config, tracks_attributes=scanned.tracks_attributes):
         return
     suspects: set[bytes] = set()
     with contextlib.suppress(AgentosError):
@@ -54,7 +54,9 @@ def _suspects(contents: Contents, scanned: Scanned, index_tree: str, seen: Colle
     contents.compare({path: oid for path, oid in found.items() if contents.is_file(path)}, plain=True)
 
 
-def _below_changed_attributes(contents: Contents, scanned: Scanned, index_tree: str, seen: Collection[bytes]) -> None:
+def _below_changed_attributes(
+    contents: Contents, scanned: ScanResult, index_tree: str, seen: Collection[bytes]
+) -> None:
     """Where a `.gitattributes` differs from HEAD's, files below it may have been checked out by the other one."""
     changed = [*(change.path for change in scanned.changed), *scanned.untracked]
     folders = {path.rpartition(b"/")[0] for path in changed if path.rpartition(b"/")[2] == b".gitattributes"}

@@ -44,7 +44,9 @@ def hiding(repository: Repository, target: State, rules: Rules, wanted: Callable
     does; an empty name for rules from outside."""
     visible = [path for path in target.untracked if wanted(path.rstrip(b"/"))]
     folders = [path[:-1] for path in visible if path.endswith(b"/")]
-    found = ignore.excluded(repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders)
+    found = ignore.ignored_in_tree(
+        repository, [path for path in visible if not path.endswith(b"/")], rules, folders=folders
+    )
     return {path + b"/" if path in folders else path: source for path, source in found.items()}
 
 
@@ -95,13 +97,13 @@ def revealed(
     hidden = [path for path in ignore.ignored(repository, folders) if not leave(path.rstrip(b"/"))]
     tops = [path[:-1] for path in hidden if path.endswith(b"/")]
     files = [path for path in hidden if not path.endswith(b"/")]
-    excluded = ignore.excluded(repository, files, rules, folders=tops)
+    excluded = ignore.ignored_in_tree(repository, files, rules, folders=tops)
     files = [path for path in files if path not in excluded]
     inside = _Inside(os.path.join(os.fsencode(repository.location.root), b""))
     for top in tops:
         if top not in excluded:
             inside.look(top, leave)
-    excluded = ignore.excluded(repository, inside.files, rules, folders=[*inside.repositories, *inside.empty])
+    excluded = ignore.ignored_in_tree(repository, inside.files, rules, folders=[*inside.repositories, *inside.empty])
     return Revealed(
         frozenset([*files, *(path for path in inside.files if path not in excluded)]),
         frozenset(path for path in inside.repositories if path not in excluded),
@@ -144,7 +146,7 @@ def protected(
     """Those of `paths`, which the target does not have, that its rules exclude: in its world they are nobody's to
     remove. Some are `empty` folders."""
     files = [path for path in paths if path not in empty]
-    found = ignore.excluded(repository, files, rules, folders=[path for path in paths if path in empty])
+    found = ignore.ignored_in_tree(repository, files, rules, folders=[path for path in paths if path in empty])
     # A path that HEAD has and the index has not was deleted, or left for its .gitignore rule to hide.
     head = repository.commit_tree(target.head.commit)
     return {path for path, source in found.items() if source or trees.find(store, head, path) is None}

@@ -129,7 +129,7 @@ class _Walk:
                         self.odd.append(name)
                         self.special_places.add(path)
                         other = True
-                    elif not path and scan.own(name):
+                    elif not path and scan.is_agentos_path(name):
                         other = True
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(name)

@@ -35,8 +35,8 @@ def require(run: Invocation, location: Location, what: str, *, since: float | No
 
     `what` is for people: `granting`; `since` when what is decided about was asked for.
     """
-    from git_agentos.guard import settings
     from git_agentos.guard.approval import authority
+    from git_agentos.guard.configuration import settings
 
     known = settings.read(location.root, os.environ)
     terminal = _terminal()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
 
 from git_agentos import __version__
-from git_agentos.util import files
+from git_agentos.util import files, times
 
 
 def record(error: BaseException, state_dir: str | None) -> str:
     """Write `error`'s traceback to a new file that only its owner can read, and return the file's path."""
     lines = [f"git-agentos {__version__}, Python {sys.version}\n", f"arguments: {sys.argv[1:]!r}\n\n"]
     data = "".join([*lines, *traceback.format_exception(error)]).encode("utf-8", "backslashreplace")
-    name = f"crash-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt"
+    name = f"crash-{times.name_stamp()}-{os.getpid()}.txt"
     # A folder that is a link could lead anywhere; the file is made anew, so no link at its name is followed.
     if state_dir is not None and not os.path.islink(state_dir):
         path = os.path.join(state_dir, name)

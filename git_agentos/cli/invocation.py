@@ -77,7 +77,7 @@ class Invocation:
         from git_agentos.guard.harness import integration
 
         try:
-            for name, path in integration.put_back(workspace.context.location.root, os.environ):
+            for name, path in integration.restore_removed(workspace.context.location.root, os.environ):
                 text = f"'{path}' was gone, and {name} did not ask the guard: our hooks were written again"
                 self.output.warn(text, f"git agentos guard integrate {name} --remove takes them out")
         except (AgentosError, OSError):
@@ -200,7 +200,7 @@ def has_runs(workspace: "Workspace") -> bool:
         return True
     from git_agentos.git import refs
 
-    return bool(refs.names(location, "refs/agentos/runs/", sound=True))
+    return bool(refs.list_refs(location, "refs/agentos/runs/", skip_broken=True))
 
 
 # Options that several commands share.

@@ -1,15 +1,23 @@
-"""Everything that runs git or imports pygit2; the layers above see bytes, oids and dataclasses.
+"""git: the only folder that runs it and the only one that imports pygit2.
 
-process     runs git, with a scrubbed environment
-location    which repository and worktree a path is in (no pygit2)
-scan        what git says changed: started early, read later (no pygit2)
-repository  the open object store: read, write, trees, diffs
-objects     writing objects durably, loose or as one pack
-prune       living beside a gc that prunes at once
-consolidate packing loose objects together from time to time
-trees       tree edits whose cost follows the number of changes
-dead_locks  git's own locks whose makers are proven to be dead
-refs        HEAD and refs by compare-and-swap, with locks whose owner can be proven
-index       reading and rewriting the index through git
-convert     every byte that crosses the working tree through a filter
+process         running git: one way to start it, one environment, one error
+location        which repository and worktree a path is in
+gitfile         the small files by which a worktree and its repository find each other
+worktrees       the worktrees of a repository, and who uses a branch
+repository      the open repository: objects, ancestry
+objects         writing objects so that they are on disk when a checkpoint is reported
+gc              packing the loose objects of many checkpoints; saving beside a running `git gc`
+trees           trees as mappings: parse, edit, walk, compare
+refs            reading refs, and moving them by compare-and-swap; tree_refs: files that a ref of their own keeps
+lockfile        git's lock files, made so that a stale one can be told from one in use
+stale_locks     git's own lock files whose makers are proven to be dead
+state_dir       the folder of git-agentos in a worktree's git directory: locks, scratch folders
+scan            what git says has changed in a worktree; fresh_checkout: the same where nothing can have changed
+index           editing the index; index_damage: whether it can be read
+ignore          ignore rules
+filters         every byte that crosses the working tree through a filter
+merge_tree      merging commits in memory
+user_hooks      the hooks and the fsmonitor that a user has set up
+authorship      who commits, for programs that do not get the user's environment
+dates           times as people write them, read by git
 """

@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 
 from git_agentos.errors import ConfigurationError, GitCommandError, RepositoryError
-from git_agentos.git import process
+from git_agentos.git import configuration, process
 
 _VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _CONFIGURATION = "GIT_CONFIG"  # variables that begin so give configuration, or say where it is
 _KEYS = r"^((user|author|committer)\.(name|email)|user\.useconfigonly)$"
 
 
-def carry(root: str, users: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+def variables(root: str, users: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
     """The variables that make git, in the environment `theirs`, commit in the worktree at `root` as it does in the
     user's own environment `users`; none where it does so already."""
     found = {name: users[name] for name in _VARIABLES if users.get(name) and name not in theirs}
@@ -36,7 +36,7 @@ def require(root: str, environment: Mapping[str, str]) -> None:
     """ConfigurationError where git, in this environment, cannot tell who commits in the worktree at `root`."""
     for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         try:
-            process.run(["var", name], cwd=root, env=_in_english(environment), fixed=False)
+            process.run(["var", name], cwd=root, env=_in_english(environment), neutral_config=False)
         except GitCommandError as error:
             raise ConfigurationError(
                 f"git does not know who commits here: {_reason(error)}",
@@ -50,11 +50,10 @@ def _configured(root: str, environment: Mapping[str, str]) -> dict[str, str]:
     """What git's configuration says in this environment: key -> the value that counts."""
     base = process.environment(base=environment)
     try:
-        out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), fixed=False)
+        out = process.run(["config", "-z", "--get-regexp", _KEYS], cwd=root, env=base, ok=(0, 1), neutral_config=False)
     except (GitCommandError, RepositoryError):  # or there is no git on its PATH
         return {}  # whoever needs it says what is wrong with it
-    pairs = (each.partition("\n") for each in out.decode("utf-8", "surrogateescape").split("\0") if each)
-    return {key: value if newline else "true" for key, newline, value in pairs}
+    return {key: values[-1] for key, values in configuration.parse(out).items()}
 
 
 def _in_english(environment: Mapping[str, str]) -> dict[str, str]:

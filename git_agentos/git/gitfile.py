@@ -39,7 +39,7 @@ def root_of(git_dir: str) -> str:
     return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(content))))
 
 
-def known_root(git_dir: str) -> str | None:
+def root_or_none(git_dir: str) -> str | None:
     """`root_of`; None where the entry does not tell."""
     try:
         return root_of(git_dir)
@@ -65,7 +65,7 @@ def is_linked(root: str, git_dir: str) -> bool:
     return target is not None and os.path.realpath(target) == os.path.realpath(git_dir)
 
 
-def belongs(root: str, git_dir: str) -> str | None:
+def other_owner(root: str, git_dir: str) -> str | None:
     """Why the folder is not the worktree of `git_dir`; None where it is, or where its `.git` file does not tell."""
     path = os.path.join(root, ".git")
     if os.path.isfile(os.path.join(path, "HEAD")):
@@ -79,7 +79,7 @@ def belongs(root: str, git_dir: str) -> str | None:
 def original_of(root: str, git_dir: str) -> str | None:
     """The worktree that the folder `root` is a copy of: its `.git` file names an entry that another folder belongs to.
     None where it is none. (A bind mount of the same folder is no copy.)"""
-    owner = known_root(git_dir)
+    owner = root_or_none(git_dir)
     if owner is None or os.path.realpath(owner) == root or not is_linked(root, git_dir):
         return None
     try:

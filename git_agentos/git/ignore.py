@@ -10,6 +10,7 @@ from git_agentos.git import scan, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
+from git_agentos.util.values import parse_boolean
 
 FILE_NAME = b".gitignore"
 
@@ -42,13 +43,13 @@ def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
     """Untracked files that match one of the gitignore `patterns`, whether ignored or not."""
     args = ["ls-files", "--others", "--ignored", "-z", *(f"--exclude={pattern}" for pattern in patterns)]
     out = repository.git(*args)
-    return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
+    return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.is_agentos_path(path)]
 
 
-def everything(repository: Repository) -> tuple[list[bytes], list[bytes]]:
+def untracked_files(repository: Repository) -> tuple[list[bytes], list[bytes]]:
     """All untracked files, ignored ones included, and the directories that are repositories of their own."""
     out = repository.git("ls-files", "--others", "-z")
-    found = [path for path in out.split(b"\0") if path and not scan.own(path)]
+    found = [path for path in out.split(b"\0") if path and not scan.is_agentos_path(path)]
     return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
 
 
@@ -57,10 +58,10 @@ def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
     narrowing = () if b"" in below else sorted(below)
     args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", *narrowing)
     out = repository.git(*args)
-    return [path for path in out.split(b"\0") if path and not scan.own(path)]
+    return [path for path in out.split(b"\0") if path and not scan.is_agentos_path(path)]
 
 
-def excluded(
+def ignored_in_tree(
     repository: Repository, paths: Iterable[bytes], rules: Rules, *, folders: Iterable[bytes] = ()
 ) -> dict[bytes, bytes]:
     """Those of `paths` and `folders` that `rules` ignore, and the file of rules that does: its path in the worktree, or
@@ -131,8 +132,8 @@ def read_file(repository: Repository, path: bytes) -> bytes | None:
 
 
 def outside(location: Location, config: Mapping[str, list[str]]) -> Outside:
-    """The rules from outside of the worktree as they are now; `config` is git's, as `scan.parse_config` gives it."""
-    any_case = config.get("core.ignorecase", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+    """The rules from outside of the worktree as they are now; `config` is git's, as `configuration.read` gives it."""
+    any_case = parse_boolean(config.get("core.ignorecase", [""])[-1]) is True
     exclude = _read(os.path.join(location.common_dir, "info", "exclude"))
     path = _users_file(location, config)
     real = os.path.realpath(path)

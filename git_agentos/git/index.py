@@ -116,7 +116,7 @@ def refresh(repository: Repository, index: str, paths: Iterable[bytes], config: 
         repository.git(*options, "update-index", "-z", "--stdin", data=data, env={"GIT_INDEX_FILE": index})
 
 
-def believe(
+def set_stat_data(
     repository: Repository,
     index: str,
     entries: Mapping[bytes, trees.Entry],

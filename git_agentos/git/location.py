@@ -72,14 +72,14 @@ class Location(NamedTuple):
         return "" if self.is_main else os.path.basename(self.git_dir)
 
 
-def locate(path: str, *, inherit: bool = True, environment: Mapping[str, str] | None = None) -> Location:
+def locate(path: str, *, use_environment: bool = True, environment: Mapping[str, str] | None = None) -> Location:
     """The worktree that `path` is in.
 
     GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR are honoured here, as `_given` says, and nowhere after; with
-    `inherit=False` not even here. `environment` is another one than this process's.
+    `use_environment=False` not even here. `environment` is another one than this process's.
     Raises RepositoryError (outside, bare, refused) or UnsupportedRepository (sha256, reftable).
     """
-    env = dict(environment or os.environ) if inherit else process.environment()
+    env = dict(environment or os.environ) if use_environment else process.environment()
     return _given(path, env) if any(name in env for name in LEADING) else _ask(path, env)
 
 
@@ -181,7 +181,7 @@ def _ask(path: str, env: Mapping[str, str]) -> Location:
     """The worktree that git finds from `path` in an environment."""
     args = ["rev-parse", "--show-object-format", "--is-bare-repository", "--absolute-git-dir"]
     args += ["--path-format=absolute", "--git-common-dir", "--show-toplevel"]
-    child = process.spawn(args, cwd=path, env={**env, "LC_ALL": "C"}, fixed=False)
+    child = process.spawn(args, cwd=path, env={**env, "LC_ALL": "C"}, neutral_config=False)
     status, out, err = process.finish(child)
     lines = out.split(b"\n")
     if status != 0 or len(lines) < 6:

@@ -114,7 +114,7 @@ class ObjectWriter:
             return oid
         if self._exists(oid):
             if again is not None and self._found_bytes + len(data) > _BUFFER_BYTES:
-                self.rely(oid, functools.partial(again, oid))
+                self.depend_on(oid, functools.partial(again, oid))
             elif oid not in self._found:
                 self._found[oid] = (kind, data)
                 self._found_bytes += len(data)
@@ -134,7 +134,7 @@ class ObjectWriter:
             return True
         return self._pack is not None and oid in self._pack
 
-    def rely(self, oid: str, again: Callable[[], object]) -> None:
+    def depend_on(self, oid: str, again: Callable[[], object]) -> None:
         """Count on an object that is in the store; `again` writes it anew if a concurrent prune has taken it."""
         self._relied[oid] = again
 
@@ -175,13 +175,13 @@ class ObjectWriter:
         """The oids of the loose objects that were written."""
         return list(self._flushed)
 
-    def shelter(self) -> None:
+    def repack_with_keep(self) -> None:
         """Put everything, what was found in the store too, into a pack with a keep file, whatever is there already.
 
         For when a prune is running: it takes loose objects that no ref reached when it looked, and never packs.
         """
         self.flush()
-        self.assure()
+        self.rewrite_missing()
         relied = {oid: found for oid in self._relied if (found := _read_loose(self._dir, oid)) is not None}
         pack = _Pack(os.path.join(self._dir, "pack"))
         try:
@@ -192,7 +192,7 @@ class ObjectWriter:
             pack.abandon()
             raise
 
-    def assure(self) -> None:
+    def rewrite_missing(self) -> None:
         """Write again what a concurrent prune has taken: until a ref pointed at it, it could.
 
         That goes for what was written, and for what was found in the store and may have had no ref either.

@@ -116,7 +116,7 @@ def without_harmful_traces(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def for_others(extra: Mapping[str, str]) -> dict[str, str]:
+def user_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """The environment for a program of the user's that works somewhere else than we were started: `environment` without
     what is for git commands of our own."""
     return {key: value for key, value in os.environ.items() if key not in LOCATION_VARIABLES} | dict(extra)
@@ -130,13 +130,14 @@ def spawn(
     stdin: int | None = None,
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
-    fixed: bool = True,
-    keep: Sequence[int] = (),
+    neutral_config: bool = True,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `git ARGS`; the caller reaps it. RepositoryError where git would wait for a named pipe.
 
-    `keep` are descriptors that git keeps open for as long as it runs (a lock that must outlive us). `fixed=False`
-    leaves the user's configuration as it is: for reading it, and for commands that are the user's own (`pick`).
+    `pass_fds` are descriptors that git keeps open for as long as it runs (a lock that must outlive us).
+    `neutral_config=False` leaves the user's configuration as it is: for reading it, and for commands that are the
+    user's own (`pick`).
     """
     if cwd is None and env is not None:
         # Not where the caller stands: that directory may be gone.
@@ -144,14 +145,14 @@ def spawn(
     _refuse_pipes(cwd or os.curdir, (os.environ if env is None else env).get("GIT_DIR"))
     try:
         return subprocess.Popen(
-            ["git", *(FIXED_CONFIG if fixed else ()), *args],
+            ["git", *(FIXED_CONFIG if neutral_config else ()), *args],
             executable=program((os.environ if env is None else env).get("PATH", os.defpath)),
             cwd=cwd,
             env=environment() if env is None else env,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=tuple(keep),
+            pass_fds=tuple(pass_fds),
         )
     except FileNotFoundError as error:
         if cwd is not None and not os.path.isdir(cwd):
@@ -217,12 +218,12 @@ def run(
     env: Mapping[str, str] | None = None,
     data: bytes | None = None,
     ok: Sequence[int] = (0,),
-    fixed: bool = True,
-    keep: Sequence[int] = (),
+    neutral_config: bool = True,
+    pass_fds: Sequence[int] = (),
 ) -> bytes:
     """Run `git ARGS` and return its stdout; any exit code outside `ok` is a GitCommandError."""
     stdin = subprocess.PIPE if data is not None else None
-    process = spawn(args, cwd=cwd, env=env, stdin=stdin, fixed=fixed, keep=keep)
+    process = spawn(args, cwd=cwd, env=env, stdin=stdin, neutral_config=neutral_config, pass_fds=pass_fds)
     status, out, err = finish(process, data)
     if status not in ok:
         raise failure(args, status, err)

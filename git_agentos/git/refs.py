@@ -153,9 +153,9 @@ def _packed(location: Location) -> dict[str, str]:
     return found
 
 
-def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, str]:
+def list_refs(location: Location, prefix: str, *, skip_broken: bool = False) -> dict[str, str]:
     """Name -> oid of every ref below `prefix` (which ends with a slash). RepositoryError where one is damaged; with
-    `sound` those are left out."""
+    `skip_broken` those are left out."""
     # The files first: `git pack-refs` writes packed-refs before it removes them, so what is no file any more is there.
     loose: dict[str, str] = {}
     damaged = set()
@@ -167,7 +167,7 @@ def names(location: Location, prefix: str, *, sound: bool = False) -> dict[str, 
                 try:
                     oid = resolve(location, name)
                 except RepositoryError:
-                    if not sound:
+                    if not skip_broken:
                         raise
                     damaged.add(name)
                     continue
@@ -230,7 +230,7 @@ def update(
 
 
 @contextlib.contextmanager
-def prepared(
+def transaction(
     location: Location, name: str, new: str, old: str | None, *, reason: str, who: str
 ) -> Iterator[Callable[[], None]]:
     """Lock a ref that is at `old`, so that nobody moves it, and give what sets it to `new`; if that is not called, the
@@ -271,7 +271,7 @@ def damaged(location: Location, prefix: str) -> dict[str, str]:
     return found
 
 
-def mend(location: Location, name: str, new: str | None) -> None:
+def repair(location: Location, name: str, new: str | None) -> None:
     """Give a ref that cannot be read another value, or remove it."""
     target = _path(location, name)
     held = _lock(location, target)

@@ -110,7 +110,7 @@ class Repository:
         """
         return any(backend.exists(oid) for backend in self._backends)
 
-    def exists_for_sure(self, oids: Iterable[str]) -> set[str]:
+    def exists_on_disk(self, oids: Iterable[str]) -> set[str]:
         """Those of `oids` that are in the store on disk now, whatever this process has open."""
         odb = libgit2.open_objects(self.objects_dir)
         return {oid for oid in oids if (self.exists(oid) if oid == trees.EMPTY_TREE else libgit2.Oid(hex=oid) in odb)}
@@ -188,7 +188,7 @@ class Repository:
         """The tree of a commit, the empty tree for no commit."""
         return trees.EMPTY_TREE if oid is None else self.commit(oid).tree
 
-    def expand(self, prefix: str) -> list[str]:
+    def commits_with_prefix(self, prefix: str) -> list[str]:
         """The oids of all commits that begin with a hex prefix."""
         out = self.git("rev-parse", f"--disambiguate={prefix}", ok=(0, 128))
         return [oid for oid in out.decode().split() if self.read(oid)[0] == "commit"]
@@ -221,7 +221,7 @@ class Repository:
     def writer(self, environment: Mapping[str, str] | None = None) -> Writer:
         """A writer for the objects of one checkpoint; it reads trees through to the store.
 
-        With the `environment` of `merging.elsewhere` the objects go there instead of the store.
+        With the `environment` of `merge_tree.quarantine` the objects go there instead of the store.
         """
         return Writer(self, environment or {})
 
@@ -234,7 +234,7 @@ class Writer(ObjectWriter):
 
     def __init__(self, repository: Repository, environment: Mapping[str, str]) -> None:
         objects_dir = environment.get("GIT_OBJECT_DIRECTORY", repository.objects_dir)
-        super().__init__(objects_dir, repository.is_known, repository.exists_for_sure)
+        super().__init__(objects_dir, repository.is_known, repository.exists_on_disk)
         self.environment = environment
         self.repository = repository
         self._commits: dict[str, bytes] = {}
@@ -282,7 +282,3 @@ def parse_commit(oid: str, data: bytes) -> CommitData:
     words = committer.partition(b"\n")[0].rsplit(b" ", 2)
     seconds = int(words[1]) if len(words) == 3 and words[1].lstrip(b"-").isdigit() else 0
     return CommitData(oid, head[5:45].decode(), tuple(parents), message, seconds)
-
-
-def is_hex(text: str) -> bool:
-    return all(character in "0123456789abcdef" for character in text)

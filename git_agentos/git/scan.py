@@ -23,9 +23,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GitCommandError
-from git_agentos.git import gitfile, process
+from git_agentos.git import configuration, gitfile, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import files
+from git_agentos.util.values import parse_boolean
 
 _STATUS = (
     "--no-optional-locks",
@@ -40,7 +41,6 @@ _STATUS = (
 )
 _OTHERS = ("ls-files", "--others", "-z", "--exclude-standard")
 _FLAGS = ("ls-files", "-v", "-z", "--sparse")
-_CONFIG = ("config", "--null", "--list")
 
 # Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
@@ -50,7 +50,7 @@ _MAX_PATHSPECS = 200
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Changed(NamedTuple):
+class TrackedChange(NamedTuple):
     """A tracked path that differs: HEAD to index (`staged`) or index to worktree (`unstaged`).
 
     `staged` and `unstaged` are git's letters, `.` for no difference. Modes are git's octal values as ints, 0
@@ -74,7 +74,7 @@ class Unmerged(NamedTuple):
     worktree_mode: int
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     """What a scan found. Paths are bytes relative to the worktree root, without a trailing slash.
 
     `head_commit` is the commit that the index was compared with, None while HEAD is unborn.
@@ -86,7 +86,7 @@ class Scanned(NamedTuple):
     """
 
     head_commit: str | None = None
-    changed: Sequence[Changed] = ()
+    changed: Sequence[TrackedChange] = ()
     unmerged: Sequence[Unmerged] = ()
     untracked: Sequence[bytes] = ()
     nested: Sequence[bytes] = ()
@@ -106,12 +106,14 @@ class Scanned(NamedTuple):
 class _Child:
     """A git process whose output goes to memory files, so that it never waits for us to read a pipe."""
 
-    def __init__(self, args: Sequence[str | bytes], location: Location, *, fixed: bool = True) -> None:
+    def __init__(self, args: Sequence[str | bytes], location: Location, *, neutral_config: bool = True) -> None:
         self.args = args
         self.out = _memory_file()
         self.err = _memory_file()
         env = location.environment()
-        self.process = process.spawn(args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, fixed=fixed)
+        self.process = process.spawn(
+            args, cwd=location.root, env=env, stdout=self.out, stderr=self.err, neutral_config=neutral_config
+        )
 
     def result(self) -> tuple[bytes, bytes]:
         """stdout and stderr; a failed command is a GitCommandError."""
@@ -160,7 +162,7 @@ class Scan:
     def __init__(self, location: Location) -> None:
         self.location = location
         self.index_stamp = index_stamp(location)
-        self._config = _Child(_CONFIG, location, fixed=False)
+        self._config = _Child(configuration.LIST, location, neutral_config=False)
         self._status = _Child(_STATUS, location)
         self._others = _Child((*_OTHERS, "--directory"), location)
         self._flags = _Child(_FLAGS, location)
@@ -175,7 +177,7 @@ class Scan:
     def config(self) -> dict[str, list[str]]:
         """The worktree's configuration; waits for that one process only."""
         if self._config_values is None:
-            self._config_values = parse_config(self._config.result()[0])
+            self._config_values = configuration.parse(self._config.result()[0])
         return self._config_values
 
     def discard(self) -> None:
@@ -186,7 +188,7 @@ class Scan:
         for child in children:
             child.discard()
 
-    def read(self) -> Scanned:
+    def read(self) -> ScanResult:
         """Wait for git and parse what it said; GitCommandError where the index is damaged."""
         try:
             return self._read()
@@ -197,11 +199,11 @@ class Scan:
                 raise index_damage.error(self.location) from error
             raise
 
-    def _read(self) -> Scanned:
+    def _read(self) -> ScanResult:
         config = self.config()
         flags, _ = self._flags.result()
         assume_unchanged, skipped, every = _parse_flags(flags)
-        sparse = config.get("core.sparsecheckout", ["false"])[-1].lower() in ("true", "yes", "on", "1")
+        sparse = parse_boolean(config.get("core.sparsecheckout", [""])[-1]) is True
         blind = assume_unchanged if sparse else [*assume_unchanged, *(p for p in skipped if not p.endswith(b"/"))]
         status, _ = self._status.result()
         head_commit, changed, unmerged = _parse_status(status)
@@ -223,7 +225,7 @@ class Scan:
             # To git a directory of skip-worktree paths has them in it, even if it is empty.
             if path.endswith(b"/") and path != b"/":
                 _find_empty(os.fsencode(self.location.root), path[:-1], empty, closed)
-        return Scanned(
+        return ScanResult(
             head_commit=head_commit,
             changed=changed,
             unmerged=unmerged,
@@ -245,30 +247,14 @@ class Scan:
         )
 
 
-def parse_config(out: bytes) -> dict[str, list[str]]:
-    """`git config --null --list` as lower-cased key -> values, the last one in force."""
-    values: dict[str, list[str]] = {}
-    for record in out.split(b"\0"):
-        if record:
-            key, newline, value = record.partition(b"\n")
-            # A key without a value is git's spelling of true.
-            values.setdefault(os.fsdecode(key), []).append(os.fsdecode(value) if newline else "true")
-    return values
-
-
-def read_config(location: Location) -> dict[str, list[str]]:
-    """The configuration as this worktree sees it."""
-    return parse_config(process.run(_CONFIG, cwd=location.root, env=location.environment(), fixed=False))
-
-
-def own(path: bytes) -> bool:
+def is_agentos_path(path: bytes) -> bool:
     """Whether an untracked path is this tool's own folder or below it."""
     return path == b".agentos" or path.startswith(b".agentos/")
 
 
-def _parse_status(out: bytes) -> tuple[str | None, list[Changed], list[Unmerged]]:
+def _parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
     head_commit = None
-    changed: list[Changed] = []
+    changed: list[TrackedChange] = []
     unmerged: list[Unmerged] = []
     for record in out.split(b"\0"):
         kind = record[:2]
@@ -276,7 +262,7 @@ def _parse_status(out: bytes) -> tuple[str | None, list[Changed], list[Unmerged]
             xy, _sub, head, index, worktree, _head_oid, index_oid, path = record[2:].split(b" ", 7)
             modes = (int(head, 8), int(index, 8), int(worktree, 8))
             oid = index_oid.decode() if modes[1] else None
-            changed.append(Changed(path, chr(xy[0]), chr(xy[1]), *modes, oid))
+            changed.append(TrackedChange(path, chr(xy[0]), chr(xy[1]), *modes, oid))
         elif kind == b"u ":
             _xy, _sub, m1, m2, m3, worktree, h1, h2, h3, path = record[2:].split(b" ", 9)
             stages = tuple(
@@ -360,7 +346,7 @@ def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], l
     closed: list[bytes] = []
     root = os.fsencode(location.root)
     for path in out.split(b"\0"):
-        if not path or own(path):
+        if not path or is_agentos_path(path):
             continue
         if not path.endswith(b"/"):
             files.append(path)
@@ -374,7 +360,7 @@ def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], l
         known = {*files, *(path + b"/" for path in nested)}
         env = location.environment()
         for path in process.run(args, cwd=location.root, env=env).split(b"\0"):
-            if not path or own(path) or path in known:
+            if not path or is_agentos_path(path) or path in known:
                 continue
             if path.endswith(b"/"):
                 nested.append(path[:-1])

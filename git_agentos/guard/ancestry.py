@@ -1,24 +1,18 @@
-"""Which process stands above which: who started a git command, and which command it is a part of.
-
-A process is known by its number and the time it was started (`Process`), since numbers are used again. What is read of
-others comes from /proc, and what may not be read counts as not there; where there is no /proc, `ps` tells parents,
-start times and arguments, and nothing is known of environments and places.
-"""
+"""Who started a git command: the agent above it, the folder it was started in, and the git command it is a step of."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from git_agentos.process import table
+from git_agentos.process.table import argv, cwd, environment, executable, parents
 from git_agentos.util import git_command_line
 
 # What `guard exec` puts into the environment of the process that supervises an agent, and so of all below it: the
 # agent's id. The supervisor is started with it, and takes in what is orphaned below, so that no `env -i` and no
 # double fork gets rid of it.
 MARKER = "AGENTOS_GUARD"
-_PROC = "/proc"
-_DEPTH = 512  # ancestors looked at; nobody nests deeper, and a loop must not hang us
 
 # Which git command runs which other one itself, as a part of what it was told to do: that one's decision covers it.
 # Anything else below a git command (an editor, a hook, an alias) is a command of its own.
@@ -42,91 +36,13 @@ _PARTS: dict[str, frozenset[str]] = {
 }
 
 
-class Process(NamedTuple):
-    """A process, for as long as the system runs: `start` tells it from others that get the same number."""
-
-    pid: int
-    start: str
-
-
-def identify(pid: int) -> Process | None:
-    """The process that has the number `pid` now; None where there is none."""
-    found = _parent_and_start(pid)
-    return None if found is None else Process(pid, found[1])
-
-
-def parents(pid: int) -> list[int]:
-    """The processes that `pid` was started by, from its parent up to the first."""
-    found: list[int] = []
-    while len(found) < _DEPTH:
-        known = _parent_and_start(pid)
-        if known is None or known[0] <= 0 or known[0] in found:
-            break
-        pid = known[0]
-        found.append(pid)
-    return found
-
-
-def can_be_ended(pid: int) -> bool:
-    """Whether a signal can end a process: not the first of its container, and none of another user's."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return pid != 1
-
-
-def has_proc() -> bool:
-    """Whether this system tells what processes were started with."""
-    return os.path.isdir(f"{_PROC}/self")
-
-
-def argv(pid: int) -> tuple[str, ...]:
-    """The arguments of a process; empty where it is gone, has none, or may not be looked into.
-
-    `ps` does not tell where one argument ends: there they are split at spaces.
-    """
-    try:
-        with open(f"{_PROC}/{pid}/cmdline", "rb") as file:
-            return tuple(os.fsdecode(word) for word in file.read().split(b"\0")[:-1])
-    except OSError:
-        return () if has_proc() else tuple(_ps(pid, "args").split())
-
-
-def environment(pid: int) -> dict[str, str] | None:
-    """The environment that a process was started with; None where it may not be read."""
-    try:
-        with open(f"{_PROC}/{pid}/environ", "rb") as file:
-            data = file.read()
-    except OSError:
-        return None
-    pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
-    return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
-
-
-def cwd(pid: int) -> str | None:
-    """Where a process stands; None where it may not be looked into, or its folder is gone."""
-    try:
-        found = os.readlink(f"{_PROC}/{pid}/cwd")
-    except OSError:
-        return None
-    return None if found.endswith(" (deleted)") and not os.path.isdir(found) else found
-
-
 def started_in(pid: int) -> str | None:
     """The folder that a process was started in: where it stands, or where the git was started that runs it there."""
     place = cwd(pid)
-    known = _parent_and_start(pid)
+    known = table.parent_and_start(pid)
     if place is None or known is None or _sent_to(pid):
         return _sent_from(pid)
     return _sent_from(known[0]) if _sent_to(known[0]) and cwd(known[0]) == place else place
-
-
-def below_guard_exec(pid: int) -> str | None:
-    """What `guard exec` calls the agent that `pid` works for, if it or a process above it was started by it; None where
-    none was."""
-    found = environment_of_guard_exec(pid)
-    return None if found is None else found[MARKER]
 
 
 def environment_of_guard_exec(pid: int) -> dict[str, str] | None:
@@ -146,7 +62,7 @@ def outermost_git(pid: int) -> int:
     """The git process that was told to do what the git process `pid` does: itself, or the one that runs it as a part of
     its own work (`git stash` runs `git reset --hard`)."""
     while True:
-        found = _parent_and_start(pid)
+        found = table.parent_and_start(pid)
         if found is None or not (is_part(argv(pid), argv(found[0])) and same_program(pid, found[0])):
             return pid
         pid = found[0]
@@ -155,7 +71,7 @@ def outermost_git(pid: int) -> int:
 def is_inner_step(args: Sequence[str], outer: int, git: str) -> bool:
     """Whether `git ARGS`, which the process `outer` is about to start by PATH as the program `git`, is a step of what
     that one was told to do."""
-    return is_part(("/git", *args), argv(outer)) and _same_file(git, _executable(outer))
+    return is_part(("/git", *args), argv(outer)) and _same_file(git, executable(outer))
 
 
 def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
@@ -180,7 +96,7 @@ def is_part(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
 def same_program(one: int, other: int) -> bool:
     """Whether two processes run the same program, by the files that they were started from and not by what they call
     themselves (`exec -a git bash`). False where the system does not tell."""
-    return _same_file(_executable(one), _executable(other))
+    return _same_file(executable(one), executable(other))
 
 
 def _sent_from(pid: int) -> str | None:
@@ -201,10 +117,6 @@ def _sent_to(pid: int) -> list[str]:
     if not words or os.path.basename(words[0]) != "git":
         return []
     return [option.value for option in git_command_line.parse(words).options if option.name == "-C" and option.value]
-
-
-def _executable(pid: int) -> str:
-    return f"{_PROC}/{pid}/exe"
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -234,22 +146,3 @@ def _subcommand(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if line.command is None or any(option.name in ("-p", "--paginate") for option in line.options):
         return "", ()
     return line.command, line.args
-
-
-def _parent_and_start(pid: int) -> tuple[int, str] | None:
-    """The parent of a process, and when it was started, in whatever unit the system tells."""
-    try:
-        with open(f"{_PROC}/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return int(fields[1]), fields[19].decode("ascii")
-    except (OSError, ValueError, IndexError):
-        if has_proc():
-            return None
-    parent, _, start = _ps(pid, "ppid", "lstart").partition(" ")
-    return (int(parent), " ".join(start.split())) if parent.isdigit() else None
-
-
-def _ps(pid: int, *columns: str) -> str:
-    from git_agentos import processes  # what starts programs is not loaded where files tell
-
-    return processes.ps(pid, *columns)

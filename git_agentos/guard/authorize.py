@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from git_agentos.errors import ConfigurationError, PolicyError
 from git_agentos.guard import ancestry, identity
-from git_agentos.guard.identity import ILL_FORMED, Who
+from git_agentos.guard.identity import ILL_FORMED, Identity
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 if TYPE_CHECKING:
@@ -91,11 +92,11 @@ def entry(
     return decorate
 
 
-def current(explicit: str | None = None) -> Who:
+def current(explicit: str | None = None) -> Identity:
     """Who runs this process: not where it was told to work (`-C`, git's own too), but where it was started."""
     place = _started_in()
-    git_dir = identity.git_dir_of(place) if place is not None else None
-    return identity.who(os.environ, git_dir, os.getpid(), explicit)
+    git_dir = identity.find_git_dir(place) if place is not None else None
+    return identity.identify(os.environ, git_dir, os.getpid(), explicit)
 
 
 def check(request: Request, argv: Sequence[str], explicit: str | None = None) -> None:
@@ -122,9 +123,10 @@ def _part() -> Iterator[None]:
         _authorized.reset(token)
 
 
-def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
+def _decide(who: Identity, request: Request, argv: Sequence[str]) -> None:
     from git_agentos.guard.ownership import Caller
-    from git_agentos.guard.policy import command_table, families_agentos
+    from git_agentos.guard.policy import command_table
+    from git_agentos.guard.policy.commands import agentos
 
     command = command_table.table().get(request.path)
     name = " ".join(request.path)
@@ -138,29 +140,30 @@ def _decide(who: Who, request: Request, argv: Sequence[str]) -> None:
 
         raise authority.refusal(who, _DECISIONS[name])
     caller = Caller(who, os.environ, _started_in(), os.getpid())
-    found = families_agentos.operations(command, request, caller, _folder())
+    found = agentos.operations(command, request, caller, _folder())
     if [each.name for each in found] != ["look"]:
         _enforce(who, found, _git_above() or tuple(argv), request.folders)
 
 
-def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
+def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], folders: Sequence[str]) -> None:
     from git_agentos.git import gitfile
-    from git_agentos.guard import enforce, settings
     from git_agentos.guard.call import Call
-    from git_agentos.guard.decision import ALLOW, Judgement
+    from git_agentos.guard.configuration import settings
+    from git_agentos.guard.decision import ALLOW, Assessment
+    from git_agentos.guard.enforcement import enforcer
     from git_agentos.guard.policy import operations
 
     where = os.path.join(_folder(), *(each for each in folders if each))
     try:
         known = settings.read(where, os.environ)
     except ConfigurationError:
-        if all(operations.TABLE[each.name].default == ALLOW for each in found):
+        if all(operations.OPERATIONS[each.name].default == ALLOW for each in found):
             return  # what it says about the guard is for others to mend; nothing is lost by what saves first
         raise
     place = gitfile.find(where)
-    verdict = enforce.enforce(
+    verdict = enforcer.enforce(
         Call(tuple(argv), where, os.environ),
-        Judgement(operations.decision(found, known), root=place[0] if place is not None else None),
+        Assessment(operations.decide(found, known), root=place[0] if place is not None else None),
         who,
         layer="shim",
         pid=os.getpid(),
@@ -170,15 +173,15 @@ def _enforce(who: Who, found: Sequence[Operation], argv: Sequence[str], folders:
         _refuse(who, verdict.message)
 
 
-def _refuse(who: Who, message: str) -> NoReturn:
+def _refuse(who: Identity, message: str) -> NoReturn:
     first, *rest = (line.strip().removeprefix("git-agentos: ") for line in message.splitlines())
-    if who.how in ("worktree", "ancestor"):
+    if who.source in ("worktree", "ancestor"):
         rest.append("who works in an agent's worktree counts as that agent: a person runs this from outside of it")
     raise PolicyError(first, "\n".join(rest))
 
 
 def _check_call(
-    who: Who,
+    who: Identity,
     path: tuple[str, ...],
     bound: inspect.BoundArguments,
     named: Sequence[str],
@@ -209,7 +212,7 @@ def _check_call(
 
 
 def _check_words(
-    who: Who, path: tuple[str, ...], root: str, operands: Sequence[str], options: Mapping[str, list[str]]
+    who: Identity, path: tuple[str, ...], root: str, operands: Sequence[str], options: Mapping[str, list[str]]
 ) -> None:
     from git_agentos.guard.policy.command_table import Request
 
@@ -228,9 +231,9 @@ def _leave(location: Location) -> None:
     if os.path.isdir(os.path.join(location.shared_state_dir, "approvals", "running")):
         from git_agentos.guard.approval import approvals
 
-        process = ancestry.identify(os.getpid())
+        process = table.identify(os.getpid())
         if process is not None:
-            approvals.leave(location.common_dir, process)
+            approvals.end_use(location.common_dir, process)
 
 
 def _option(name: str, value: Any) -> dict[str, list[str]]:
@@ -255,7 +258,7 @@ def _texts(value: Any) -> list[str]:
 def _git_above() -> tuple[str, ...] | None:
     """The command line of the git that runs this process for `git agentos`, and that process's alone. Its arguments are
     those of this process: another program that calls itself git does not tell for it what it does."""
-    argv = ancestry.argv(os.getppid())
+    argv = table.argv(os.getppid())
     if not argv or os.path.basename(argv[0]) != "git":
         return None
     line = git_command_line.parse(argv)
@@ -265,10 +268,10 @@ def _git_above() -> tuple[str, ...] | None:
 
 def _started_in() -> str | None:
     """The folder that this process was started in: for `git -C PATH agentos`, that of git, not PATH."""
-    return ancestry.started_in(os.getpid()) if ancestry.has_proc() else _folder()
+    return ancestry.started_in(os.getpid()) if table.has_proc() else _folder()
 
 
-def _called(who: Who) -> str:
+def _called(who: Identity) -> str:
     return "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
 
 

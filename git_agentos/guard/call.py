@@ -6,14 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 
 class Call(NamedTuple):
-    """`argv` with the program first, as text (`os.fsdecode`); `cwd` absolute; the complete `environment`.
+    """A command as a process starts it: `argv` with the program first, as text (`os.fsdecode`); `cwd`, absolute; the
+    complete `environment`.
 
-    `text` is what a harness was given of which the command is a part (shell text, the input of a tool), None where it
-    was not a harness; `unknown` tells that words of `argv` cannot be known before that text runs.
+    `text` is what a harness was given and the command is a part of (shell text, the input of a tool), None if no
+    harness was given the command. `unknown`: words of `argv` are known only when that text runs.
     """
 
     argv: tuple[str, ...]
@@ -23,25 +24,25 @@ class Call(NamedTuple):
     unknown: bool = False
 
 
-def of_process(pid: int) -> Call | None:
-    """The call that a living process is, by /proc (elsewhere `ps` tells argv, and the rest is this process's own);
-    None where it is gone or may not be looked into.
+def call_of_process(pid: int) -> Call | None:
+    """The call that a running process is, by /proc. Without /proc, `ps` gives argv, and the rest is this process's own.
+    None if the process is gone or may not be read.
 
-    Of an alias, git's own process holds the expanded argv. git goes to the worktree's root before it runs anything, so
-    that is the `cwd` of a git that has come as far as a hook.
+    Of an alias, git's own process holds the expanded argv. git changes to the worktree's root before it runs anything,
+    so that is the `cwd` of a git process that calls a hook.
     """
-    argv = ancestry.argv(pid)
+    argv = table.argv(pid)
     if not argv:
         return None
-    if not ancestry.has_proc():
+    if not table.has_proc():
         return Call(argv, os.getcwd(), dict(os.environ))
-    cwd = ancestry.cwd(pid)
-    environment = ancestry.environment(pid)
+    cwd = table.cwd(pid)
+    environment = table.environment(pid)
     if cwd is None or environment is None:
         return None
     return Call(argv, cwd, environment)
 
 
-def here(argv: tuple[str, ...]) -> Call:
+def current_call(argv: tuple[str, ...]) -> Call:
     """The call that this process is about to make."""
     return Call(argv, os.getcwd(), os.environ)

@@ -1,4 +1,4 @@
-"""Operations, and what is decided about them: the vocabulary of the guard.
+"""Operations, decisions and assessments: the vocabulary of the guard.
 
 An operation is a canonical name for what a command does, however it is spelled: `reset-hard` for `git reset --hard`,
 `git-reset --har` and `git -C . reset --hard`. The names are the keys of `agentos.policy.<operation>`, so they are git
@@ -8,11 +8,11 @@ variable names: lower-case letters, digits and dashes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 ALLOW, APPROVE, FORBID = "allow", "approve", "forbid"
-_RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
+RANK = {ALLOW: 0, APPROVE: 1, FORBID: 2}
 
 
 class Operation(NamedTuple):
@@ -29,13 +29,13 @@ class Operation(NamedTuple):
     limited: bool = False
 
 
-class Save(NamedTuple):
+class SaveScope(NamedTuple):
     """What must be saved before a command runs, beside the visible working state.
 
     `ignored` are ignored files that it may overwrite or delete, relative to the worktree's root; `everything_ignored`
     stands for all of them. `commits` are ids of commits that no ref may reach afterwards. `repositories` are ignored
     folders that are repositories; `left_out` says which ignored files are too many or too large to be saved. `touches`
-    are the files and folders that the command may change, relative to the root; None where it may be any.
+    are the files and folders that the command may change, relative to the root; None if it may change any.
     """
 
     ignored: frozenset[bytes] = frozenset()
@@ -54,10 +54,10 @@ class Save(NamedTuple):
             path == each or path.startswith(each + b"/") or each.startswith(path + b"/") for each in self.touches
         )
 
-    def joined(self, other: Save) -> Save:
-        """What has to be saved before both commands."""
+    def joined(self, other: SaveScope) -> SaveScope:
+        """What must be saved before both commands."""
         anywhere = self.touches is None or other.touches is None
-        return Save(
+        return SaveScope(
             self.ignored | other.ignored,
             self.everything_ignored or other.everything_ignored,
             tuple(dict.fromkeys((*self.commits, *other.commits))),
@@ -71,9 +71,9 @@ class Save(NamedTuple):
 class Decision:
     """What is decided about a command; the fields are the keys of JSON kind `decision`.
 
-    `decision` is `allow`, `approve` or `forbid`; `operations` their names, the worst first; `rule` what decided
-    (`reset-hard`, or the configuration key where one did); `reason` and `instead` (the safe command to use) are for
-    people, null where it is allowed; `checkpoint` the id of the one that was taken, null where none was.
+    `decision` is `allow`, `approve` or `forbid`; `operations` are names, the strictest first; `rule` is what decided
+    (`reset-hard`, or the configuration key if one did); `reason` and `instead` (the safe command to use) are for
+    people, null if the command is allowed; `checkpoint` is the id of the checkpoint that was created, null if none was.
     """
 
     decision: str
@@ -84,26 +84,33 @@ class Decision:
     checkpoint: str | None = None
 
 
-class Judgement(NamedTuple):
-    """A decision and what acting on it takes.
+class Assessment(NamedTuple):
+    """What is known about a command before it runs: the decision, and what acting on it takes.
 
-    `save` is what has to be saved before the command runs or is stopped, None where it cannot lose anything.
-    `savable` tells that a checkpoint with `save` holds everything that the command would lose, so that
-    `agentos.guard.mode = save` may let it run. `root` is the worktree that the command works in, None outside of one.
-    `relies_on_save`: it is allowed only because a checkpoint with `save` brings everything back (`policy.effects`), so
-    it stops where that checkpoint cannot be taken or is not complete. `found` are the operations of one git command;
-    `leaves_head` tells that HEAD may be at another commit after it, beside one that it makes.
+    `save` is what must be saved before the command runs or is stopped, None if it cannot lose anything. `fully_saved`:
+    a checkpoint with `save` holds everything that the command would lose, so `agentos.guard.mode = save` may let it
+    run. `root` is the worktree that the command works in, None outside of one. `relies_on_checkpoint`: the command is
+    allowed only because a checkpoint with `save` brings everything back (`policy.effects`), so it stops if that
+    checkpoint cannot be created or is not complete. `operations` are those of one git command; `moves_head`: HEAD may
+    be at another commit afterwards, apart from a commit that the command makes.
     """
 
     decision: Decision
-    save: Save | None = None
-    savable: bool = False
+    save: SaveScope | None = None
+    fully_saved: bool = False
     root: str | None = None
-    relies_on_save: bool = False
-    found: tuple[Operation, ...] = ()
-    leaves_head: bool = False
+    relies_on_checkpoint: bool = False
+    operations: tuple[Operation, ...] = ()
+    moves_head: bool = False
 
 
-def worse(one: str, other: str) -> str:
+def stricter(one: str, other: str) -> str:
     """The stricter of two decisions."""
-    return one if _RANK[one] >= _RANK[other] else other
+    return one if RANK[one] >= RANK[other] else other
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """The first of the strictest decisions, with the operations of all."""
+    found = max(decisions, key=lambda each: RANK[each.decision])
+    names = (name for each in (found, *decisions) for name in each.operations)
+    return replace(found, operations=list(dict.fromkeys(names)))

@@ -1,7 +1,7 @@
-"""Who asks: an agent or a person.
+"""Who gives a command: which agent, or a person.
 
-An agent is who says so (`AGENTOS_AGENT_ID`, `--as`), who stands in a managed worktree, and whatever runs below such a
-process or below `guard exec`. Nobody stops being an agent by unsetting a variable.
+A process is an agent's if it says so (`AGENTOS_AGENT_ID`, `--as`), if it works in an agent's worktree, or if it runs
+below such a process or below `guard exec`. Unsetting a variable does not change that.
 """
 
 from __future__ import annotations
@@ -14,38 +14,42 @@ from git_agentos import config
 from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 
 ILL_FORMED = "?"
 
 
-class Who(NamedTuple):
-    """`agent` is None for a person. `how` is how it is known: `environment`, `worktree`, `ancestor`, `as`, `nobody`, or
-    `ill-formed`: an id that is none, which counts as an agent (`?`) that nothing is allowed by mistake."""
+class Identity(NamedTuple):
+    """`agent` is None for a person. `source` is how that is known: `environment`, `worktree`, `ancestor`, `as`,
+    `harness`, `nobody`, or `ill-formed`: the agent id is not valid, and the command is treated as that of an agent
+    named `?`."""
 
     agent: str | None
-    how: str
+    source: str
 
 
-NOBODY = Who(None, "nobody")
+PERSON = Identity(None, "nobody")
 
 
-def who(environment: Mapping[str, str], cwd_git_dir: str | None, pid: int | None, explicit: str | None = None) -> Who:
-    """Who acts, by what was said (`explicit` is `--as`), by the environment, by the git directory of where it happens;
-    and, where `pid` is given, by that process and those above it."""
-    for text, how in ((explicit, "as"), (environment.get("AGENTOS_AGENT_ID"), "environment")):
+def identify(
+    environment: Mapping[str, str], cwd_git_dir: str | None, pid: int | None, explicit: str | None = None
+) -> Identity:
+    """Find out who gives a command: by `explicit` (`--as`), the environment, the git directory of the worktree where it
+    happens, and, if `pid` is given, by that process and those above it."""
+    for text, source in ((explicit, "as"), (environment.get("AGENTOS_AGENT_ID"), "environment")):
         if text:
-            return _checked(text, how)
+            return _checked(text, source)
     if cwd_git_dir is not None:
-        found = recorded(cwd_git_dir)
+        found = worktree_agent_id(cwd_git_dir)
         if found is not None:
             return _checked(found, "worktree")
     if ancestry.MARKER in environment:
         return _checked(environment[ancestry.MARKER], "ancestor")
-    return NOBODY if pid is None else _by_ancestors(pid)
+    return PERSON if pid is None else _by_ancestors(pid)
 
 
-def recorded(git_dir: str) -> str | None:
-    """The id of the managed worktree whose git directory this is; None where it is none."""
+def worktree_agent_id(git_dir: str) -> str | None:
+    """The id of the agent's worktree that has this git directory; None if it is not an agent's."""
     try:
         with open(os.path.join(git_dir, "agentos", "id"), encoding="ascii", errors="replace") as file:
             return file.read(80).strip()
@@ -53,28 +57,28 @@ def recorded(git_dir: str) -> str | None:
         return None
 
 
-def git_dir_of(path: str) -> str | None:
+def find_git_dir(path: str) -> str | None:
     """The git directory of the worktree that `path` is in, found without git; None outside of one."""
     found = gitfile.find(path)
     return None if found is None else found[1]
 
 
-def _by_ancestors(pid: int) -> Who:
-    for each in (pid, *ancestry.parents(pid)):
-        environment = ancestry.environment(each) or {}
+def _by_ancestors(pid: int) -> Identity:
+    for each in (pid, *table.parents(pid)):
+        environment = table.environment(each) or {}
         for variable in ("AGENTOS_AGENT_ID", ancestry.MARKER):
             if environment.get(variable):
                 return _checked(environment[variable], "ancestor")
         place = ancestry.started_in(each)
-        git_dir = git_dir_of(place) if place is not None else None
-        found = recorded(git_dir) if git_dir is not None else None
+        git_dir = find_git_dir(place) if place is not None else None
+        found = worktree_agent_id(git_dir) if git_dir is not None else None
         if found is not None:
             return _checked(found, "ancestor")
-    return NOBODY
+    return PERSON
 
 
-def _checked(text: str, how: str) -> Who:
+def _checked(text: str, source: str) -> Identity:
     try:
-        return Who(config.agent_id(text, source="identity"), how)
+        return Identity(config.agent_id(text, source="identity"), source)
     except UsageError:
-        return Who(ILL_FORMED, "ill-formed")
+        return Identity(ILL_FORMED, "ill-formed")

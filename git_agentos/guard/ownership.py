@@ -1,10 +1,10 @@
 """Whose a worktree is: which worktrees an agent may change as its own.
 
-An agent's own worktree is the one that it was started for. It is found from the outside: of the process that acts and
-those above it, the outermost that is an agent's tells it, by `AGENTOS_AGENT_ID` (or `guard exec`) where that names a
-managed worktree, else by the folder it stands in; where these two are the worktrees of different agents, it has none.
-So an agent that changes to another's folder, or says another's id, has no other worktree by that. What an agent has
-made is its own as well, and what that has made.
+An agent's own worktree is the one that it was started for. Of the process that acts and those above it, the outermost
+that is an agent's decides: by `AGENTOS_AGENT_ID` (or `guard exec`) if that names an agent's worktree, else by the
+folder that it works in. If these two are worktrees of different agents, the process has no worktree of its own. So an
+agent that changes to another agent's folder, or sets another agent's id, does not gain that worktree. Worktrees that an
+agent has made are its own as well, and those made from these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, location, process, worktrees
 from git_agentos.guard import ancestry, identity
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from git_agentos.util import directories, files
 
 _MAKER = "made-by"  # in the folder of ours of a worktree that no `worktree create` made
@@ -26,16 +27,17 @@ _DEEPEST = 16  # worktrees made by an agent in a worktree made by an agent …
 
 
 class Caller(NamedTuple):
-    """Who asks: `who`, and the `environment`, the folder (None where it tells nothing) and the process it asks from."""
+    """Who asks: `identity`, and the `environment`, the folder (None if it is not known) and the process from which it
+    asks."""
 
-    who: Who
+    identity: Identity
     environment: Mapping[str, str]
     cwd: str | None
     pid: int
 
 
 class _Claim(NamedTuple):
-    """One process of an agent: the id that its environment tells, and the git directory of where it stands."""
+    """One process of an agent: the id in its environment, and the git directory of the folder that it works in."""
 
     agent: str | None
     git_dir: str | None
@@ -60,18 +62,18 @@ def owns(caller: Caller, git_dir: str) -> bool:
 
 
 def is_others(caller: Caller, git_dir: str) -> bool:
-    """Whether a worktree is somebody else's: one of the repository in which the caller has its own, or an agent's in
-    any repository. A repository that the caller has made for itself elsewhere is nobody else's."""
+    """Whether a worktree belongs to somebody else: to the repository in which the caller has its own worktree, or to an
+    agent in any repository. A repository that the caller has made for itself elsewhere belongs to nobody else."""
     if owns(caller, git_dir):
         return False
     common_dir = _common_dir(git_dir)
     home, _ = _home(caller, common_dir)
-    return identity.recorded(git_dir) is not None or home is None or _common_dir(home) == common_dir
+    return identity.worktree_agent_id(git_dir) is not None or home is None or _common_dir(home) == common_dir
 
 
 def record_maker(caller: Caller, git_dir: str) -> None:
-    """Record that the caller has made this worktree, by plain git: it is the caller's own. OSError where that cannot be
-    written."""
+    """Record that the caller has made this worktree with plain git, so that it is the caller's own. OSError if that
+    cannot be written."""
     _, makers = _home(caller, _common_dir(git_dir))
     if makers:
         folder = directories.make_own(os.path.join(git_dir, "agentos"))
@@ -79,18 +81,18 @@ def record_maker(caller: Caller, git_dir: str) -> None:
 
 
 def owns_id(caller: Caller, folder: str, id_: str) -> bool:
-    """Whether the managed worktree `id_`, of the repository that `folder` is in, is the caller's own. One that is not
-    there is the agent's that has its name."""
+    """Whether the agent's worktree `id_`, in the repository of `folder`, is the caller's own. A worktree that does not
+    exist belongs to the agent that has its name."""
     found = place(caller, folder)
     if found is None:
         return False
     git_dir = _managed(found.common_dir).get(id_)
-    return owns(caller, git_dir) if git_dir is not None else id_ == caller.who.agent
+    return owns(caller, git_dir) if git_dir is not None else id_ == caller.identity.agent
 
 
 def owns_folder(caller: Caller, folder: str) -> bool:
-    """Whether the worktree that a command in `folder` works in is the caller's own, git directory and files; where
-    there is none, there is nothing of others."""
+    """Whether the worktree in which a command in `folder` works is the caller's own, both its git directory and its
+    files. Outside of repositories nothing belongs to others."""
     stands = gitfile.find(folder)
     found = place(caller, folder)
     if found is None:
@@ -104,12 +106,12 @@ def owns_folder(caller: Caller, folder: str) -> bool:
 def is_run(caller: Caller, folder: str) -> bool:
     """Whether a command in `folder` works in the worktree of a run."""
     found = place(caller, folder)
-    return found is not None and (identity.recorded(found.git_dir) or "").startswith("run-")
+    return found is not None and (identity.worktree_agent_id(found.git_dir) or "").startswith("run-")
 
 
 def place(caller: Caller, folder: str) -> location.Location | None:
-    """The worktree that a command in `folder` works in: GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
-    than the folder is in."""
+    """The worktree in which a command in `folder` works. GIT_DIR, GIT_WORK_TREE and core.worktree may name another one
+    than that of the folder."""
     given = {name: caller.environment[name] for name in process.LOCATION_VARIABLES if name in caller.environment}
     env = process.environment(given, base=caller.environment)
     with contextlib.suppress(AgentosError, OSError, ValueError):
@@ -123,43 +125,43 @@ def _home(caller: Caller, common_dir: str) -> tuple[str | None, set[str]]:
     for claim in reversed(list(_claims(caller))):
         named = managed.get(claim.agent) if claim.agent is not None else None
         home = named or claim.git_dir
-        is_managed = claim.git_dir is not None and identity.recorded(claim.git_dir) is not None
+        is_managed = claim.git_dir is not None and identity.worktree_agent_id(claim.git_dir) is not None
         if named is not None and is_managed and claim.git_dir != named:
             return None, set()  # one agent's id in another's worktree: which of the two is it?
         if home is not None:
-            ids = {claim.agent, identity.recorded(home)} - {None, "main"}
+            ids = {claim.agent, identity.worktree_agent_id(home)} - {None, "main"}
             return home, {each for each in ids if each is not None}
     return None, set()
 
 
 def _claims(caller: Caller) -> Iterator[_Claim]:
     """The processes of agents, from the one that acts to the outermost."""
-    own = caller.who.agent if caller.who.how in ("environment", "as", "harness", "worktree") else None
+    own = caller.identity.agent if caller.identity.source in ("environment", "as", "harness", "worktree") else None
     yield from _claim(own, caller.environment, caller.cwd)
-    for pid in ancestry.parents(caller.pid):
-        environment = ancestry.environment(pid) or {}
+    for pid in table.parents(caller.pid):
+        environment = table.environment(pid) or {}
         yield from _claim(None, environment, ancestry.started_in(pid))
 
 
 def _claim(agent: str | None, environment: Mapping[str, str], cwd: str | None) -> Iterator[_Claim]:
     agent = agent or environment.get("AGENTOS_AGENT_ID") or environment.get(ancestry.MARKER) or None
-    git_dir = identity.git_dir_of(cwd) if cwd is not None else None
-    if agent is not None or (git_dir is not None and identity.recorded(git_dir) is not None):
+    git_dir = identity.find_git_dir(cwd) if cwd is not None else None
+    if agent is not None or (git_dir is not None and identity.worktree_agent_id(git_dir) is not None):
         yield _Claim(agent, git_dir)
 
 
 def _managed(common_dir: str) -> dict[str, str]:
-    """The git directories of the managed worktrees, by id."""
+    """The git directories of the agents' worktrees, by id."""
     found = {}
-    for git_dir in worktrees.entries(common_dir):
-        id_ = identity.recorded(git_dir)
+    for git_dir in worktrees.linked_git_dirs(common_dir):
+        id_ = identity.worktree_agent_id(git_dir)
         if id_ is not None:
             found[id_] = os.path.realpath(git_dir)
     return found
 
 
 def record(git_dir: str) -> dict[str, Any]:
-    """What is recorded of a managed worktree (`worktree.record`); empty where it is none, or the record is damaged."""
+    """The record of an agent's worktree (`worktree.record`); empty if there is none, or it is damaged."""
     try:
         body = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
     except (OSError, ValueError, RecursionError):
@@ -168,7 +170,7 @@ def record(git_dir: str) -> dict[str, Any]:
 
 
 def _made_by(git_dir: str) -> str | None:
-    """Who made a worktree; None where that is not known, and for the person's own."""
+    """Who made a worktree; None if that is not known, and for the person's own."""
     found = record(git_dir).get("created_by") or _recorded_maker(git_dir)
     return found if isinstance(found, str) and found != "main" else None
 

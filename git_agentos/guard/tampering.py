@@ -19,7 +19,7 @@ from git_agentos.guard.setup import activation, scripts
 from git_agentos.util import files
 
 if TYPE_CHECKING:
-    from git_agentos.guard.identity import Who
+    from git_agentos.guard.identity import Identity
 
 HINT = "git agentos doctor --fix sets it again"
 _SUMMARY = "the guard was tampered with"
@@ -70,12 +70,12 @@ def report(location: Location, agent: str | None, environment: Mapping[str, str]
     return said
 
 
-def report_at(path: str, who: Who, environment: Mapping[str, str]) -> str | None:
+def report_at(path: str, who: Identity, environment: Mapping[str, str]) -> str | None:
     """`report` for what an agent does at `path`; None also for a person, and outside of a repository."""
     if who.agent is None:
         return None
     try:
-        return report(locate(path, inherit=False), who.agent, environment)
+        return report(locate(path, use_environment=False), who.agent, environment)
     except AgentosError:
         return None
 
@@ -90,13 +90,14 @@ def _read(path: str) -> str | None:
 def _log(location: Location, agent: str | None, environment: Mapping[str, str], found: list[str]) -> str | None:
     """Write it to the log of an agent's worktree, or to any that is there; why that failed."""
     from git_agentos import log
-    from git_agentos.guard import identity, saving
+    from git_agentos.guard import identity
+    from git_agentos.guard.enforcement import saving
 
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             context = saving.context_at(location, agent, environment)
-            if agent is not None or identity.recorded(location.git_dir) is not None or log.is_open(context):
+            if agent is not None or identity.worktree_agent_id(location.git_dir) is not None or log.is_open(context):
                 log.note(context, "error", _SUMMARY, details={"found": found})
     except (AgentosError, OSError) as error:
         return str(error)

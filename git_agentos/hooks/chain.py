@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import chained
+from git_agentos.git import user_hooks
 from git_agentos.hooks import talk
 from git_agentos.hooks.called import Called
 from git_agentos.util import directories, files
@@ -31,7 +31,7 @@ def refresh(called: Called) -> int:
     begun = time.time()
     git_dir = os.path.abspath(os.environ.get("GIT_DIR") or _found())
     common_dir = os.path.realpath(os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or "."))
-    found = chained.read(os.getcwd(), git_dir, common_dir, os.environ)
+    found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
     text = _text(found, *_policy())
     talk.answer(text)
     # What cannot be noted is asked again.
@@ -46,12 +46,12 @@ def _report_tampering(pid: int, git_dir: str) -> None:
     from git_agentos.guard import identity, tampering
 
     with contextlib.suppress(AgentosError, OSError):
-        who = identity.who(os.environ, git_dir, pid)
+        who = identity.identify(os.environ, git_dir, pid)
         said = tampering.report_at(os.getcwd(), who, os.environ)
         talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
 
-def _text(found: chained.Chained, strict: str, record: bool) -> str:
+def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
     lines = [
         f"user_hooks={shlex.quote(found.hooks)}",
         f"user_fsmonitor={shlex.quote(found.fsmonitor)}",
@@ -69,7 +69,7 @@ def _text(found: chained.Chained, strict: str, record: bool) -> str:
 def _policy() -> tuple[str, bool]:
     """What of what is allowed by default is not here (`all` where not even looking is, `some`, or empty), and whether
     commits are recorded. Settings that cannot be read are for whoever decides to complain about."""
-    from git_agentos.guard import settings
+    from git_agentos.guard.configuration import settings
     from git_agentos.guard.decision import ALLOW
     from git_agentos.guard.policy import operations
 
@@ -80,7 +80,8 @@ def _policy() -> tuple[str, bool]:
     stricter = [
         name
         for name, rule in found.policy.items()
-        if rule.decision != ALLOW and (name not in operations.TABLE or operations.TABLE[name].default == ALLOW)
+        if rule.decision != ALLOW
+        and (name not in operations.OPERATIONS or operations.OPERATIONS[name].default == ALLOW)
     ]
     return "all" if "look" in stricter else "some" if stricter else "", found.auto_on("afterCommit")
 

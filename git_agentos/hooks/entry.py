@@ -60,7 +60,7 @@ def _failed(name: str, pid: int) -> int:
         return FAILED
     from git_agentos.guard import identity
 
-    if identity.who(os.environ, os.environ.get("GIT_DIR") or ".git", pid).agent is None:
+    if identity.identify(os.environ, os.environ.get("GIT_DIR") or ".git", pid).agent is None:
         return FAILED
     talk.tell("git-agentos: stopped: the guard cannot decide about this command, and an agent's does not run then")
     return STOP

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos.git import dead_locks
-from git_agentos.guard import judge
-from git_agentos.guard.decision import Judgement
+from git_agentos.git import stale_locks
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, pending, subject, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
@@ -23,8 +23,8 @@ def fsmonitor(called: Called) -> int:
     return code
 
 
-def _judge(asked: Subject) -> Judgement:
-    return judge.judge(asked.call, asked.who, asked.settings)
+def _judge(asked: Subject) -> Assessment:
+    return assessor.assess_git(asked.call, asked.who, asked.settings)
 
 
 def unlock(called: Called) -> int:
@@ -32,7 +32,7 @@ def unlock(called: Called) -> int:
     location = subject.located()
     if location is None or os.path.isdir(f"/proc/{called.pid}"):
         return 0
-    lock = dead_locks.Candidate(os.path.join(location.git_dir, "index.lock"), dead_locks.everywhere(location))
+    lock = stale_locks.Candidate(os.path.join(location.git_dir, "index.lock"), stale_locks.everywhere(location))
     with contextlib.suppress(OSError):
-        dead_locks.remove(location, [lock])
+        stale_locks.remove(location, [lock])
     return 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from git_agentos.guard import judge
-from git_agentos.guard.decision import Judgement
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.decision import Assessment
 from git_agentos.hooks import passed, record, subject, verdict
 from git_agentos.hooks.called import Called
 from git_agentos.hooks.subject import Subject
@@ -16,8 +16,8 @@ def pre_commit(called: Called) -> int:
     """Judge a commit, by the branch and by the index that is being committed; then record the state before it."""
     asked = subject.of(called.pid)
 
-    def judged(asked: Subject) -> Judgement:
-        return judge.judge_commit(asked.with_index(), asked.who, asked.settings)
+    def judged(asked: Subject) -> Assessment:
+        return assessor.assess_commit(asked.with_index(), asked.who, asked.settings)
 
     code, _ = verdict.settle(asked, judged, layer="hook", covers=passed.FILES)
     if code == verdict.GO_ON:
@@ -36,8 +36,8 @@ def pre_merge_commit(called: Called) -> int:
 
 
 def _whole(pid: int) -> int:
-    def judged(asked: Subject) -> Judgement:
-        return judge.judge(asked.call, asked.who, asked.settings)
+    def judged(asked: Subject) -> Assessment:
+        return assessor.assess_git(asked.call, asked.who, asked.settings)
 
     code, _ = verdict.settle(subject.of(pid), judged, layer="hook", covers=passed.FILES)
     return code
@@ -49,8 +49,8 @@ def pre_push(called: Called) -> int:
     name, url = (*called.args, "", "")[:2]
     lines = [os.fsdecode(line) for line in sys.stdin.buffer.read().split(b"\n") if line]
 
-    def judged(asked: Subject) -> Judgement:
-        return judge.judge_push(lines, name, url, asked.call, asked.who, asked.settings)
+    def judged(asked: Subject) -> Assessment:
+        return assessor.assess_push(lines, name or url, asked.call, asked.who, asked.settings)
 
     code, _ = verdict.settle(subject.of(called.pid), judged, layer="hook", covers=passed.FILES)
     return code

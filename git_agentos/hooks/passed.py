@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos.guard import ancestry
 from git_agentos.guard.setup import scripts
+from git_agentos.process import table
 from git_agentos.util import directories
 
 ALL, FILES = "all", "files"
@@ -19,8 +19,8 @@ ALL, FILES = "all", "files"
 
 def note(common_dir: str, pid: int, what: str) -> None:
     """Note that the git process `pid` was let through. Where that cannot be written, it is asked about again."""
-    process = ancestry.identify(pid)
-    if process is None or not ancestry.has_proc():
+    process = table.identify(pid)
+    if process is None or not table.has_proc():
         return
     with contextlib.suppress(OSError):
         folder = directories.make_own(os.path.join(scripts.folder(common_dir), "passed"))
@@ -32,7 +32,7 @@ def note(common_dir: str, pid: int, what: str) -> None:
 
 def is_noted(common_dir: str, pid: int) -> bool:
     """Whether the git process `pid` was let through by a hook that ran before this one."""
-    process = ancestry.identify(pid)
+    process = table.identify(pid)
     folder = os.path.join(scripts.folder(common_dir), "passed")
     return process is not None and os.path.lexists(os.path.join(folder, f"{process.pid}.{process.start}"))
 
@@ -40,7 +40,7 @@ def is_noted(common_dir: str, pid: int) -> bool:
 def _drop_ended(folder: str) -> None:
     for entry in os.scandir(folder):
         pid, _, start = entry.name.partition(".")
-        found = ancestry.identify(int(pid)) if pid.isdigit() else None
+        found = table.identify(int(pid)) if pid.isdigit() else None
         if found is None or found.start != start:
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
-from git_agentos.guard import identity, ownership, wording
-from git_agentos.guard import settings as settings_
+from git_agentos.guard import identity, messages, ownership
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import Save
+from git_agentos.guard.configuration import settings as settings_
+from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import pending, subject, talk
 from git_agentos.hooks.called import Called
@@ -59,7 +59,7 @@ def record_noted(location: Location, noted: Noted) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
     if noted.agent:
         environment["AGENTOS_AGENT_ID"] = noted.agent
-    who = identity.who(environment, location.git_dir, None)
+    who = identity.identify(environment, location.git_dir, None)
     call = Call(noted.command, location.root, environment)
     try:
         settings = settings_.read(location.root, environment)
@@ -87,7 +87,7 @@ def stash(called: Called) -> int:
     location, commit = asked.location, called.args[0]
     if location is None or asked.who.agent is None:
         return 0
-    from git_agentos.guard.policy import stash as entries
+    from git_agentos.guard.policy.commands import stash as entries
 
     listed = entries.listed(location.common_dir)
     entries.record(location.git_dir, commit, listed, asked.call.environment)
@@ -119,7 +119,7 @@ def _record(
     if asked.location is None:
         return
     folder = scripts.folder(asked.common_dir)
-    meta = {"command": wording.command(asked.call.argv, most=2000)}
+    meta = {"command": messages.command_line(asked.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
             _take(asked, trigger, description, meta, commits)
@@ -134,17 +134,17 @@ def _record(
 
 
 def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
-    from git_agentos.guard import saving
+    from git_agentos.guard.enforcement import saving
 
     assert asked.location is not None
     context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
-    saving.save(context, Save(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
+    saving.save(context, SaveScope(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
 
 
 def _log(asked: Subject, summary: str, reason: str) -> None:
     """Tell the log, where there is one: that nothing can be saved may be why there is none."""
     from git_agentos import log
-    from git_agentos.guard import saving
+    from git_agentos.guard.enforcement import saving
 
     assert asked.location is not None
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from git_agentos.guard import judge
-from git_agentos.guard.decision import Judgement
-from git_agentos.guard.judge import RefUpdate
+from git_agentos.guard.assessment import assessor
+from git_agentos.guard.assessment.hook_events import RefUpdate
+from git_agentos.guard.decision import Assessment
 from git_agentos.guard.setup import scripts
 from git_agentos.hooks import passed, record, subject, talk, verdict
 from git_agentos.hooks.called import Called
@@ -20,15 +20,15 @@ def reference_transaction(called: Called) -> int:
     asked = subject.of(called.pid)
     updates = _updates(sys.stdin.buffer.read())
     if len(updates) == 1 and updates[0].name.startswith(scripts.PROBE_REF):
-        judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+        assessor.assess_ref_updates(updates, asked.call, asked.who, asked.settings)
         talk.tell(scripts.PROBE_REFUSED)
         return verdict.STOP
     merges = is_merge(asked.call.argv) and any(update.name == "ORIG_HEAD" for update in updates)
 
-    def judged(asked: Subject) -> Judgement:
-        found = judge.judge_updates(updates, asked.call, asked.who, asked.settings)
+    def judged(asked: Subject) -> Assessment:
+        found = assessor.assess_ref_updates(updates, asked.call, asked.who, asked.settings)
         # The state before the command was saved then; what a rebase is in the middle of is not what to go back to.
-        was_saved = found.relies_on_save and passed.is_noted(asked.common_dir, asked.pid)
+        was_saved = found.relies_on_checkpoint and passed.is_noted(asked.common_dir, asked.pid)
         return found._replace(save=None) if was_saved else found
 
     # A merge moves its own branch and no other afterwards.

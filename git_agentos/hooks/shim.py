@@ -11,10 +11,13 @@ import shutil
 from collections.abc import Sequence
 
 from git_agentos.errors import AgentosError
-from git_agentos.guard import ancestry, call, identity, judge, settings, tampering
+from git_agentos.guard import ancestry, call, identity, tampering
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
+from git_agentos.guard.configuration import settings
 from git_agentos.guard.decision import ALLOW, FORBID
 from git_agentos.hooks import talk
+from git_agentos.process import table
 
 RUN, STOP, RUN_GUARDED, INTERRUPTED = 0, 3, 10, 130
 
@@ -36,11 +39,11 @@ def main(args: Sequence[str]) -> int:
 
 
 def _decide(args: tuple[str, ...], pid: int) -> int:
-    above = ancestry.parents(pid)[:1]
+    above = table.parents(pid)[:1]
     git = shutil.which("git")
     if above and git is not None and ancestry.is_inner_step(args, above[0], git):
         return RUN  # what git starts itself, on a system where it finds its own commands by PATH
-    asked = call.here(("git", *args))
+    asked = call.current_call(("git", *args))
     run = RUN
     if "GIT_CONFIG_COUNT" in asked.environment:
         from git_agentos.guard.shim import client_configuration
@@ -53,24 +56,24 @@ def _decide(args: tuple[str, ...], pid: int) -> int:
 
 def _answer(asked: Call, pid: int, run: int) -> int:
     """Whether the command may run: `run`, or not."""
-    who = identity.who(asked.environment, identity.git_dir_of(asked.cwd), pid)
+    who = identity.identify(asked.environment, identity.find_git_dir(asked.cwd), pid)
     known = settings.read(asked.cwd, asked.environment)
-    judgement = judge.judge(asked, who, known)
+    assessment = assessor.assess_git(asked, who, known)
     edited = tampering.report_at(asked.cwd, who, asked.environment)
     if edited is not None:
         talk.tell(f"git-agentos: {edited} ({tampering.HINT})")
-        if judgement.decision.decision == FORBID:
+        if assessment.decision.decision == FORBID:
             known = known._replace(mode="strict")  # as for the hooks
-    if judgement.decision.decision == ALLOW and judgement.save is None:
+    if assessment.decision.decision == ALLOW and assessment.save is None:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
-    from git_agentos.guard.enforce import enforce
+    from git_agentos.guard.enforcement.enforcer import enforce
     from git_agentos.guard.shim.shim import WAIT
     from git_agentos.hooks import passed
 
     verdict = enforce(
         asked,
-        judgement,
+        assessment,
         who,
         layer="shim",
         pid=pid,
@@ -79,8 +82,8 @@ def _answer(asked: Call, pid: int, run: int) -> int:
         tell=talk.tell,
     )
     talk.tell(verdict.message)
-    if verdict.run and judgement.root is not None:
+    if verdict.run and assessment.root is not None:
         # The process is going to be this git: its hooks need not save and ask again.
-        what = passed.ALL if judgement.decision.decision != ALLOW else passed.FILES
-        passed.note(locate(judgement.root, inherit=False).common_dir, pid, what)
+        what = passed.ALL if assessment.decision.decision != ALLOW else passed.FILES
+        passed.note(locate(assessment.root, use_environment=False).common_dir, pid, what)
     return run if verdict.run else STOP

@@ -10,10 +10,11 @@ from git_agentos.errors import GuardError, RepositoryError
 from git_agentos.git.location import Location, locate
 from git_agentos.guard import ancestry, identity
 from git_agentos.guard import call as calls
-from git_agentos.guard import settings as settings_
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.settings import GuardSettings
+from git_agentos.guard.configuration import settings as settings_
+from git_agentos.guard.configuration.settings import GuardSettings
+from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
@@ -24,7 +25,7 @@ class Subject(NamedTuple):
     pid: int
     asking: int
     call: Call
-    who: Who
+    who: Identity
     settings: GuardSettings
     location: Location | None
     common_dir: str
@@ -49,7 +50,7 @@ def of(pid: int) -> Subject:
     git_dir = location.git_dir if location is not None else os.path.abspath(os.environ.get("GIT_DIR", "."))
     common_dir = location.common_dir if location is not None else git_dir
     # What the command was started with and what git hands on: an agent can take a variable out of neither.
-    who = identity.who({**os.environ, **call.environment}, git_dir, outermost)
+    who = identity.identify({**os.environ, **call.environment}, git_dir, outermost)
     return Subject(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
@@ -67,7 +68,7 @@ def located(root: str | None = None) -> Location | None:
 def call_of(outermost: int, asking: int) -> Call | None:
     """The call of the git process `outermost`, with the folder that it was given in: git itself has gone to the top of
     the worktree by now."""
-    call = calls.of_process(outermost)
+    call = calls.call_of_process(outermost)
     if call is None:
         return None
     prefix = _prefix(outermost, asking)
@@ -87,11 +88,11 @@ def _prefix(outermost: int, asking: int) -> str:
     if outermost == asking:
         return os.environ.get("GIT_PREFIX", "")
     below = asking
-    for each in ancestry.parents(asking):
+    for each in table.parents(asking):
         if each == outermost:
             break
         below = each
-    return (ancestry.environment(below) or {}).get("GIT_PREFIX", "")
+    return (table.environment(below) or {}).get("GIT_PREFIX", "")
 
 
 def _changes_of_directory(argv: tuple[str, ...]) -> list[str]:
@@ -108,7 +109,7 @@ def _candidates(pid: int, environment: Mapping[str, str]) -> Iterator[str]:
     """Where a command may have been given: the shell's notion of it, and where those stand that started it."""
     if os.path.isabs(environment.get("PWD", "")):
         yield environment["PWD"]
-    for each in ancestry.parents(pid)[:3]:
-        place = ancestry.cwd(each)
+    for each in table.parents(pid)[:3]:
+        place = table.cwd(each)
         if place is not None:
             yield place

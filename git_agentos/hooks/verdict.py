@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from git_agentos.guard import enforce, tampering
-from git_agentos.guard.decision import ALLOW, FORBID, Judgement
-from git_agentos.guard.enforce import Verdict
+from git_agentos.guard import tampering
+from git_agentos.guard.decision import ALLOW, FORBID, Assessment
+from git_agentos.guard.enforcement import enforcer
+from git_agentos.guard.enforcement.enforcer import Verdict
 from git_agentos.hooks import passed, talk
 from git_agentos.hooks.subject import Subject
 
@@ -14,7 +15,7 @@ GO_ON, STOP = 0, 3
 
 
 def settle(
-    subject: Subject, judge: Callable[[Subject], Judgement], *, layer: str, covers: str, targets: Sequence[str] = ()
+    subject: Subject, judge: Callable[[Subject], Assessment], *, layer: str, covers: str, targets: Sequence[str] = ()
 ) -> tuple[int, Verdict]:
     """Judge the command and act on it, and say what there is to say: the exit code and the verdict.
 
@@ -24,17 +25,17 @@ def settle(
     whose `covers` (`passed.ALL` or `passed.FILES`) need not be asked about again.
     """
     settings = subject.settings
-    judgement = judge(subject)
+    assessment = judge(subject)
     edited = None
     if subject.location is not None and subject.who.agent is not None:
         edited = tampering.report(subject.location, subject.who.agent, subject.call.environment)
     talk.tell(f"git-agentos: {edited} ({tampering.HINT})" if edited else "")
-    if edited and judgement.decision.decision == FORBID:
+    if edited and assessment.decision.decision == FORBID:
         # Who edits the guard is not trusted with what is saved only.
         settings = settings._replace(mode="strict")
-    found = enforce.enforce(
+    found = enforcer.enforce(
         subject.call,
-        judgement,
+        assessment,
         subject.who,
         layer=layer,
         pid=subject.pid,
@@ -45,6 +46,6 @@ def settle(
     talk.tell(found.message)
     if not found.run:
         return STOP, found
-    needed_leave = judgement.decision.decision != ALLOW
+    needed_leave = assessment.decision.decision != ALLOW
     passed.note(subject.common_dir, subject.pid, passed.ALL if needed_leave else covers)
     return GO_ON, found

@@ -14,17 +14,14 @@ from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup as cleaning
-from git_agentos.run import landing, located, lock
+from git_agentos.run import evidence_store, landing, located, lock, rebuild, sealing
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.inside import inner
+from git_agentos.run.events import ACCEPTED, OK, PASSED, Run, Step
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.landing import NOTHING, NotAsValidated
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery
-from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import mend
-from git_agentos.worktree import place
-from git_agentos.worktree.merge import Merge
+from git_agentos.run.snapshot import inner
+from git_agentos.worktree import layout
+from git_agentos.worktree.agent_merge import Merge
 
 
 class Acceptance(NamedTuple):
@@ -54,7 +51,7 @@ def accept(
     is what the run says. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = recovery.have(context.location, run_id)
+    kept = evidence_store.have(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()
@@ -65,9 +62,9 @@ def accept(
         run = located.context_of(context, kept)
         target = into if into is not None else base_branch(context, run)
         here = inner(context, run)
-        mend.unlock(here.location, run)
+        rebuild.unlock(here.location, run)
         if not state.is_sealed:  # that failed when the run ended
-            folders.seal(here, kept, kept.run(), again=True)
+            sealing.seal(here, kept, kept.run(), again=True)
         _require_intact(context, kept)
         try:
             made = landing.land(
@@ -90,14 +87,14 @@ def accept(
             return Acceptance(kept.run(), made)
         with recording(run_id, made):
             kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
-            folders.seal(here, kept, kept.run())
+            sealing.seal(here, kept, kept.run())
         return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
 
 
 def _require_intact(context: Context, kept: Evidence) -> None:
     """RunError where the evidence of a run is not what was sealed, or nothing vouches for it."""
     kept.check()
-    found = folders.verify(context, kept.run_id)
+    found = evidence_store.verify(context, kept.run_id)
     if not found.ok:
         raise RunError(
             f"the evidence of run '{kept.run_id}' is not intact: {found.problems[0]}",
@@ -127,7 +124,7 @@ def _finish(context: Context, kept: Evidence) -> Merge:
         here = inner(context, located.context_of(context, kept))
     except RunError:
         here = context  # its worktree is gone: what is known of it is sealed
-    folders.seal(here, kept, run, again=True)
+    sealing.seal(here, kept, run, again=True)
     run = kept.run()
     into, commit = str(run.accepted_into), str(run.merge_commit)
     return Merge(
@@ -173,8 +170,8 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
 
 def base_branch(context: Context, run: WorkspaceContext) -> str:
     """The branch that a run began at; UsageError where that was none."""
-    name = run.base_ref.removeprefix(place.HEADS)
-    if refs.resolve(context.location, place.HEADS + name) is None:
+    name = run.base_ref.removeprefix(layout.HEADS)
+    if refs.resolve(context.location, layout.HEADS + name) is None:
         raise UsageError(f"run '{run.run_id}' did not begin at a branch", "say where to merge it: --into BRANCH")
     return name
 

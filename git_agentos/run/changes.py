@@ -15,10 +15,9 @@ from git_agentos.checkpoint.state import State
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
-from git_agentos.run import inside
+from git_agentos.run import baseline, snapshot
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.record.events import RunState
-from git_agentos.run.rollback import pristine
+from git_agentos.run.events import RunState
 
 
 def between(repository: Repository, before: State, after: State) -> list[bytes]:
@@ -52,8 +51,8 @@ def began_with(context: Context, at: RunState) -> State:
 def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be looked at."""
     try:
-        here = inside.inner(context, run)
-        seen, state = inside.look(here, run)
+        here = snapshot.inner(context, run)
+        seen, state = snapshot.look(here, run)
         changed = between(here.repository, began_with(context, at), state)
         ignored = None if changed else has_others(here)
     except (AgentosError, OSError):
@@ -71,10 +70,10 @@ def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any
 def has_others(here: Context) -> bool | None:
     """Whether anything in a worktree is not as it was made, where git sees no difference; None where that is not
     known."""
-    known = pristine.read(here.location)
+    known = baseline.read(here.location)
     if known is None:
         return None
-    found = pristine.look(here.location, known)
+    found = baseline.look(here.location, known)
     tracked = set(here.repository.git("ls-files", "-z").split(b"\0"))
     # Of a file that was made right before it was recorded, nothing is known that could differ.
     touched = {path for path in found.touched or () if known.young.get(path, ()) is not None}

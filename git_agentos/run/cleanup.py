@@ -8,9 +8,9 @@ on it was accepted. What a killed cleanup has left is settled by the next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from shlex import quote
 
 from git_agentos.checkpoint import timeline
@@ -19,14 +19,14 @@ from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, LockedError, RunError, UsageError
 from git_agentos.git import refs, worktrees
 from git_agentos.guard import authorize
-from git_agentos.run import lock
+from git_agentos.run import evidence_store, lock, query
 from git_agentos.run.context import worktree_id
-from git_agentos.run.kernel.work import seal
-from git_agentos.run.record import recovery, runs
-from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.util import durations
-from git_agentos.worktree import end, intent, place, record, repair
+from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.runner import seal_run
+from git_agentos.util import times
+from git_agentos.util.values import parse_duration
+from git_agentos.worktree import journal, layout, record, removal, repair
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
 
@@ -90,7 +90,7 @@ def cleanup(
     if bool(run_ids) == all_:
         raise UsageError("name the runs, or give --all", "git agentos run list shows the runs")
     limit = _seconds(older_than)
-    found = list(runs.all_(context)) if all_ else [runs.show(context, each) for each in dict.fromkeys(run_ids)]
+    found = list(query.all_(context)) if all_ else [query.show(context, each) for each in dict.fromkeys(run_ids)]
     if all_:
         found = [each for each in found if each.state != TAMPERED and (limit is None or _age(each) >= limit)]
     found = _with_something(context, found)
@@ -115,11 +115,11 @@ def cleanup(
 def after(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
     """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
     it); what went wrong is among its problems. The run's lock is held."""
-    run = runs.told(context, kept, is_ours=True)
+    run = query.told(context, kept, is_ours=True)
     if not (run.cleanup if wanted is None else wanted):
         return run
     problems = _at_end(context, run)
-    run = runs.told(context, kept, is_ours=True)
+    run = query.told(context, kept, is_ours=True)
     return replace(run, problems=[*run.problems, *problems])
 
 
@@ -140,28 +140,28 @@ def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | No
     if run.context is None:
         return None
     id_, branch = worktree_id(run.run_id), run.context.branch_name
-    if any(each.id == id_ for each in intent.pending(context.location)) and not dry_run:
+    if any(each.id == id_ for each in journal.interrupted(context.location)) and not dry_run:
         repair.repair(context, id_)  # of a command that was killed
     goes = run.state == ACCEPTED or branch == record.branch_of(id_, run.run_id)
-    known = next((each for each in record.managed(context.location.common_dir) if each.id == id_), None)
-    tip = refs.resolve(context.location, place.HEADS + branch)
+    known = record.get(context.location.common_dir, id_)
+    tip = refs.resolve(context.location, layout.HEADS + branch)
     used = _users(context, branch, known.git_dir if known is not None else None)
     if known is None:
         if tip is None or not goes:
             return None
         if used:
-            raise RunError(f"its branch '{branch}' is {place.used(used[0])}")
+            raise RunError(f"its branch '{branch}' is {layout.describe_use(used[0])}")
         if not _holds(context, id_, tip):
             raise RunError(f"its branch '{branch}' has commits that were made after its worktree was archived")
         if not dry_run:
-            refs.drop(context.location, place.HEADS + branch, tip)
-            end.forget_branch(context.repository, branch)
+            refs.drop(context.location, layout.HEADS + branch, tip)
+            removal.forget_branch(context.repository, branch)
         return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch {quote(branch)} {tip}"])
     deletes = goes and not used and known.record.branch == branch
     if dry_run:
-        end.check(context, id_, delete_branch=deletes)
+        removal.check(context, id_, delete_branch=deletes)
         return Cleaned(run.run_id, known.root, None, branch, tip, deletes and tip is not None)
-    done = end.end(context, id_, end.ARCHIVE, delete_branch=deletes)
+    done = removal.end_worktree(context, id_, removal.ARCHIVE, delete_branch=deletes)
     return Cleaned(
         run_id=run.run_id,
         path=done.path,
@@ -178,11 +178,11 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
     """Clean up after one run, if it has ended."""
     _refuse_unended(run)
     with lock.hold(context.location, run.run_id) as is_ours:
-        run = runs.show(context, run.run_id)  # as it is now that nobody else has it
+        run = query.show(context, run.run_id)  # as it is now that nobody else has it
         _refuse_unended(run)
         if not dry_run and run.state != TAMPERED:
             try:
-                found = recovery.have(context.location, run.run_id)
+                found = evidence_store.have(context.location, run.run_id)
             except RunError:
                 pass  # its last checkpoint has it
             else:
@@ -190,20 +190,21 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
                     raise _Keep("its record was not written with your key")
                 found.pin(is_ours)
                 if not found.state().is_sealed:  # that failed when it ended
-                    seal(context, found, again=True)
+                    seal_run(context, found, again=True)
         return end_of(context, run, dry_run=dry_run)
 
 
 def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
-    ids = {each.id for each in record.managed(location.common_dir)} | {each.id for each in intent.pending(location)}
-    heads = refs.names(location, place.HEADS, sound=True)
+    ids = {each.id for each in record.agent_worktrees(location.common_dir)}
+    ids |= {each.id for each in journal.interrupted(location)}
+    heads = refs.list_refs(location, layout.HEADS, skip_broken=True)
     return [
         each
         for each in found
         if worktree_id(each.run_id) in ids
-        or (each.context is not None and place.HEADS + each.context.branch_name in heads)
+        or (each.context is not None and layout.HEADS + each.context.branch_name in heads)
         or each.state not in _ENDED
     ]
 
@@ -215,7 +216,7 @@ def _refuse_unended(run: Run) -> None:
 
 
 def _users(context: Context, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
-    return worktrees.branch_users(context.location, place.HEADS + branch, except_git_dir=git_dir)
+    return worktrees.branch_users(context.location, layout.HEADS + branch, except_git_dir=git_dir)
 
 
 def _holds(context: Context, id_: str, commit: str) -> bool:
@@ -228,11 +229,11 @@ def _age(run: Run) -> float:
     """How many seconds ago a run ended; 0 where it has not."""
     if run.ended_at is None:
         return 0.0
-    return (datetime.now(UTC) - datetime.fromisoformat(run.ended_at)).total_seconds()
+    return time.time() - times.to_seconds(run.ended_at)
 
 
 def _seconds(given: str | float | None) -> float | None:
-    found = durations.seconds(given) if isinstance(given, str) else given
+    found = parse_duration(given) if isinstance(given, str) else given
     if given is not None and (found is None or not found >= 0):
         raise UsageError(f"'{given}' is not a length of time", "give a number with s, m, h or d: 12h, 14d")
     return found

@@ -21,8 +21,8 @@ from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.worktree import merge, place
-from git_agentos.worktree.merge import Merge
+from git_agentos.worktree import agent_merge, layout
+from git_agentos.worktree.agent_merge import Merge
 
 NOTHING = "nothing was changed"
 
@@ -64,12 +64,12 @@ def land(
     id_ = worktree_id(run.run_id)
     authorize.require(context, "worktree", "merge", operands=(id_,))
     ready = _commit(here, run, before, after, message)
-    made = merge.merge(context, [id_], into=into, squash=squash, dry_run=True, commits={id_: ready.commit})
+    made = agent_merge.merge(context, [id_], into=into, squash=squash, dry_run=True, commits={id_: ready.commit})
     if made.conflicts:
         return replace(made, dry_run=False)
     check()
     _bring(here, run, ready)
-    made = merge.merge(context, [id_], into=into, squash=squash, commits={id_: ready.commit})
+    made = agent_merge.merge(context, [id_], into=into, squash=squash, commits={id_: ready.commit})
     made = replace(made, warnings=[*made.warnings, *map(_not_merged, ready.inside)])
     if made.conflicts or made.merge_commit is not None:
         return made
@@ -117,7 +117,7 @@ def _commit(here: Context, run: WorkspaceContext, before: str, after: str, text:
         inside = [os.fsdecode(path) for path in now.nested if trees.find(writer, tree, path) is None]
         if tree == here.repository.commit_tree(head):
             return _Ready(head, head, done, inside)
-        if now.head.ref != place.HEADS + run.branch_name:
+        if now.head.ref != layout.HEADS + run.branch_name:
             raise RunError(
                 f"HEAD of run '{run.run_id}' is not on its branch '{run.branch_name}', and not all of its work"
                 " is committed",
@@ -155,7 +155,7 @@ def _bring(here: Context, run: WorkspaceContext, ready: _Ready) -> None:
         if ready.again:
             _index(here, commit)
         return
-    ref, reason = place.HEADS + run.branch_name, f"agentos merge: {run.run_id}"
+    ref, reason = layout.HEADS + run.branch_name, f"agentos merge: {run.run_id}"
     try:
         refs.update(location, ref, commit, head, reason=reason, who=who)
     except refs.RefMoved as error:

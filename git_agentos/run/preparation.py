@@ -23,16 +23,13 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.take import Cargo
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
-from git_agentos.run import located
+from git_agentos.run import baseline, evidence_store, located
 from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery
-from git_agentos.run.record.events import SERVICE
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import pristine
-from git_agentos.worktree import base, create, intent, place, record, repair
-from git_agentos.worktree.creation import Made, Wanted
-from git_agentos.worktree.record import Managed
+from git_agentos.run.events import SERVICE
+from git_agentos.run.evidence import Evidence
+from git_agentos.worktree import base, creation, journal, layout, record, repair
+from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.record import AgentWorktree
 
 
 class Plan(NamedTuple):
@@ -61,15 +58,15 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
     if plan.agent_id is not None:
         config.agent_id(plan.agent_id, source="agent_id")
     id_ = worktree_id(plan.run_id)
-    if any(each.id == id_ for each in intent.pending(context.location)):
+    if any(each.id == id_ for each in journal.interrupted(context.location)):
         repair.repair(context, id_)
     if _managed(context, plan.run_id) is not None:
         return _go_on(context, plan.run_id, evidence)
     if plan.branch is not None:
-        place.check_branch(context, plan.branch)
+        layout.check_branch_name(context, plan.branch)
     base_ref, base_sha = base.base_of(context, plan.base_ref or config.run_base(context.settings.values))
     kept, fresh = _folder(context, plan, base_ref, evidence)
-    wanted = Wanted(
+    wanted = WorktreeSpec(
         id_,
         base_ref,
         base_sha,
@@ -84,11 +81,11 @@ def prepare(context: Context, plan: Plan, evidence: Evidence | None = None) -> W
         return _fill(context, new, plan, kept)
 
     try:
-        made, state = create.make(context, wanted, fill)
+        made, state = creation.make(context, wanted, fill)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
-            folders.remove(context.location, plan.run_id)
+            evidence_store.remove(context.location, plan.run_id)
         raise
     _tell(kept, made, state)
     return made
@@ -103,7 +100,7 @@ def recorded(context: Context, run_id: str) -> WorkspaceContext | None:
 
 def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     try:
-        kept = recovery.look(context.location, run_id)
+        kept = evidence_store.look(context.location, run_id)
     except (RunError, RepositoryError):
         return _carried(context, run_id)
     known = kept.state().context
@@ -111,7 +108,7 @@ def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
         return known
     if _managed(context, run_id) is None:
         return None  # of an attempt that was killed
-    return _carried(context, run_id) or (folders.file_context(kept) if kept.read(CONTEXT) is not None else None)
+    return _carried(context, run_id) or (evidence_store.file_context(kept) if kept.read(CONTEXT) is not None else None)
 
 
 def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
@@ -121,9 +118,9 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
     if found is not None:
         return found
     with contextlib.suppress(RunError, RepositoryError):
-        if recovery.look(context.location, run_id).record().problem is None:
+        if evidence_store.look(context.location, run_id).record().problem is None:
             return None  # nothing was destroyed: it was never ready
-    noted = folders.noted(context.location, run_id)
+    noted = evidence_store.noted(context.location, run_id)
     if noted is not None:
         return located.now(context, WorkspaceContext.from_fields(noted["context"], "a note"))
     found = _in_timeline(context, run_id)
@@ -133,11 +130,11 @@ def last_known(context: Context, run_id: str) -> WorkspaceContext | None:
 def check_file(context: Context, run_id: str) -> None:
     """RunError where the file that has the context is there, and is none."""
     try:
-        kept = folders.find(context.location, run_id)
+        kept = evidence_store.find(context.location, run_id)
     except RunError:
         return
     if kept.read(CONTEXT) is not None:
-        folders.file_context(kept)
+        evidence_store.file_context(kept)
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------
@@ -147,13 +144,13 @@ def _folder(context: Context, plan: Plan, base_ref: str, known: Evidence | None)
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
-        kept = known or recovery.have(context.location, plan.run_id)
+        kept = known or evidence_store.have(context.location, plan.run_id)
     except RunError:
-        kept, fresh = folders.make(context.location, plan.run_id), True
+        kept, fresh = evidence_store.make(context.location, plan.run_id), True
     else:
         fresh = False
         if kept.state().prepared is not None:
-            raise folders.taken(plan.run_id)
+            raise evidence_store.taken(plan.run_id)
         kept.remove(CONTEXT)  # of an attempt that was killed
     if not kept.events():
         kept.event(
@@ -175,7 +172,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
     inner, made = new.inner, new.record
     run = WorkspaceContext(
         run_id=plan.run_id,
-        repo_root=place.top_of(context.location),
+        repo_root=layout.main_folder(context.location),
         worktree_path=inner.location.root,
         branch_name=made.branch,
         base_ref=made.base_ref,
@@ -195,19 +192,19 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
         cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
         writer.flush()
         taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
-        writer.assure()
-    pristine.record(inner)
+        writer.rewrite_missing()
+    baseline.record(inner)
     kept.write_once(CONTEXT, text)
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)
 
 
 def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
-    kept = known or recovery.have(context.location, run_id)
+    kept = known or evidence_store.have(context.location, run_id)
     state = _pre_run(context, run_id)
     if state is None or kept.state().prepared is not None:
-        raise folders.taken(run_id)
-    made = _carried(context, run_id) or folders.file_context(kept)
+        raise evidence_store.taken(run_id)
+    made = _carried(context, run_id) or evidence_store.file_context(kept)
     _tell(kept, made, state)
     return made
 
@@ -219,11 +216,10 @@ def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
 # -- what is on record ------------------------------------------------------------------------------------------------
 
 
-def _managed(context: Context, run_id: str) -> Managed | None:
+def _managed(context: Context, run_id: str) -> AgentWorktree | None:
     """The run's worktree, if it is whole."""
-    id_ = worktree_id(run_id)
-    found = (each for each in record.managed(context.location.common_dir) if each.id == id_)
-    return next((each for each in found if each.record.run_id == run_id), None)
+    found = record.get(context.location.common_dir, worktree_id(run_id))
+    return found if found is not None and found.record.run_id == run_id else None
 
 
 def _pre_run(context: Context, run_id: str) -> _State | None:

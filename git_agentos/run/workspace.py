@@ -24,19 +24,16 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import branches, driven, lock, preparation
+from git_agentos.run import branches, evidence_store, external, lock, preparation, rollback, sealing
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id
-from git_agentos.run.inside import WorkspaceSnapshot, inner, snapshot
+from git_agentos.run.events import CANCELLED, SERVICE, Run
 from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
 from git_agentos.run.preparation import Plan
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery
-from git_agentos.run.record.events import CANCELLED, SERVICE, Run
-from git_agentos.run.rollback import rollback
-from git_agentos.run.rollback.rollback import PRE_RUN
+from git_agentos.run.rollback import PRE_RUN
+from git_agentos.run.snapshot import WorkspaceSnapshot, inner, snapshot
 from git_agentos.workspace import open_workspace
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
@@ -169,7 +166,7 @@ class GitWorktreeWorkspaceService:
             return None
         run = preparation.recorded(self._context, self._run_id)
         if run is None:
-            recovery.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
+            evidence_store.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
             return None
         preparation.check_file(self._context, self._run_id)
         return replace(run, head_sha=self._head(run))
@@ -205,7 +202,7 @@ class GitWorktreeWorkspaceService:
                 meta={"point": point},
             )
             taken = take.take(here.repository, here.settings, origin)
-            recovery.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            evidence_store.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -215,10 +212,10 @@ class GitWorktreeWorkspaceService:
         with self._turn(run.run_id):
             done = rollback.rollback(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = recovery.have(self._context.location, run.run_id)
+                kept = evidence_store.have(self._context.location, run.run_id)
                 kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
-                    folders.seal(inner(self._context, run), kept, kept.run(alive=True))
+                    sealing.seal(inner(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -229,7 +226,7 @@ class GitWorktreeWorkspaceService:
         accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
         run_id = self._known()
         with self._turn(run_id) as is_ours:
-            return driven.accept(
+            return external.accept(
                 self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
 
@@ -247,7 +244,7 @@ class GitWorktreeWorkspaceService:
     def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
         run_id = self._known()
         with self._turn(run_id) as is_ours:
-            return driven.end(
+            return external.end(
                 self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
 
@@ -276,7 +273,7 @@ class GitWorktreeWorkspaceService:
         found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)
         if found is None:
             if self._run_id is not None:
-                recovery.look(self._context.location, self._run_id)
+                evidence_store.look(self._context.location, self._run_id)
             raise not_prepared()
         return found
 
@@ -285,4 +282,4 @@ class GitWorktreeWorkspaceService:
             head = refs.read_head(inner(self._context, run).location)
             if head.commit is not None:
                 return head.commit
-        return refs.resolve(self._context.location, place.HEADS + run.branch_name) or run.base_sha
+        return refs.resolve(self._context.location, layout.HEADS + run.branch_name) or run.base_sha

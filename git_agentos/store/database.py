@@ -14,13 +14,12 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 from git_agentos.errors import DamagedDatabase, DatabaseError
 from git_agentos.store.migrations import LATEST, MIGRATIONS, SEARCH
-from git_agentos.util import files, locks
+from git_agentos.util import files, locks, times
 
 BUSY_SECONDS = 60.0
 _MAGIC = b"SQLite format 3\0"
@@ -142,7 +141,7 @@ def check(database: Database) -> None:
 
 def move_aside(path: str, inode: Inode | None) -> str | None:
     """Move a damaged database away, never deleting it; where to. None where it is another file by now."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = times.name_stamp()
     with guarded(path):
         gate = _lock(path, alone=True)
         try:

@@ -9,7 +9,6 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from git_agentos.checkpoint import restore
 from git_agentos.checkpoint.context import Context
@@ -33,7 +32,7 @@ from git_agentos.tdd.node_run import (
     unlock,
 )
 from git_agentos.tdd.state import N0, N1, N2, N3, N4, N5, ExitCode, ImplementationState
-from git_agentos.util import files
+from git_agentos.util import files, times
 
 _MAX_TEST_BYTES = 256 << 10  # of a test file that a model is shown; the prompt bounds it once more
 _MAX_OUTPUT = 64 << 10  # characters of test output in the state; the evidence has all of it
@@ -284,7 +283,7 @@ def _setup(node_run: NodeRun) -> PytestSetup:
 def _candidate(node_run: NodeRun) -> Candidate:
     """What would be committed, and since when it is being worked on: N0 created the worktree."""
     created = next(each for each in node_run.state.get("history") or () if each["node"] == N0)
-    return Candidate(node_run.tree, datetime.fromisoformat(created["ended_at"]).timestamp())
+    return Candidate(node_run.tree, times.to_seconds(created["ended_at"]))
 
 
 def _control(node_run: NodeRun) -> Control:

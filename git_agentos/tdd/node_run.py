@@ -20,20 +20,20 @@ from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
-from git_agentos.git import moment, process, trees
+from git_agentos.git import process, trees
+from git_agentos.process import contained
 from git_agentos.redact import redact_value
-from git_agentos.run import preparation, workspace
+from git_agentos.run import branches as protected
+from git_agentos.run import evidence_store, patches, preparation, rebuild, workspace
+from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import children, protected
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, runs
-from git_agentos.run.record.events import FAILED_STEP, OK
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import mend
+from git_agentos.run.events import FAILED_STEP, OK
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.step import take_back
+from git_agentos.run.stop import Stop
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
+from git_agentos.util import times
 
 Update = dict[str, Any]  # what a node changes in the state
 # The nodes that are steps of the run, and their kinds: an agent writes, or something is validated.
@@ -73,9 +73,9 @@ class Session:
         return workspace.inner(self.context, self.run())
 
     def evidence(self) -> Evidence:
-        """The run's evidence; `folders.Tampered` where its record was tampered with."""
+        """The run's evidence; `journal.Tampered` where its record was tampered with."""
         if not self.pinned:
-            evidence = folders.find(self.context.location, self.id)
+            evidence = evidence_store.find(self.context.location, self.id)
             evidence.pin(self.holds_lock)
             self.pinned.append(evidence)
         return self.pinned[0]
@@ -190,8 +190,8 @@ def make_record(
     return Record(
         n=len(state.get("history") or []) + 1,
         node=node,
-        began_at=moment.stamp(ended_at - timedelta(seconds=seconds)),
-        ended_at=moment.stamp(ended_at),
+        began_at=times.to_text(ended_at - timedelta(seconds=seconds)),
+        ended_at=times.to_text(ended_at),
         seconds=round(seconds, 3),
         summary=result.summary,
         exit_code=result.exit_code,
@@ -267,7 +267,7 @@ def _restore_killed(session: Session, state: ImplementationState, n: int, node: 
     earlier = next((each for each in reversed(evidence.events()) if each["event"] == _BEGUN and each["n"] == n), None)
     if earlier is None:
         return []
-    children.sweep(state["mark"])
+    contained.sweep(state["mark"])
     unlock(session)
     # Before the worktree is restored: its reflogs tell what was done.
     violations = [*(earlier.get("touched") or ()), *_violations(session, state, run, earlier.get("branches"))]
@@ -321,8 +321,8 @@ def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, workt
         evidence.put(f"{folder}exit_code", f"{result.exit_code}\n".encode())
     state = redact_value(asdict(snapshot))[0]
     evidence.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    patch = runs.patch(worktree.repository, node_run.tree, snapshot.tree)
-    values = redact_lines.secrets_of(process.for_others({}))
+    patch = run_query.patch(worktree.repository, node_run.tree, snapshot.tree)
+    values = redact_lines.secrets_of(process.user_environment({}))
     evidence.put(f"{folder}diff.patch", patches.without_secrets(worktree.repository, patch, values))
     for name, regular in evidence.files():
         if regular and name.startswith(folder):
@@ -333,9 +333,9 @@ def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, workt
 
 
 def unlock(session: Session, *, killed: bool = True) -> None:
-    """Remove the locks that a killed git left in the worktree; see `mend.unlock`."""
+    """Remove the locks that a killed git left in the worktree; see `rebuild.unlock`."""
     with contextlib.suppress(RunError):  # the worktree is wrecked
-        mend.unlock(session.worktree().location, session.run(), killed=killed)
+        rebuild.unlock(session.worktree().location, session.run(), killed=killed)
 
 
 def record_event_once(session: Session, kind: str, **fields: Any) -> None:

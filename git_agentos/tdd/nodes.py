@@ -15,13 +15,13 @@ from dataclasses import asdict
 
 from git_agentos import log
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, TddError
-from git_agentos.run import landing, preparation
+from git_agentos.run import landing, preparation, sealing
+from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
-from git_agentos.run.record.events import PRE_RUN
-from git_agentos.run.record.evidence import Evidence, Tampered
+from git_agentos.run.events import PRE_RUN
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
+from git_agentos.run.step import take_back
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as store_location
 from git_agentos.tdd import code_nodes, state_database
@@ -36,8 +36,7 @@ from git_agentos.tdd.node_run import (
     record_progress,
 )
 from git_agentos.tdd.state import ABORT, N0, N1, N2, N3, N4, N5, N6, N7, N8, RETRY, ImplementationState
-from git_agentos.worktree import intent, remove, repair
-from git_agentos.worktree import record as worktree_records
+from git_agentos.worktree import journal, record, removal, repair
 
 _MAX_LISTED_TESTS = 50
 
@@ -165,12 +164,13 @@ def clean_up(session: Session, state: ImplementationState) -> Update:
     id_ = worktree_id(session.id)
     aborted = state.get("human_decision") == ABORT and not state.get("merge_commit")
     final = state.get("final_checkpoint")
-    if any(each.id == id_ for each in intent.pending(session.context.location)):  # killed while it was made or removed
+    interrupted = [each.id for each in journal.interrupted(session.context.location)]
+    if id_ in interrupted:  # its creation or removal was killed
         repair.repair(session.context, id_)
     exists = preparation.recorded(session.context, session.id) is not None  # not if it was killed while it was made
     if aborted and exists:
         record_event_once(session, "ended", state="cancelled", reason="aborted")
-    if any(each.id == id_ for each in worktree_records.managed(session.context.location.common_dir)):
+    if record.get(session.context.location.common_dir, id_) is not None:
         run, evidence = session.run(), session.evidence()
         record_progress(evidence, state)
         try:
@@ -179,8 +179,8 @@ def clean_up(session: Session, state: ImplementationState) -> Update:
             take_back(session.context, run, evidence, _last_checkpoint(state))
             worktree = session.worktree()
         log.note(worktree, "action", f"tdd {session.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
-        folders.seal(worktree, evidence, runs.told(session.context, evidence))
-        final = remove.remove(session.context, id_, delete_branch=True).checkpoint
+        sealing.seal(worktree, evidence, run_query.told(session.context, evidence))
+        final = removal.remove(session.context, id_, delete_branch=True).checkpoint
     summary = "worktree and branch removed" if exists else "there was no worktree yet"
     if final:
         summary += f", saved as {final[:12]}"

@@ -18,12 +18,12 @@ from git_agentos import redact_lines
 from git_agentos.checkpoint import format
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
-from git_agentos.git import merging
+from git_agentos.git import merge_tree
 from git_agentos.redact import redact
-from git_agentos.run import lock, preparation
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, recovery, runs, sealing
-from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
+from git_agentos.run import evidence_store, lock, patches, preparation, sealing
+from git_agentos.run import query as run_query
+from git_agentos.run.events import TAMPERED as RECORD_TAMPERED
+from git_agentos.run.evidence import Evidence
 from git_agentos.store import location as store_location
 from git_agentos.tdd import state_copies, state_database
 from git_agentos.tdd.graph import Graph, Position, threads
@@ -46,7 +46,7 @@ from git_agentos.tdd.state import (
     issue_of,
     possible_decisions,
 )
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout
 from git_agentos.worktree import record as worktree_records
 
 MISSING = "its state is not in the workflow database"
@@ -99,7 +99,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        data = recovery.look(context.location, workflow.run_id).read(name)
+        data = evidence_store.look(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         data = None
     return data if data is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
@@ -111,13 +111,13 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
     if before is None or after is None or not workflow.here or not record.get("changed"):
         return b""
     repository = context.repository
-    with merging.passing_writer(repository) as writer:
+    with merge_tree.discarding_writer(repository) as writer:
         states = (
             format.with_visible_tree(repository, writer, format.read_state(repository, id_)) for id_ in (before, after)
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        data = runs.patch(repository, old, new, writer.environment)
+        data = run_query.patch(repository, old, new, writer.environment)
     return patches.without_secrets(repository, data, redact_lines.secrets_of(os.environ))
 
 
@@ -132,7 +132,7 @@ def make_review(ref: WorkflowRef, at: Standing, workflow: Workflow) -> Review:
     data = b""
     if workflow.here:
         with contextlib.suppress(AgentosError):
-            data = runs.diff(ref.context, ref.id)
+            data = run_query.diff(ref.context, ref.id)
     return Review(workflow, data, "" if isinstance(at, Tampered) else at.state.get("test_output", ""))
 
 
@@ -236,7 +236,7 @@ def _describe(ref: WorkflowRef, at: Standing) -> Workflow:
 
 def _evidence_folder(ref: WorkflowRef) -> str | None:
     try:
-        return folders.find(ref.context.location, ref.id).folder
+        return evidence_store.find(ref.context.location, ref.id).folder
     except AgentosError:
         return None
 
@@ -244,13 +244,13 @@ def _evidence_folder(ref: WorkflowRef) -> str | None:
 def _tampering(ref: WorkflowRef, at: Position) -> str | None:
     """How the record of the workflow's run was tampered with, or contradicts its state; None for neither."""
     try:
-        evidence = folders.find(ref.context.location, ref.id)
+        evidence = evidence_store.find(ref.context.location, ref.id)
     except AgentosError as error:  # there is none before the first node has ended; an ended workflow needs none
         return error.message if at.state.get("history") and at.node is not None else None
     return contradiction(evidence, at)
 
 
-def contradiction(evidence: folders.Evidence, at: Position) -> str | None:
+def contradiction(evidence: Evidence, at: Position) -> str | None:
     """Why a workflow cannot stand at `at`, by the record of its run; None if it can."""
     done = len(at.state.get("history") or ())
     if done and at.node is None and at.state.get("human_decision") == ABORT:
@@ -365,7 +365,7 @@ def _read_standing(context: Context, checkpointer: state_database.Checkpointer, 
 
 def _has_worktree(context: Context, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        return any(each.record.run_id == id_ for each in worktree_records.managed(context.location.common_dir))
+        return any(each.record.run_id == id_ for each in worktree_records.agent_worktrees(context.location.common_dir))
     return False
 
 
@@ -373,9 +373,9 @@ def _recorded_databases(context: Context) -> Mapping[str, str]:
     """The workflows that have evidence here, and the file that has the state of each. URLs there are not ours."""
     found = {}
     with contextlib.suppress(AgentosError, OSError):
-        for run_id in folders.ids(context.location):
+        for run_id in evidence_store.ids(context.location):
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
-                data = folders.find(context.location, run_id).read(state_database.DATABASE_FILE)
+                data = evidence_store.find(context.location, run_id).read(state_database.DATABASE_FILE)
                 path = json.loads(data)["database"] if data is not None else None
                 if isinstance(path, str) and not store_location.is_url(path) and "\0" not in path:
                     found[run_id] = path
@@ -390,5 +390,5 @@ def _databases(context: Context, environment: Mapping[str, str], recorded: Mappi
         found[state_database.location_of(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
     if state_copies.ids(context.location):
-        found[os.path.join(tops.top_of(context.location), store_location.FOLDER, store_location.NAME)] = None
+        found[os.path.join(layout.main_folder(context.location), store_location.FOLDER, store_location.NAME)] = None
     return [each for each in found if state_database.exists(each)]

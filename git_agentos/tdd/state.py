@@ -117,7 +117,7 @@ class ImplementationState(TypedDict, total=False):
     while collecting) belong to the same run. `feedback` is for the model's next attempt. `*_retry_count` count retries,
     not first attempts. `human_decision` is one of `approve`, `abort`, `retry`.
 
-    Then: `mark` identifies the processes of the workflow (`run.kernel.children.MARK`), `protected` are patterns of
+    Then: `mark` identifies the processes of the workflow (`process.contained.MARK`), `protected` are patterns of
     branches, `python` is a hash of the interpreter at N0, `red`, `frozen`, `plugins`, `skipped` and `rest` are what the
     red gate recorded (`gate.gates.RedRecord`). `red_checkpoint` is the worktree as that gate judged it, `tested_before`
     and `tested_after` are the worktree around the green one. `green`: the green gate holds, and the audit found no

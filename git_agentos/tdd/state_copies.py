@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
-from git_agentos.git import treerefs, trees, worktrees
+from git_agentos.git import tree_refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
+from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
-from git_agentos.run.record import evidence, recovery
 from git_agentos.store import database, threads
 from git_agentos.store import location as store_location
 from git_agentos.store.database import Connection
-from git_agentos.worktree import place as tops
+from git_agentos.worktree import layout
 
 PREFIX = "refs/agentos/workflows/"
 _ROWS, _PLACE = b"rows.json", b"place.json"
@@ -43,10 +43,10 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
         where = {"repository": store_location.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
-        def make(writer: Writer) -> treerefs.Files:
+        def make(writer: Writer) -> tree_refs.Files:
             return {name: (trees.REGULAR, writer.write("blob", content)) for name, content in files.items()}
 
-        treerefs.put(treerefs.open_store(location), PREFIX + id_, make)
+        tree_refs.put(tree_refs.open_store(location), PREFIX + id_, make)
     except (AgentosError, OSError) as error:
         text = f"the state of workflow '{id_}' was not copied to git: {error}"
         warnings.warn(AgentosWarning(text), stacklevel=2)
@@ -70,12 +70,12 @@ def delete(location: Location, id_: str) -> None:
     """Delete the copy of a workflow."""
     if is_id(id_):
         with contextlib.suppress(AgentosError, OSError):
-            treerefs.drop(location, PREFIX + id_)
+            tree_refs.delete(location, PREFIX + id_)
 
 
 def ids(location: Location) -> list[str]:
     """The ids of the workflows that have a copy."""
-    return [name for name in treerefs.names(location, PREFIX) if is_id(name)]
+    return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
 def restore_missing(context: Context, *, every: bool = False) -> list[str]:
@@ -86,8 +86,8 @@ def restore_missing(context: Context, *, every: bool = False) -> list[str]:
     `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.top_of(location), store_location.FOLDER)):
-        recovery.bring_back(location)
+    if not os.path.lexists(os.path.join(layout.main_folder(location), store_location.FOLDER)):
+        evidence_store.bring_back(location)
     known = ids(location)
     if every:
         _rebuild_evidence(location, known)
@@ -102,7 +102,7 @@ def lost(context: Context) -> list[str]:
 def _rebuild_evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            recovery.have(location, id_)
+            evidence_store.have(location, id_)
 
 
 class _Missing(NamedTuple):
@@ -126,8 +126,8 @@ def _restore(context: Context, id_: str) -> bool:
 
 def _missing(context: Context, id_: str) -> _Missing | None:
     location = context.location
-    repository = treerefs.open_store(location)
-    found = treerefs.files(repository, PREFIX + id_)
+    repository = tree_refs.open_store(location)
+    found = tree_refs.files(repository, PREFIX + id_)
     with contextlib.suppress(AgentosError, OSError, ValueError, KeyError, TypeError, RecursionError):
         where = json.loads(repository.blob(found[_PLACE][1]))
         if where["repository"] != store_location.repository_id(location, make=False):
@@ -145,14 +145,14 @@ def _database_for(context: Context, recorded: str) -> str:
     """The file that the rows are restored to: the recorded one, if it is the database of a worktree of this repository,
     else that of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
-    living = worktrees.living(context.location, core)
+    living = worktrees.list_existing(context.location, core)
     own = [os.path.join(each.root, store_location.FOLDER, store_location.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 
 
 def _has_evidence(location: Location, id_: str) -> bool:
     try:
-        evidence.find(location, id_)
+        evidence_store.find(location, id_)
     except RunError:
         return False
     except AgentosError:  # something else is in its place

@@ -13,17 +13,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
-from git_agentos.git import authorship, moment, process, refs
+from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
-from git_agentos.run import branches, lock
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.work import end_as_tampered
-from git_agentos.run.record import evidence as folders
+from git_agentos.process import contained
+from git_agentos.run import branches, evidence_store, journal, lock
+from git_agentos.run.runner import end_as_tampered
+from git_agentos.run.stop import Stop
 from git_agentos.store import location as store_location
 from git_agentos.tdd import node_run, nodes, query, state_database
 from git_agentos.tdd.context import material
@@ -54,7 +52,8 @@ from git_agentos.tdd.state import (
     new_id,
     possible_decisions,
 )
-from git_agentos.worktree import place
+from git_agentos.util import times
+from git_agentos.worktree import layout
 
 _NOT_MERGING = (N0, N1, N2, N3, N4, N5)  # a workflow that was interrupted at one of these can be aborted
 
@@ -89,7 +88,7 @@ def start(
     ContextError for what must not be sent, TddError if the issue has an unfinished workflow; nothing was created then.
     """
     issue = check_issue(spec.issue_id)
-    authorship.require(context.location.root, process.for_others({}))
+    authorship.require(context.location.root, process.user_environment({}))
     agent = model.choose(spec.agent, context.settings, environment, context.location.root)
     into = _target_branch(context, spec.into)
     documents = material.load(context.location.root, spec.lld, spec.context)
@@ -117,14 +116,14 @@ def start(
         tests=list(spec.tests),
         retry_count=0,
         scaffold_retry_count=0,
-        created_at=moment.stamp(datetime.now(UTC)),
+        created_at=times.now_text(),
         history=[],
     )
     ref = WorkflowRef(context, id_, state_database.location_of(context.location, environment))
     with _open(ref, environment, observer) as worker:
         try:
             return worker.begin(state)
-        except (Tampered, folders.Tampered):
+        except (Tampered, journal.Tampered):
             raise
         except AgentosError:
             # Two for the same issue at the same moment: only one can have the branch, so the second fails at N0.
@@ -200,7 +199,7 @@ class _Worker:
         """Tampered if the record of the run was tampered with, or knows of more than the state does."""
         try:
             evidence = self._session.evidence()
-        except folders.Tampered:
+        except journal.Tampered:
             raise
         except RunError as error:
             if at.state.get("history") and at.node is not None:
@@ -214,7 +213,7 @@ class _Worker:
         """How it was tampered with; None if it was not."""
         try:
             self.position()
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             return error.reason
         return None
 
@@ -223,9 +222,9 @@ class _Worker:
         with contextlib.suppress(AgentosError, OSError):
             location = self._ref.context.location
             try:
-                evidence = folders.find(location, self._ref.id)
+                evidence = evidence_store.find(location, self._ref.id)
             except (RunError, RepositoryError):  # it was removed
-                evidence = folders.end_destroyed(location, self._ref.id)
+                evidence = evidence_store.end_destroyed(location, self._ref.id)
             record = evidence.record()
             if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._ref.context, evidence, reason)
@@ -278,7 +277,7 @@ class _Worker:
     def abort(self, at: Position) -> Workflow:
         """Abort one that was interrupted: its processes are ended, and its worktree is saved."""
         self._observer.began(query.describe(self._ref, at, alive=True))
-        children.sweep(at.state["mark"])
+        contained.sweep(at.state["mark"])
         with contextlib.suppress(AgentosError):
             node_run.unlock(self._session)
         update: node_run.Update = {"human_decision": ABORT, "error_message": None}
@@ -328,7 +327,7 @@ def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) 
         worker = _Worker(ref, Graph(session, checkpointer), session)
         try:
             yield worker
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             worker.record_tampering(error.reason)
             raise error if isinstance(error, Tampered) else Tampered(ref.id, error.reason) from error
 
@@ -343,8 +342,8 @@ def _target_branch(context: Context, given: str | None) -> str:
         if head.branch is None:
             raise UsageError("HEAD is detached here", "name the branch to merge into: --into BRANCH")
         given = head.branch
-    name = given.removeprefix(place.HEADS)
-    if refs.resolve(context.location, place.HEADS + name) is None:
+    name = given.removeprefix(layout.HEADS)
+    if refs.resolve(context.location, layout.HEADS + name) is None:
         raise UsageError(f"there is no branch '{name}' with a commit", "git branch lists the branches")
     return name
 

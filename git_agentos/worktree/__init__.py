@@ -1,13 +1,38 @@
-"""Agents' worktrees: how they are made, looked at, merged and ended.
+"""Agents' worktrees: how they are created, inspected, merged and removed.
 
-record, intent   what is written down of one, and of an operation under way on it
-place, setup     where they go, and what makes them ready for work
-create, pool     making one, or claiming one that was prepared
-survey           how they stand
-work, merge      what an agent has committed, and bringing it into a branch
-advance          moving a branch, with the worktree that has it checked out
-obstacles        what no commit has and that would be overwritten
-conflicts        whose work does not go together with whose
-complete, end    the merge request; archive and remove, which save everything first
-repair           back to a sound state
+record, journal        what is written down of a worktree, and of an operation that is going on in it
+layout, setup          where worktrees are, and what makes them ready for work
+creation, pool         creating a worktree, or claiming one that was prepared
+revival                creating a worktree again from its last checkpoint
+status                 the state of worktrees
+agent_branch           what an agent has committed
+agent_merge            merging that into a branch
+fast_forward           moving a branch, with the worktree that has it checked out
+local_changes          what no commit has and a merge would overwrite
+conflicts              which agents' branches conflict
+completion             the merge request
+removal                archive and remove, which save everything first
+repair                 back to a sound state after a kill, a move or a power cut
 """
+
+from __future__ import annotations
+
+from types import ModuleType
+
+# The documented names of modules that are called otherwise by now (docs/api.md).
+_ALIASES = {
+    "archive": "removal",
+    "complete": "completion",
+    "create": "creation",
+    "merge": "agent_merge",
+    "remove": "removal",
+    "survey": "status",
+}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _ALIASES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(f"{__name__}.{_ALIASES[name]}")

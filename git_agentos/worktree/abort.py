@@ -10,14 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from git_agentos import processes
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import WorktreeError
-from git_agentos.git import process, refs
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import intent, place, record
-from git_agentos.worktree.intent import Intent
+from git_agentos.process import deletion
+from git_agentos.worktree import journal, layout
+from git_agentos.worktree.journal import WorktreeJournal
 
 OPERATION = "create"
 
@@ -43,7 +43,7 @@ def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def abort_creation(location: Location, begun: Intent) -> None:
+def abort_creation(location: Location, begun: WorktreeJournal) -> None:
     """Remove everything that an unfinished creation made, and then its intent. The turn must be held.
 
     Every step may have been done before, or never: this can be repeated.
@@ -69,14 +69,14 @@ def abort_creation(location: Location, begun: Intent) -> None:
             with contextlib.suppress(OSError):
                 os.rmdir(parent)
         if fields["exclude"] is not None and not os.path.lexists(os.path.dirname(path)):
-            place.remove_exclude(location, fields["exclude"])
-    intent.end(begun)
+            layout.remove_exclude(location, fields["exclude"])
+    journal.remove(begun)
 
 
 def _refuse_others(location: Location, path: str) -> None:
     """WorktreeError where a folder that is to be removed holds more than the worktree that was being made."""
-    others = [location.common_dir, *map(record.known_root, record.entries(location.common_dir))]
-    inside = next((each for each in others if each is not None and each != path and place.below(each, path)), None)
+    others = [location.common_dir, *map(worktrees.root_or_none, worktrees.linked_git_dirs(location.common_dir))]
+    inside = next((each for each in others if each is not None and each != path and layout.is_inside(each, path)), None)
     if not os.path.isabs(path) or inside is not None or os.path.isfile(os.path.join(path, ".git", "HEAD")):
         raise WorktreeError(
             f"'{path}' is not a worktree that was being made", "look at it, and remove it and the record by hand"
@@ -93,12 +93,12 @@ def _entries_made(location: Location, path: str, fields: Mapping[str, Any]) -> l
     claimed = fields["claimed"]
     if claimed is not None and not os.path.lexists(claimed["path"]):
         before.discard(claimed["name"])
-    for git_dir in record.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         name = os.path.basename(git_dir)
         if name in before:
             continue
         try:
-            root = record.root_of(git_dir)
+            root = worktrees.root_of(git_dir)
         except OSError:
             # git's name for the entry is the folder's, with a number where that is taken.
             if name.removeprefix(os.path.basename(path)).isdigit() or name == os.path.basename(path):
@@ -121,12 +121,12 @@ def _set_back(location: Location, name: str, old: str | None) -> None:
 
 def _disable_worktree_config(location: Location) -> None:
     """Unset `extensions.worktreeConfig`, which a sparse checkout set, unless somebody relies on it by now."""
-    folders = [location.common_dir, *record.entries(location.common_dir)]
+    folders = [location.common_dir, *worktrees.linked_git_dirs(location.common_dir)]
     if not any(os.path.exists(os.path.join(folder, "config.worktree")) for folder in folders):
         args = ["config", "--file", os.path.join(location.common_dir, "config"), "--unset", "extensions.worktreeConfig"]
         process.run(args, env=location.environment(), ok=(0, 5))
 
 
 def _remove(path: str) -> None:
-    if os.path.lexists(path) and not processes.remove_folder(path):
+    if os.path.lexists(path) and not deletion.remove_folder(path):
         raise WorktreeError(f"'{path}' cannot be removed")

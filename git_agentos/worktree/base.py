@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import UsageError, WorktreeError
 from git_agentos.git import refs, trees
-from git_agentos.worktree import place
+from git_agentos.worktree import layout
 
 
 def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
@@ -30,14 +30,14 @@ def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
 def _base_name(context: Context, from_ref: str) -> str | None:
     """The short name of the branch or tag that `from_ref` stands for, in full where that is ambiguous; None for
     everything else: what leads to a commit from somewhere (`HEAD~1`) leads to another one from elsewhere."""
-    from git_agentos.worktree import survey  # nothing else here needs it, and it takes long to load
+    from git_agentos.worktree import status  # nothing else here needs it, and it takes long to load
 
     args = ["rev-parse", "--symbolic-full-name", "--verify", "--quiet", "--end-of-options", from_ref]
     full = os.fsdecode(context.repository.git(*args, ok=(0, 1, 128)).strip().removeprefix(b"--end-of-options").strip())
-    for prefix in (place.HEADS, "refs/remotes/", "refs/tags/"):
+    for prefix in (layout.HEADS, "refs/remotes/", "refs/tags/"):
         if full.startswith(prefix):
             short = full.removeprefix(prefix)
-            found = survey.base_ref(context, short)
+            found = status.base_ref(context, short)
             return from_ref if from_ref == full else short if found == full else full
     return None
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import MissingObjectsError
-from git_agentos.git import merging, state_dir, trees
-from git_agentos.git.merging import Ground
+from git_agentos.git import merge_tree, state_dir, trees
+from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Repository, Writer
-from git_agentos.worktree import work
-from git_agentos.worktree.work import LeftOut, Work
+from git_agentos.worktree import agent_branch
+from git_agentos.worktree.agent_branch import AgentBranch, UnreadableAgent
 
 
 @dataclass(frozen=True)
@@ -51,28 +51,30 @@ class Conflicts:
     pairs: list[Pair]
     order: list[str]
     agents: list[Compared]
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[UnreadableAgent] = field(default_factory=list)
 
 
 def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False) -> Conflicts:
     """Compare the committed work of these agents, of all by default; with `dirty` what their latest checkpoints hold
     beyond it, too."""
-    left_out: list[LeftOut] = []
+    left_out: list[UnreadableAgent] = []
     if ids:
-        works = [work.find(context, id_) for id_ in dict.fromkeys(ids)]
+        works = [agent_branch.find(context, id_) for id_ in dict.fromkeys(ids)]
     else:
-        works, left_out = work.found_and_left_out(context)
+        works, left_out = agent_branch.readable_agents(context)
     works.sort(key=lambda each: each.id)
     repository = context.repository
     with state_dir.scratch(context.location) as folder:
-        elsewhere = merging.elsewhere(repository, os.path.join(folder, "objects"))
+        elsewhere = merge_tree.quarantine(repository, os.path.join(folder, "objects"))
         with repository.writer(elsewhere) as writer:
             sides = [_side(context, writer, each, dirty=dirty) for each in works]
             writer.flush()
         chosen = list(itertools.combinations(range(len(works)), 2))
         certain = _Certain(repository)
         open_ = [(a, b) for a, b in chosen if not certain.apart(sides[a], sides[b])]
-        results = merging.each(repository, [(sides[a].commit, sides[b].commit) for a, b in open_], Ground(elsewhere))
+        results = merge_tree.merge_pairs(
+            repository, [(sides[a].commit, sides[b].commit) for a, b in open_], MergeEnvironment(elsewhere)
+        )
         pairs = [
             Pair(works[a].id, works[b].id, [os.fsdecode(path) for path in found.files], found.messages)
             for (a, b), found in zip(open_, results, strict=True)
@@ -151,12 +153,12 @@ def _parents(paths: Iterable[bytes]) -> Iterator[bytes]:
             yield path
 
 
-def _side(context: Context, writer: Writer, each: Work, *, dirty: bool) -> _Side:
+def _side(context: Context, writer: Writer, each: AgentBranch, *, dirty: bool) -> _Side:
     """The agent's committed work. With `dirty` its latest checkpoint, as a commit on the one that it was taken on, so
     that merge bases are the real ones; unless there is none, or what has been committed since leaves it behind."""
     repository = context.repository
     committed = _Side(each.commit, each.commit, repository.commit_tree(each.commit), None)
-    link = work.last_link(context, each) if dirty else None
+    link = agent_branch.last_link(context, each) if dirty else None
     if link is None:
         return committed
     seen, checkpoint = repository.commit(link.commit), repository.commit(link.checkpoint)

@@ -1,295 +1,171 @@
-"""The steps in which a new worktree is made. `create` says in which order they are done.
+"""Making a managed worktree: all of it, or nothing.
 
-git writes the files and the index of the new worktree, once: `worktree add --no-checkout` makes its entry, and one
-`read-tree` does the rest. It is given the user's configuration, so `checkout.workers` and its like have their effect.
+A worktree comes to be in these steps. The intent is written before the first and removed after the last; a failure in
+between takes everything back, and so does `worktree repair` where the process was killed.
+
+    turn held   the id, the branch and the folder are free; the folders above are made; git makes the entry, without
+                files (`worktree add --no-checkout --detach`); it gets its id; the branch is made by compare-and-swap,
+                HEAD goes to it; the sparse checkout is set up
+    then        files are checked out, set-up files copied, submodules initialised, the set-up command run (`setup`)
+    then        what the caller wants in it: a first checkpoint, or a state restored
+    then        the guard is switched on in it, unless it is not wanted
+    last        the record: from here on it is a managed worktree
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
 from git_agentos import config
-from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint import format, operation, take
 from git_agentos.checkpoint.context import Context
-from git_agentos.errors import GitCommandError, StorageError, WorktreeError
-from git_agentos.git import gitfile, process, refs, trees, untouched
-from git_agentos.git.location import Location
-from git_agentos.git.refs import Head
-from git_agentos.git.scan import Scan
-from git_agentos.guard.setup import activation
-from git_agentos.worktree import abort, damaged, intent, place, pool, record, setup, work
-from git_agentos.worktree.intent import Intent
-from git_agentos.worktree.place import Place
-from git_agentos.worktree.pool import Prepared
-from git_agentos.worktree.record import Record
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.errors import AgentosError, RestoreError, UsageError, WorktreeError
+from git_agentos.git import worktrees
+from git_agentos.guard import authorize
+from git_agentos.worktree import base, layout, pool, record
+from git_agentos.worktree.layout import NewPath
+from git_agentos.worktree.new_worktree import Made, NewWorktree, WorktreeSpec
 
-_NOTHING = "nothing was left of it; free some space and try again"
-_MIN_FREE_BYTES = 1 << 20  # a file system with less than this is full
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.restore import Restoration
+    from git_agentos.worktree.status import Worktree
+
+T = TypeVar("T")
 
 
-class Wanted(NamedTuple):
-    """The worktree that is to be made.
+@authorize.entry("worktree", "create")
+def create(
+    context: Context,
+    id_: str,
+    *,
+    from_ref: str | None = None,
+    task: str | None = None,
+    sparse: Sequence[str] = (),
+    lock: bool = False,
+    revive: bool = False,
+    guard: bool = True,
+) -> Worktree:
+    """Make the worktree `id_` on its branch `agent/<id_>`, ready for work, with a first checkpoint in it.
 
-    `base_ref` is what the user called the commit `base_sha`. `detached` leaves HEAD at the commit, not on the branch.
-    `revived` is the record of a worktree that comes back: set-up does nothing, and HEAD and its branch are for the one
-    who fills it; `makes` is the ref that this one will make. `guard` has the guard switched on in it. `run_id` is the
-    run that it is made for, which gives it another branch; `protected` are the branches that are closed to that.
-    `own_branch` is the short name of the branch where it is not to follow from the id. `later` are files of the commit
-    that are not checked out, because what is restored then has others in their place.
+    `from_ref` is a commit, HEAD of where one stands without it; `sparse` are folders. `revive` brings an archived
+    worktree back instead. `guard` switches the guard on in it. On any error nothing is left.
     """
+    layout.check_id(id_)
+    if revive:
+        if from_ref is not None:
+            raise UsageError("--from and --revive cannot be used together: the branch is the one that was archived")
+        from git_agentos.worktree import last_state, revival, status
 
-    id: str
-    base_ref: str
-    base_sha: str
-    task: str | None = None
-    sparse: tuple[str, ...] = ()
-    lock: bool = False
-    detached: bool = False
-    revived: Record | None = None
-    makes: str | None = None
-    guard: bool = True
-    run_id: str | None = None
-    protected: tuple[str, ...] = ()
-    own_branch: str | None = None
-    later: frozenset[bytes] = frozenset()
-
-    @property
-    def branch(self) -> str:
-        """The short name of its branch."""
-        if self.revived is not None:
-            return self.revived.branch
-        return self.own_branch or record.branch_of(self.id, self.run_id)
+        revival.check(id_, sparse)
+        found = last_state.ended(context, id_)
+        revival.bring_back(context, found, id_, task=task, lock=lock, guard=guard)
+        source = None if found.as_left else status.describe_checkpoint(found.source)
+        return replace(_shown(context, id_), revived_from=source)
+    base_ref, base_sha = base.base_of(context, from_ref)
+    wanted = WorktreeSpec(id_, base_ref, base_sha, task, base.folders(context, base_sha, sparse), lock, guard=guard)
+    return _shown(context, id_, make(context, wanted, _open))
 
 
-class Made(NamedTuple):
-    """A worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
-    checkout has just written, and there are no others."""
+def _shown(context: Context, id_: str, saved: Checkpoint | None = None) -> Worktree:
+    """How the new worktree stands; whatever keeps that from being told does not undo it."""
+    from git_agentos.worktree import status  # nothing that comes before needs it, and it takes long to load
 
-    inner: Context
-    record: Record
-    untouched: bool
-
-    def scan(self) -> Scan:
-        """What git says of it. Of an untouched worktree it is known; git would compare the contents of all files again,
-        because stat data as young as the index proves nothing to it."""
-        if self.untouched:
-            return untouched.scan_of(self.inner.location, self.record.base_sha, self.inner.settings.values)
-        return Scan(self.inner.location)
+    try:
+        return status.show(context, id_, new=True, saved=saved)
+    except (AgentosError, OSError) as error:
+        raise WorktreeError(
+            f"the worktree '{id_}' is complete, but how it stands cannot be told: {error}",
+            f"git agentos worktree show {id_}",
+        ) from error
 
 
-class Creation:
-    """One worktree that is being made. In `begin`, `enter` and `name` the turn is held."""
+def _open(made: Made) -> Checkpoint:
+    """The log's first entry, and the first checkpoint."""
+    from git_agentos import log  # loaded while git checks out
 
-    def __init__(self, context: Context, wanted: Wanted) -> None:
-        self._context = context
-        self._common = context.location
-        self._wanted = wanted
-        self._intent: Intent | None = None
-        self._place: Place
-        self._prepared: Prepared | None = None
-        self.location: Location
-        self.inner: Context
+    inner, known = made.inner, made.record
+    scan = made.scan()  # git looks at the files, where that is needed, while the log is written
+    try:
+        log.note(inner, "action", f"worktree {known.id} created", commit=known.base_sha, task_id=known.task)
+    except BaseException:
+        scan.discard()
+        raise
+    origin = inner.origin(trigger="milestone", description=f"worktree {known.id} created", task_id=known.task)
+    return take.take(inner.repository, inner.settings, origin, scan=scan).checkpoint
 
-    def begin(self, where: Place | None = None) -> None:
-        """Nothing is in the way; what will be made is written down."""
-        wanted = self._wanted
-        self._intent = intent.begin(self._common, wanted.id, abort.OPERATION)
-        revived = wanted.revived is not None
-        self._place = where or place.free(self._context, wanted.id, wanted.branch, revived=revived)
-        path = self._place.path
-        entries = [os.path.basename(each) for each in record.entries(self._common.common_dir)]
-        fields = abort.nothing_made(path, entries) | {
-            "parents": _missing_above(path),
-            "branch": self._ref if wanted.revived is None else wanted.makes,
-            "timeline": timeline.tip(self._common, wanted.id),
-            "exclude": self._place.exclude,
-            "worktree_config": bool(wanted.sparse) and not _has_worktree_config(self._context),
-            "guard": not activation.has_record(self._common),
-        }
-        self._note(**fields)
 
-    @property
-    def _ref(self) -> str | None:
-        """The full name of its branch; None where it is only prepared."""
-        return place.HEADS + self._place.branch if self._place.branch else None
+def with_state(context: Context, checkpoint: str, id_: str) -> Restoration:
+    """Make the worktree `id_` and restore `checkpoint` in it: `restore --worktree`.
 
-    def enter(self, *, prepared: bool = True) -> None:
-        """git's entry and the folder: those of a prepared worktree where there is one, else new ones without files."""
-        wanted, path = self._wanted, self._place.path
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if self._place.exclude is not None:
-            place.add_exclude(self._common, self._place.exclude)
-        if prepared and not wanted.sparse:
-            self._prepared = self._claim()
-        if self._prepared is None:
-            damaged.let_git_pass(self._common)
-            args = ["worktree", "add", "--quiet", "--no-checkout", "--detach"]
-            self._git(self._common, *args, path, wanted.base_sha)
-        if wanted.lock:
-            reason = f"git agentos worktree create --lock {wanted.id}"
-            self._git(self._common, "worktree", "lock", "--reason", reason, path)
-        found = gitfile.find(path)
-        if found is None or found[0] != os.path.realpath(path):
-            raise WorktreeError(f"git made no worktree at '{path}'")
-        self.location = Location(*found, self._common.common_dir)
+    UsageError for an ill-formed id, WorktreeError where the id, its branch or its folder is taken, RestoreError where
+    the checkpoint was made before the first commit.
+    """
+    from git_agentos.checkpoint import restore  # nothing else here needs it, and it takes long to load
 
-    def _claim(self) -> Prepared | None:
-        """Take a worktree out of the pool."""
-        found = pool.choose(self._common, self._wanted.base_sha)
-        if found is None:
-            return None
-        self._note(claimed={"name": os.path.basename(found.git_dir), "path": found.path})
-        try:
-            self._git(self._common, "worktree", "move", found.path, self._place.path)
-        except GitCommandError:
-            # On another file system, or in a state that git does not move: it is left where it is.
-            if os.path.lexists(self._place.path):
-                raise
-            self._note(claimed=None)
-            return None
-        return found
-
-    def name(self) -> None:
-        """The id, the branch, HEAD, and the patterns of a sparse checkout."""
-        wanted, location, ref = self._wanted, self.location, self._ref
-        record.name(location.git_dir, wanted.id)
-        pool.unmark(location.git_dir)
-        who = os.fsdecode(self._context.settings.committer)
-        assert ref is not None
-        if wanted.revived is None:
-            reason = f"branch: Created from {wanted.base_ref}"
-            try:
-                refs.update(self._common, ref, wanted.base_sha, None, reason=reason, who=who)
-            except refs.RefMoved:
-                raise place.branch_taken(self._context, wanted.id, self._place.branch) from None
-        on_branch = wanted.revived is None and not wanted.detached
-        head = Head(ref if on_branch else None, wanted.base_sha)
-        refs.set_head(location, head, reason=f"worktree create: {wanted.id}", who=who)
-        if wanted.sparse:
-            self._git(location, "sparse-checkout", "set", "--cone", *wanted.sparse)
-        self.inner = work.standing_in(self._context, location)._replace(agent=wanted.id, timeline=wanted.id)
-
-    def check_out(self) -> None:
-        """The files of the commit; of a prepared worktree, those that are others there."""
-        base = self._wanted.base_sha
-        commits = [base]
-        if self._prepared is not None:
-            if self._prepared.base_sha == base:
-                return
-            commits.insert(0, self._prepared.base_sha)
-        elif self._wanted.later:
-            repository = self._context.repository
-            paths = [path for path, _ in trees.walk(repository, repository.commit_tree(base))]
-            names = b"".join(path + b"\0" for path in paths if path not in self._wanted.later)
-            self._git(self.location, "read-tree", base)
-            if names:
-                self._git(self.location, "checkout-index", "--index", "--quiet", "-z", "--stdin", data=names)
-            return
-        self._git(self.location, "read-tree", "-m", "-u", "--no-recurse-submodules", *commits, meanwhile=_load)
-
-    def make_ready(self) -> Made:
-        """What a checkout does not bring."""
-        wanted = self._wanted
-        if wanted.revived is not None:
-            revived = replace(wanted.revived, path=self._place.path, state=record.ACTIVE, completed_at=None)
-            return Made(self.inner, revived, untouched=False)
-        made = Record(
-            id=wanted.id,
-            branch=self._place.branch,
-            path=self._place.path,
-            base_ref=wanted.base_ref,
-            base_sha=wanted.base_sha,
-            created_at=record.now(),
-            created_by=self._context.agent,
-            task=wanted.task,
-            sparse=list(wanted.sparse),
-            protected=list(wanted.protected),
-            run_id=wanted.run_id,
+    layout.check_id(id_, source="--worktree")
+    target = format.read_state(context.repository, checkpoint)
+    if target.head.commit is None:
+        raise RestoreError(
+            f"checkpoint {checkpoint[:8]} was made before the first commit: git cannot make a worktree of it",
+            "restore it in place, or with --no-branch; nothing was changed",
         )
-        made = setup.prepare(self._context, self.inner, made, owner=self._owner)
-        return Made(self.inner, made, untouched=not (self._prepared or made.copied or made.setup))
+    detached = target.head.ref is None or operation.on_own_branch(target.operation)
+    wanted = WorktreeSpec(id_, target.head.branch or target.head.commit, target.head.commit, detached=detached)
 
-    def guard(self) -> None:
-        """Switch the guard on; off, where git has copied it from the worktree that the command was given in."""
-        if self._wanted.guard:
-            activation.enable(self.location)
-        else:
-            activation.remove_copied(self.location)
+    def bring_up(made: Made) -> Restoration:
+        inner = made.inner
+        origin = inner.origin()._replace(created_by=context.agent)
+        options = restore.Options(no_branch=True)
+        return restore.restore(inner.repository, inner.settings, origin, checkpoint, options)
 
-    def end(self) -> None:
-        assert self._intent is not None
-        intent.finish(self._intent)
-
-    def undo(self, cause: BaseException) -> None:
-        """Take back what was made; where that fails, the intent stays for `repair`."""
-        if self._intent is None:
-            return
-        try:
-            with intent.turn(self._common):
-                abort.abort_creation(self._common, self._intent)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
-            intent.leave(self._intent)
-            raise WorktreeError(
-                f"{cause}; and what was made of the worktree '{self._wanted.id}' could not all be removed: {error}",
-                f"git agentos worktree repair {self._wanted.id}",
-            ) from cause
-
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _note(self, **fields: Any) -> None:
-        assert self._intent is not None
-        self._intent = intent.note(self._intent, **fields)
-
-    @property
-    def _owner(self) -> int:
-        assert self._intent is not None
-        return self._intent.owner
-
-    def _git(
-        self, location: Location, *args: str, data: bytes | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        stdin = process.PIPE if data is not None else None
-        child = process.spawn(args, cwd=location.root, env=location.environment(), stdin=stdin, keep=[self._owner])
-        try:
-            if meanwhile is not None:
-                meanwhile()
-            status, _, err = process.finish(child, data)
-        except BaseException:
-            child.terminate()  # what it writes is about to be removed
-            child.wait()
-            raise
-        if status == 0:
-            return
-        error = process.failure(args, status, err)
-        # git does not always say why it could not write a file.
-        for path in (self._common.common_dir, self._place.path):
-            if os.path.exists(path) and _free_bytes(path) < _MIN_FREE_BYTES:
-                raise StorageError(f"no space left for the worktree: {error}", _NOTHING) from error
-        raise error
+    return make(context, wanted, bring_up)
 
 
-def _load() -> None:
-    """Load what will be needed when git has written the files, while it writes them."""
-    for name in ("git_agentos.log", "git_agentos.worktree.survey"):
-        importlib.import_module(name)
+def make(context: Context, wanted: WorktreeSpec, fill: Callable[[Made], T]) -> T:
+    """Make a worktree; `fill` is called with it once it is ready for work.
+
+    Whatever fails, in `fill` too, nothing is left.
+    """
+    config.pool(context.settings.values)  # a bad value is told before anything is made
+    with _working(context, wanted) as creation:
+        with worktrees.lock(context.location):
+            creation.begin()
+            creation.enter()
+            creation.name()
+        creation.check_out()
+        made = creation.make_ready()
+        done = fill(made)
+        creation.guard()
+        record.write(made.inner.location.git_dir, made.record)
+    pool.refill(context)
+    return done
 
 
-def _free_bytes(path: str) -> int:
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
+def prepare(context: Context, where: NewPath, base_sha: str, id_: str, mark: Callable[[str], None]) -> None:
+    """Make a worktree without an id and without a branch, for `pool`; `mark` is called last, with its git directory."""
+    with _working(context, WorktreeSpec(id_, base_sha, base_sha, detached=True)) as creation:
+        with worktrees.lock(context.location):
+            creation.begin(where)
+            creation.enter(prepared=False)
+        creation.check_out()
+        mark(creation.location.git_dir)
 
 
-def _missing_above(path: str) -> list[str]:
-    """The folders above `path` that are not there, outermost first."""
-    missing: list[str] = []
-    while not os.path.lexists(path := os.path.dirname(path)):
-        missing.insert(0, path)
-    return missing
-
-
-def _has_worktree_config(context: Context) -> bool:
-    return config.boolean(context.settings.values, "extensions.worktreeconfig", default=False)
+@contextlib.contextmanager
+def _working(context: Context, wanted: WorktreeSpec) -> Iterator[NewWorktree]:
+    """A worktree in the making: whatever fails, nothing of it is left."""
+    creation = NewWorktree(context, wanted)
+    try:
+        yield creation
+    except BaseException as error:
+        creation.undo(error)
+        if isinstance(error, OSError):
+            raise take.storage_error(error) from error
+        if isinstance(error, AgentosError) and error.hint is None:
+            error.hint = "nothing was left of the worktree"
+        raise
+    creation.end()

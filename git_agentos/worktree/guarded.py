@@ -40,7 +40,7 @@ def find(context: Context, id_: str | None) -> Location:
     if id_ is None:
         return context.location
     values = context.settings.values.get("core.worktree", [])
-    for each in worktrees.living(context.location, values[-1] if values else None):
+    for each in worktrees.list_existing(context.location, values[-1] if values else None):
         if timeline.name_of(each) == id_:
             return each
     raise WorktreeError(f"there is no worktree '{id_}'", "git agentos worktree list shows them")

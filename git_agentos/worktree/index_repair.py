@@ -19,7 +19,8 @@ from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import index, index_damage, lockfile, process, refs, state_dir
 from git_agentos.git.index import IndexEdit
 from git_agentos.git.location import Location
-from git_agentos.worktree import damaged, work
+from git_agentos.util.values import parse_boolean
+from git_agentos.worktree import damaged
 
 _PATIENCE = 5.0  # seconds that another git may hold the index
 
@@ -42,7 +43,7 @@ def examine(context: Context, location: Location, id_: str, *, wanted: bool) -> 
 
 def _remake(context: Context, location: Location, id_: str) -> str:
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
-    inner = work.standing_in(context, there)
+    inner = context.in_worktree(there)
     path = os.path.join(there.git_dir, "index")
     with state_dir.scratch(there) as folder:
         new = os.path.join(folder, "new-index")
@@ -86,7 +87,7 @@ def _build(inner: Context, id_: str, new: str, scratch: str) -> str:
 def _leave_out(inner: Context, new: str, scratch: str) -> None:
     """Flag what a sparse checkout leaves out, and what is not there: `read-tree` does so only where it writes files."""
     repository, values = inner.repository, inner.settings.values
-    if values.get("core.sparsecheckout", ["false"])[-1].lower() not in ("true", "yes", "on", "1"):
+    if parse_boolean(values.get("core.sparsecheckout", [""])[-1]) is not True:
         return
     env = {"GIT_INDEX_FILE": new}
     missing = repository.git("ls-files", "--deleted", "-z", env=env)

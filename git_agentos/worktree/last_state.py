@@ -125,7 +125,7 @@ def ended(context: Context, id_: str) -> Ended:
 
 def last_record(context: Context, id_: str) -> Record:
     """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
-    known = record.remembered(context.repository, id_)
+    known = record.record_from_timeline(context.repository, id_)
     if known is None:
         raise WorktreeError(
             f"nothing is known of the worktree '{id_}'", "git agentos worktree list shows what there is"

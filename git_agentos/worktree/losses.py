@@ -70,7 +70,7 @@ def take_stock(root: str) -> Inventory:
                 continue
             elif not entry.is_dir(follow_symlinks=False):
                 special.append(entry.path)
-            elif folder != top or not scan.own(entry.name):
+            elif folder != top or not scan.is_agentos_path(entry.name):
                 waiting.append(entry.path)
     return Inventory(*(sorted(os.path.relpath(path, top) for path in paths) for paths in (closed, special, odd)))
 
@@ -89,7 +89,7 @@ def changed_since(root: str, moment: int) -> str | None:
         except OSError:
             continue
         for entry in entries:
-            if entry.name == b".git" or (folder == top and scan.own(entry.name)):
+            if entry.name == b".git" or (folder == top and scan.is_agentos_path(entry.name)):
                 continue
             try:
                 if entry.stat(follow_symlinks=False).st_ctime_ns > moment:
@@ -126,7 +126,7 @@ def own_commits(repository: Repository, *, without: str | None = None) -> tuple[
     location = repository.location
     candidates = set(_own_tips(location))
     # A damaged ref keeps nothing: what it may have kept counts as this worktree's own, and is saved.
-    sound = refs.names(location, "refs/", sound=True)
+    sound = refs.list_refs(location, "refs/", skip_broken=True)
     staying = {name: oid for name, oid in sound.items() if not name.startswith(_OWN_REFS)}
     if without is not None:
         candidates |= set(_reflog(location.common_dir, without))

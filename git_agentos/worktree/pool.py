@@ -18,13 +18,13 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from git_agentos import config, processes
+from git_agentos import config
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError
-from git_agentos.git import process
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
+from git_agentos.process import programs
 from git_agentos.util import directories, files, locks
-from git_agentos.worktree import record
 
 _MARK = "pool.json"
 _VERSION = 1
@@ -42,11 +42,11 @@ class Prepared(NamedTuple):
 def prepared(location: Location) -> list[Prepared]:
     """Those that can be claimed, the newest first."""
     found = []
-    for git_dir in record.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         mark = os.path.join(git_dir, "agentos", _MARK)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             base_sha = json.loads(files.read(mark))["base_sha"]
-            path = record.root_of(git_dir)
+            path = worktrees.root_of(git_dir)
             if not isinstance(base_sha, str) or not _OID.fullmatch(base_sha):
                 continue
             if os.path.isfile(os.path.join(path, ".git")):
@@ -84,7 +84,7 @@ def refill(context: Context) -> None:
     except LockedError:
         return  # somebody is at it, and will look again
     words = [sys.executable, "-P", "-m", "git_agentos", "-C", context.location.root, "worktree", "refill", "-q"]
-    processes.start_in_background(words, env=process.for_others({}))
+    programs.start_in_background(words, env=process.user_environment({}))
 
 
 @contextlib.contextmanager

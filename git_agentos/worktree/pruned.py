@@ -20,7 +20,7 @@ from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
 from git_agentos.util import files
-from git_agentos.worktree import index_repair, place, record
+from git_agentos.worktree import index_repair, layout, record
 from git_agentos.worktree.record import Record
 
 
@@ -36,7 +36,8 @@ class Pruned(NamedTuple):
 def find(context: Context) -> Iterator[Pruned]:
     """Those in the folder that agents' worktrees are in, by name."""
     try:
-        found = sorted(os.scandir(place.folder_of(context.location, context.settings)), key=lambda each: each.name)
+        folder = layout.worktrees_folder(context.location, context.settings)
+        found = sorted(os.scandir(folder), key=lambda each: each.name)
     except OSError:
         return
     for entry in found:
@@ -59,7 +60,8 @@ def _examine(context: Context, root: str) -> Pruned | None:
     known = [(id_, _record(context, id_)) for id_ in dict.fromkeys((os.path.basename(root), name))]
     there = [(id_, found) for id_, found in known if found is not None]
     there.sort(key=lambda each: os.path.realpath(each[1].path) != root)
-    if not there or any(record.identify(each) == there[0][0] for each in record.entries(context.location.common_dir)):
+    ids = map(record.identify, worktrees.linked_git_dirs(context.location.common_dir))
+    if not there or there[0][0] in ids:
         return None
     return Pruned(there[0][0], root, git_dir, there[0][1])
 
@@ -67,7 +69,7 @@ def _examine(context: Context, root: str) -> Pruned | None:
 def _record(context: Context, id_: str) -> Record | None:
     with contextlib.suppress(AgentosError):
         if timeline.tip(context.location, id_) is not None:
-            return record.remembered(context.repository, id_)
+            return record.record_from_timeline(context.repository, id_)
     return None
 
 
@@ -104,7 +106,7 @@ def _head(context: Context, one: Pruned, location: Location) -> tuple[bytes, str
         if link is not None:
             last = format.read(context.repository, link.checkpoint)
             commit, branch = last.commit, last.branch
-    ref = None if branch is None else place.HEADS + branch
+    ref = None if branch is None else layout.HEADS + branch
     tip = None if ref is None else refs.resolve(context.location, ref)
     if ref is not None and (tip is not None or commit is None) and not worktrees.branch_users(location, ref):
         return os.fsencode(f"ref: {ref}\n"), f"on branch '{branch}'"

@@ -20,12 +20,12 @@ import stat
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos import processes
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import process, scan, worktrees
+from git_agentos.git import configuration, process, scan, worktrees
 from git_agentos.git.location import Location, locate
+from git_agentos.process import programs
 from git_agentos.worktree.record import Record
 
 INCLUDE = ".worktreeinclude"
@@ -52,12 +52,14 @@ def command_of(location: Location) -> str | None:
     """agentos.setup, from the user's own configuration; ConfigurationError where it was set in a place from which it is
     not taken."""
     args = ["config", "--null", "--show-scope", "--show-origin", "--get-all", SETUP]
-    out = process.run(args, cwd=location.root, env=location.environment(), fixed=False, ok=(0, 1))
+    out = process.run(args, cwd=location.root, env=location.environment(), neutral_config=False, ok=(0, 1))
     fields = out.split(b"\0")
     found: str | None = None
     for n in range(0, len(fields) - 2, 3):
         scope, origin, value = (os.fsdecode(field) for field in fields[n : n + 3])
-        if scope not in _OWN_SCOPES or not worktrees.is_own_file(origin, location.root, location.common_dir):
+        if scope not in _OWN_SCOPES or not worktrees.is_trusted_config_origin(
+            origin, location.root, location.common_dir
+        ):
             raise ConfigurationError(
                 f"'{SETUP}' is set in '{origin.removeprefix('file:')}', which is not your own configuration",
                 f"no command is taken from there; if you trust it: git config {SETUP} COMMAND",
@@ -67,8 +69,8 @@ def command_of(location: Location) -> str | None:
 
 
 def _run(command: str, inner: Context, made: Record) -> None:
-    env = process.for_others({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
-    ended = processes.run_shell(command, cwd=inner.location.root, env=env)
+    env = process.user_environment({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
+    ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
         how = f"was killed by signal {-ended.code}" if ended.code and ended.code < 0 else f"exited with {ended.code}"
         said = ended.output.decode("utf-8", "replace").rstrip().splitlines()[-_TOLD_LINES:]
@@ -106,7 +108,7 @@ def _included(source: Context) -> list[bytes]:
     except FileNotFoundError:
         return []
     out = source.repository.git("ls-files", "--others", "--ignored", "-z", f"--exclude-from={rules}")
-    found = [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.own(path)]
+    found = [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.is_agentos_path(path)]
     if not found:
         return []
     # check-ignore knows no literal pathspecs; none that begins with `./` is magic, and none of them is a pattern to it.
@@ -183,7 +185,7 @@ def _submodules(source: str, target: str, owner: int) -> None:
             continue  # out of the tree, or not in the sparse checkout
         if not os.path.lexists(os.path.join(old, ".git")):
             continue
-        there = locate(old, inherit=False)
+        there = locate(old, use_environment=False)
         if there.root != os.path.realpath(old):
             continue
         url = _config(old, "remote.origin.url") or _config(source, f"submodule.{each.name}.url")
@@ -206,12 +208,13 @@ def _listed(root: str) -> list[_Submodule]:
     if not os.path.isfile(rules) or os.path.islink(rules):
         return []
     args = ["config", "--null", "--file", rules, "--get-regexp", r"^submodule\..*\.path$"]
-    found = []
-    for item in process.run(args, cwd=root, ok=(0, 1)).split(b"\0"):
-        key, _, path = os.fsdecode(item).partition("\n")
-        if path:
-            found.append(_Submodule(key.removeprefix("submodule.").removesuffix(".path"), os.path.normpath(path)))
-    return found
+    paths = configuration.parse(process.run(args, cwd=root, ok=(0, 1)))
+    return [
+        _Submodule(key.removeprefix("submodule.").removesuffix(".path"), os.path.normpath(path))
+        for key, values in paths.items()
+        for path in values
+        if path
+    ]
 
 
 def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
@@ -226,7 +229,7 @@ def _update(root: str, which: _Submodule, url: str, owner: int) -> None:
     # A clone from a path is one from our own disk here; git wants to be told that this is meant.
     local = ["-c", "protocol.file.allow=always"] if os.path.isabs(url) else []
     args = [*local, "submodule", "--quiet", "update", "--no-recommend-shallow", "--checkout", "--", which.path]
-    process.run(args, cwd=root, env=env, keep=[owner])
+    process.run(args, cwd=root, env=env, pass_fds=[owner])
 
 
 def _adopt(root: str, which: _Submodule, source: Location, url: str | None) -> None:

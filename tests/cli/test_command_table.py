@@ -16,7 +16,7 @@ from git_agentos.cli.output import Output
 from git_agentos.cli.prescan import look
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import COMMON_FLAGS, COMMON_VALUED, Request
-from git_agentos.guard.policy.operations import TABLE
+from git_agentos.guard.policy.operations import OPERATIONS
 
 LEAVES = {each.path: each for each in tree.root().walk() if each.path and (not each.subcommands or each.runs_alone)}
 
@@ -32,7 +32,7 @@ def test_a_row_has_the_commands_options(path: tuple[str, ...]) -> None:
     assert row.valued == {name for each in own if each.metavar is not None for name in each.names}
     assert row.flags == {name for each in own if each.metavar is None for name in each.names}
     assert set(row.variants) <= row.valued | row.flags
-    assert {row.own, row.other, *row.variants.values()} <= set(TABLE)
+    assert {row.own, row.other, *row.variants.values()} <= set(OPERATIONS)
 
 
 def test_common_options_are_those_of_the_parser() -> None:

@@ -13,45 +13,53 @@ from typing import Any
 
 from git_agentos.git.location import locate
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
-from git_agentos.guard.enforce import Verdict, enforce
-from git_agentos.guard.identity import Who
-from git_agentos.guard.settings import GuardSettings
+from git_agentos.guard.configuration.settings import GuardSettings
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
+from git_agentos.guard.enforcement.enforcer import Verdict, enforce
+from git_agentos.guard.identity import Identity
 from tests.support.tool import Result
 
-AGENT = Who("dev", "environment")
-PERSON = Who(None, "nobody")
+AGENT = Identity("dev", "environment")
+PERSON = Identity(None, "nobody")
 
 
-def judged(decision: str, root: Path, operation: str = "merge", save: Save | None = None, **more: Any) -> Judgement:
+def judged(
+    decision: str, root: Path, operation: str = "merge", save: SaveScope | None = None, **more: Any
+) -> Assessment:
     """A judgement as the policy would make it."""
     stopped = decision != ALLOW
     reason = "it would change things" if stopped else None
     made = Decision(decision, [operation], operation if stopped else None, reason, "git stash" if stopped else None)
-    return Judgement(made, save, root=str(root), **more)
+    return Assessment(made, save, root=str(root), **more)
 
 
-def approve(root: Path, **more: Any) -> Judgement:
-    return judged(APPROVE, root, save=Save(), **more)
+def approve(root: Path, **more: Any) -> Assessment:
+    return judged(APPROVE, root, save=SaveScope(), **more)
 
 
-def forbid(root: Path, **more: Any) -> Judgement:
-    return judged(FORBID, root, "reset-hard", save=Save(), **more)
+def forbid(root: Path, **more: Any) -> Assessment:
+    return judged(FORBID, root, "reset-hard", save=SaveScope(), **more)
 
 
 def run_by(
-    who: Who, judgement: Judgement, *words: str, cwd: Path, layer: str = "shim", pid: int | None = None, **settings: Any
+    who: Identity,
+    assessment: Assessment,
+    *words: str,
+    cwd: Path,
+    layer: str = "shim",
+    pid: int | None = None,
+    **settings: Any,
 ) -> Verdict:
     """What becomes of `git WORDS` by `who` in `cwd`; `settings` are those of the guard."""
     wait, tell = settings.pop("wait", False), settings.pop("tell", None)
     call = Call(("git", *words), str(cwd), os.environ)
     known = GuardSettings(**settings)
     pid = os.getpid() if pid is None else pid
-    return enforce(call, judgement, who, layer=layer, pid=pid, settings=known, wait=wait, tell=tell)
+    return enforce(call, assessment, who, layer=layer, pid=pid, settings=known, wait=wait, tell=tell)
 
 
 def common_dir(path: Path) -> str:
-    return locate(str(path), inherit=False).common_dir
+    return locate(str(path), use_environment=False).common_dir
 
 
 def at_terminal(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> Result:

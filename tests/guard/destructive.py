@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # ruff: noqa: E501 - a command is a line
 
-FAMILIES: dict[str, str] = {
+HANDLERS: dict[str, str] = {
     "files and index": r"""
 git reset --hard
 git reset --hard HEAD~1
@@ -678,5 +678,5 @@ chmod -R 000 drafts
 def commands() -> list[tuple[str, str]]:
     """(family, text) of each command. A `§` stands for a newline."""
     return [
-        (family, line.replace("§", "\n")) for family, text in FAMILIES.items() for line in text.strip().splitlines()
+        (family, line.replace("§", "\n")) for family, text in HANDLERS.items() for line in text.strip().splitlines()
     ]

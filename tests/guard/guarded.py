@@ -35,7 +35,7 @@ def guarded(repo: Repo, id_: str = "dev", base: str = "main") -> Repo:
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def scripts_dir(repo: Repo) -> Path:
@@ -73,8 +73,8 @@ def checkpoints(repo: Repo, trigger: str | None = None) -> list[Checkpoint]:
 
 def grant_all(repo: Repo) -> list[str]:
     """Grant every request that waits, as an orchestrator would; their ids."""
-    place_ = approvals.store(location(repo).common_dir, os.environ, expiry=3600)
-    waiting = [each.id for each in approvals.every(place_) if each.state == approvals.PENDING]
+    place_ = approvals.open_store(location(repo).common_dir, os.environ, expiry=3600)
+    waiting = [each.id for each in approvals.read_all(place_) if each.state == approvals.PENDING]
     for id_ in waiting:
         approvals.grant(place_, id_, by="test")
     return waiting

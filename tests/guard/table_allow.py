@@ -3,7 +3,7 @@
 The state they are judged in is `tests.guard.field`.
 """
 
-TABLE = """
+OPERATIONS = """
 allow look
     git
     git --version

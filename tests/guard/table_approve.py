@@ -1,6 +1,6 @@
 """Commands that need approval, by their operations. The state they are judged in is `tests.guard.field`."""
 
-TABLE = """
+OPERATIONS = """
 approve merge
     git merge other
     git merge --no-ff other

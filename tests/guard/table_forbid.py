@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501 - a command is a line
 
-TABLE = """
+OPERATIONS = """
 forbid reset-hard
     git reset --hard
     git reset --hard HEAD

@@ -12,12 +12,12 @@ import pytest
 
 from git_agentos.errors import PolicyError
 from git_agentos.guard import authorize
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
+from git_agentos.guard.identity import Identity
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import HERE, PERSON, RUN, WORKTREE, Command, Request, table
-from git_agentos.guard.policy.operations import TABLE
+from git_agentos.guard.policy.operations import OPERATIONS
 from tests.guard.asking import at_terminal
 from tests.support.confirming import set_up
 from tests.support.env import PROJECT_ROOT
@@ -104,7 +104,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def word(operation: str) -> str:
-    return "allowed" if TABLE[operation].default == "allow" else operation
+    return "allowed" if OPERATIONS[operation].default == "allow" else operation
 
 
 def variants(command: Command) -> Iterator[tuple[str, list[str]]]:
@@ -164,7 +164,7 @@ def test_guard_check_says_what_the_commands_do(field: Field, monkeypatch: pytest
             wanted = request(command, place, field)
             folders = [word for folder in wanted.folders for word in ("-C", folder)]
             words = ("git", "agentos", *folders, *wanted.path, *wanted.operands)
-            said = judge(Call(words, str(own), dict(os.environ)), Who("dev-1", "worktree")).decision
+            said = assess_git(Call(words, str(own), dict(os.environ)), Identity("dev-1", "worktree")).decision
             assert (said.decision != "allow") == stopped(wanted), words
 
 
@@ -405,8 +405,10 @@ _API = """
 import sys
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.errors import AgentosError, PolicyError
-from git_agentos.run import accept, cleanup
-from git_agentos.run.kernel import kernel, spec
+from git_agentos.run import accept
+from git_agentos.run import cleanup
+from git_agentos.run import commands
+from git_agentos.run import spec
 from git_agentos.worktree import archive, complete, create, merge, remove
 here, other = open_workspace("."), open_workspace(sys.argv[1])
 context = here.context
@@ -419,8 +421,8 @@ calls = [
     lambda: other.undo(),
     lambda: here.doctor(fix=True),
     lambda: create.create(context, "dev-9", guard=False),
-    lambda: kernel.start(context, spec.from_options(["true"], [])),
-    lambda: kernel.roll_back(context, "r1", "pre_run"),
+    lambda: commands.start(context, spec.from_options(["true"], [])),
+    lambda: commands.roll_back(context, "r1", "pre_run"),
     lambda: accept.accept(context, "r1"),
     lambda: GitWorktreeWorkspaceService(".", guard=False).prepare_pre_run(run_id="r2"),
     lambda: GitWorktreeWorkspaceService(".", run_id="r1").rollback_pre_run(),
@@ -498,10 +500,10 @@ for call in (lambda: merge.merge(context, ["dev-1"]), lambda: remove.remove(cont
 
 def test_an_orchestrators_process_is_not_stopped(own_field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     from git_agentos import open_workspace
-    from git_agentos.worktree import remove
+    from git_agentos.worktree import removal
 
     monkeypatch.chdir(own_field.main)
     workspace = open_workspace(own_field.of["dev-2"], agent="dev-2")
     workspace.restore("latest", no_branch=True)
-    remove.remove(workspace.context, "dev-1")
+    removal.remove(workspace.context, "dev-1")
     assert not own_field.of["dev-1"].exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from git_agentos.guard import settings
+from git_agentos.guard.configuration import settings
 from tests.cli.test_documents import check_document
 from tests.guard.asking import at_terminal
 from tests.guard.guarded import guarded, sh

@@ -20,18 +20,18 @@ from git_agentos.git import lockfile
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.harness import integration
 from git_agentos.guard.setup import activation, checks, manifest, probe, repository_hooks, scripts
-from git_agentos.worktree import create, remove
+from git_agentos.worktree import creation, removal
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
 from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
 
-OURS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
+AGENTOS_REFS = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def config(repo: Repo) -> bytes:
@@ -61,9 +61,13 @@ def test_one_worktree_is_guarded_and_no_other(repo: Repo) -> None:
     one, other = agent(repo, "one"), agent(repo, "other")
     activation.enable(location(one))
     hooks = scripts.hooks_dir(str(repo.git_dir))
-    assert (seen(one, OURS[0]), seen(one, OURS[1]), seen(one, OURS[2])) == (hooks, f"{hooks}/fsmonitor", "2")
+    assert (seen(one, AGENTOS_REFS[0]), seen(one, AGENTOS_REFS[1]), seen(one, AGENTOS_REFS[2])) == (
+        hooks,
+        f"{hooks}/fsmonitor",
+        "2",
+    )
     for each in (repo, other):
-        assert [seen(each, key) for key in OURS] == [None, None, None]
+        assert [seen(each, key) for key in AGENTOS_REFS] == [None, None, None]
     assert [guarded(each) for each in (repo, one, other)] == [False, True, False]
 
 
@@ -103,7 +107,7 @@ def test_what_others_set_meanwhile_stays(repo: Repo) -> None:
     activation.disable(location(made))
     assert made_before is None
     assert git_run(made.path, "config", "--worktree", "--list").stdout == b"core.editor=vi\nuser.name=Dev\n"
-    assert [seen(made, key) for key in OURS] == [None, None, None]
+    assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
     assert (seen(repo, "remote.origin.url"), seen(repo, "core.autocrlf")) == ("elsewhere", "false")
     # Somebody's own configuration is read by it.
     assert seen(repo, "extensions.worktreeConfig") == "true"
@@ -176,7 +180,7 @@ def test_a_path_that_sh_would_take_apart(make_repo: Any) -> None:
     assert done.returncode != 0
     assert made.read("readme.txt") == b"not committed\n"
     activation.disable(location(made))
-    assert [seen(made, key) for key in OURS] == [None, None, None]
+    assert [seen(made, key) for key in AGENTOS_REFS] == [None, None, None]
 
 
 def test_a_worktree_that_git_makes_from_a_guarded_one(repo: Repo) -> None:
@@ -197,7 +201,7 @@ def test_the_main_worktree_alone(repo: Repo) -> None:
     other = agent(repo, "other")
     before = config(repo)
     activation.enable(location(repo))
-    assert ([seen(other, key) for key in OURS], guarded(other)) == ([None, None, None], False)
+    assert ([seen(other, key) for key in AGENTOS_REFS], guarded(other)) == ([None, None, None], False)
     repo.write("notes.txt", "not committed\n")
     assert git_run(repo.path, "checkout", "--", "notes.txt", env={"AGENTOS_AGENT_ID": "dev"}).returncode != 0
     assert repo.read("notes.txt") == b"not committed\n"
@@ -225,23 +229,23 @@ def test_worktree_create_guards(repo: Repo) -> None:
 
 def test_every_way_to_make_one(repo: Repo) -> None:
     context = open_workspace(repo.path).context
-    create.create(context, "dev")
+    creation.create(context, "dev")
     saved = open_workspace(repo.path.parent / "repo.worktrees" / "dev").checkpoint("now")
     run_ok(repo.path, "restore", saved.id, "--agent", "dev", "--worktree", "copy")
     run_ok(repo.path, "worktree", "archive", "dev")
-    create.create(context, "dev", revive=True)
+    creation.create(context, "dev", revive=True)
     for id_ in ("dev", "copy"):
         assert guarded(Repo(repo.path.parent / "repo.worktrees" / id_))
-    create.create(open_workspace(repo.path.parent / "repo.worktrees" / "dev").context, "inner", guard=False)
+    creation.create(open_workspace(repo.path.parent / "repo.worktrees" / "dev").context, "inner", guard=False)
     assert seen(Repo(repo.path.parent / "repo.worktrees" / "inner"), "core.hooksPath") is None
 
 
 def test_a_creation_that_fails_leaves_the_guard_as_it_was(repo: Repo) -> None:
-    create.create(open_workspace(repo.path).context, "first")
+    creation.create(open_workspace(repo.path).context, "first")
     before = whole(repo)
     repo.config("agentos.setup", "exit 1")
     with pytest.raises(WorktreeError):
-        create.create(open_workspace(repo.path).context, "second")
+        creation.create(open_workspace(repo.path).context, "second")
     repo.git("config", "--unset", "agentos.setup")
     assert_nothing_left(before, repo)
 
@@ -249,10 +253,10 @@ def test_a_creation_that_fails_leaves_the_guard_as_it_was(repo: Repo) -> None:
 def test_a_worktree_that_plain_git_removed(repo: Repo) -> None:
     before = config(repo)
     context = open_workspace(repo.path).context
-    create.create(context, "gone")
+    creation.create(context, "gone")
     repo.git("worktree", "remove", "--force", str(repo.path.parent / "repo.worktrees" / "gone"))
-    create.create(context, "dev")
-    remove.remove(context, "dev")
+    creation.create(context, "dev")
+    removal.remove(context, "dev")
     assert config(repo) == before
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import locate
-from git_agentos.guard import enforce, saving
-from git_agentos.guard.ancestry import Process
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Save
-from git_agentos.guard.identity import Who
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, SaveScope
+from git_agentos.guard.enforcement import enforcer, saving
+from git_agentos.guard.identity import Identity
+from git_agentos.process.table import Process
 from tests.guard.asking import AGENT, PERSON, Sleeper, approve, at_terminal, common_dir, forbid, judged, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -45,14 +45,14 @@ def checkpoints(dev: Repo) -> list[dict[str, object]]:
 
 
 def test_plain_allow_does_nothing_at_all(dev: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enforce, "_Case", None)
+    monkeypatch.setattr(enforcer, "_Case", None)
     verdict = run_by(AGENT, judged(ALLOW, dev.path, "status"), "status", cwd=dev.path)
     assert (verdict.run, verdict.message, verdict.approval) == (True, "", None)
 
 
 def test_allow_with_something_to_save_takes_a_checkpoint_and_says_nothing(dev: Repo) -> None:
     before = complete_state(dev.path)
-    verdict = run_by(AGENT, judged(ALLOW, dev.path, "stash-pop", Save()), "stash", "pop", cwd=dev.path)
+    verdict = run_by(AGENT, judged(ALLOW, dev.path, "stash-pop", SaveScope()), "stash", "pop", cwd=dev.path)
     assert (verdict.run, verdict.message) == (True, "")
     assert complete_state(dev.path) == before
     [saved] = checkpoints(dev)
@@ -96,7 +96,7 @@ def test_secrets_on_the_command_line_are_nowhere(dev: Repo) -> None:
 
 def test_save_mode_lets_it_run_and_says_how_to_go_back(dev: Repo) -> None:
     before = complete_state(dev.path)
-    verdict = run_by(AGENT, forbid(dev.path, savable=True), "reset", "--hard", cwd=dev.path, mode="save")
+    verdict = run_by(AGENT, forbid(dev.path, fully_saved=True), "reset", "--hard", cwd=dev.path, mode="save")
     assert verdict.run
     saved = str(verdict.decision.checkpoint)
     assert f"git agentos restore {saved[:8]}" in verdict.message
@@ -108,14 +108,14 @@ def test_save_mode_lets_it_run_and_says_how_to_go_back(dev: Repo) -> None:
 
 
 def test_save_mode_stops_what_cannot_be_saved(dev: Repo) -> None:
-    verdict = run_by(AGENT, forbid(dev.path, savable=False), "push", "--force", cwd=dev.path, mode="save")
+    verdict = run_by(AGENT, forbid(dev.path, fully_saved=False), "push", "--force", cwd=dev.path, mode="save")
     assert not verdict.run
 
 
 def test_save_mode_stops_where_something_cannot_be_saved(dev: Repo) -> None:
     inner = Repo.init(dev.path / "inner", "--object-format=sha256")
     inner.write("file.txt", "only here\n")
-    verdict = run_by(AGENT, forbid(dev.path, savable=True), "clean", "-ffd", cwd=dev.path, mode="save")
+    verdict = run_by(AGENT, forbid(dev.path, fully_saved=True), "clean", "-ffd", cwd=dev.path, mode="save")
     assert not verdict.run
     assert "inner" in verdict.message
 
@@ -123,9 +123,9 @@ def test_save_mode_stops_where_something_cannot_be_saved(dev: Repo) -> None:
 def test_files_above_the_limit_are_saved_before_something_runs(dev: Repo) -> None:
     dev.config("agentos.maxFileSize", "1k")
     dev.write("big.bin", b"x" * 5000)
-    stopped = run_by(AGENT, forbid(dev.path, savable=True), "clean", "-fd", cwd=dev.path)
+    stopped = run_by(AGENT, forbid(dev.path, fully_saved=True), "clean", "-fd", cwd=dev.path)
     assert not stopped.run
-    verdict = run_by(AGENT, forbid(dev.path, savable=True), "clean", "-fd", cwd=dev.path, mode="save")
+    verdict = run_by(AGENT, forbid(dev.path, fully_saved=True), "clean", "-fd", cwd=dev.path, mode="save")
     assert verdict.run
     dev.remove("big.bin")
     run_ok(dev.path, "restore", str(verdict.decision.checkpoint), "--no-branch")
@@ -137,8 +137,8 @@ def test_ignored_files_that_are_named_are_saved(dev: Repo) -> None:
     (Path(common_dir(dev.path)) / "info").mkdir(exist_ok=True)
     (Path(common_dir(dev.path)) / "info" / "exclude").write_text("secret.env\n")
     dev.write("secret.env", "KEY=1\n")
-    judgement = judged(FORBID, dev.path, "clean-ignored", Save(everything_ignored=True), savable=True)
-    verdict = run_by(AGENT, judgement, "clean", "-fdx", cwd=dev.path, mode="save")
+    assessment = judged(FORBID, dev.path, "clean-ignored", SaveScope(everything_ignored=True), fully_saved=True)
+    verdict = run_by(AGENT, assessment, "clean", "-fdx", cwd=dev.path, mode="save")
     assert verdict.run
     dev.git("clean", "-fdxq")  # the log goes with it
     assert [entry["summary"] for entry in decisions(dev)] == ["guard: saved: clean-ignored: git clean -fdx"]
@@ -148,50 +148,50 @@ def test_ignored_files_that_are_named_are_saved(dev: Repo) -> None:
 
 def test_commits_that_lose_their_last_ref_are_kept_by_the_timeline(dev: Repo) -> None:
     dev.git("checkout", "-q", "--detach")
-    lost = dev.commit("nobody else has this")
+    cwd_unknown = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
-    clean = run_by(AGENT, judged(ALLOW, dev.path, "stash-pop", Save()), "stash", "pop", cwd=dev.path)
-    judgement = judged(FORBID, dev.path, "branch-delete", Save(commits=[lost]), savable=True)
-    verdict = run_by(AGENT, judgement, "branch", "-D", "x", cwd=dev.path, mode="save")
+    clean = run_by(AGENT, judged(ALLOW, dev.path, "stash-pop", SaveScope()), "stash", "pop", cwd=dev.path)
+    assessment = judged(FORBID, dev.path, "branch-delete", SaveScope(commits=[cwd_unknown]), fully_saved=True)
+    verdict = run_by(AGENT, assessment, "branch", "-D", "x", cwd=dev.path, mode="save")
     assert verdict.run
-    assert f"{lost[:8]} (git branch NAME COMMIT)" in verdict.message
+    assert f"{cwd_unknown[:8]} (git branch NAME COMMIT)" in verdict.message
     assert "git agentos restore" not in verdict.message
     assert clean.decision.checkpoint != verdict.decision.checkpoint  # though the state was an old one
-    again = run_by(AGENT, judgement, "branch", "-D", "x", cwd=dev.path, mode="save")
+    again = run_by(AGENT, assessment, "branch", "-D", "x", cwd=dev.path, mode="save")
     dev.git("reflog", "expire", "--expire=now", "--all")
     dev.git("gc", "-q", "--prune=now")
-    assert dev.text("cat-file", "-t", lost) == "commit"
+    assert dev.text("cat-file", "-t", cwd_unknown) == "commit"
     reached = dev.text("rev-list", "refs/agentos/timelines/dev").split()
-    assert lost in reached
+    assert cwd_unknown in reached
     assert again.run
 
 
 def test_commits_make_a_checkpoint_though_the_state_is_an_old_one(dev: Repo) -> None:
     dev.git("checkout", "-q", "--detach")
-    lost = dev.commit("nobody else has this")
+    cwd_unknown = dev.commit("nobody else has this")
     dev.git("checkout", "-q", "agent/dev")
-    context = saving.context_at(locate(str(dev.path), inherit=False), "dev", os.environ)
+    context = saving.context_at(locate(str(dev.path), use_environment=False), "dev", os.environ)
     made = [
-        saving.save(context, Save(commits=commits), description="", meta={}, whole=True).checkpoint
-        for commits in ([], [], [lost], [lost], ["0" * 40, "1" * 40])
+        saving.save(context, SaveScope(commits=commits), description="", meta={}, whole=True).checkpoint
+        for commits in ([], [], [cwd_unknown], [cwd_unknown], ["0" * 40, "1" * 40])
     ]
     assert made[0] != made[2]
     assert [each is not None and each.unchanged for each in made] == [False, True, False, True, True]
-    assert lost in dev.text("rev-list", "refs/agentos/timelines/dev").split()
+    assert cwd_unknown in dev.text("rev-list", "refs/agentos/timelines/dev").split()
 
 
 def test_an_agents_command_stops_where_the_checkpoint_fails(dev: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("git_agentos.guard.saving.save", full)
+    monkeypatch.setattr("git_agentos.guard.enforcement.saving.save", full)
     cases = [
-        (judged(ALLOW, dev.path, "stash-pop", Save()), "strict"),
-        (forbid(dev.path, savable=True), "save"),
+        (judged(ALLOW, dev.path, "stash-pop", SaveScope()), "strict"),
+        (forbid(dev.path, fully_saved=True), "save"),
         (forbid(dev.path), "strict"),
     ]
-    for judgement, mode in cases:
-        verdict = run_by(AGENT, judgement, "stash", "pop", cwd=dev.path, mode=mode)
+    for assessment, mode in cases:
+        verdict = run_by(AGENT, assessment, "stash", "pop", cwd=dev.path, mode=mode)
         assert not verdict.run
         assert "No space left on device" in verdict.message
 
@@ -200,24 +200,24 @@ def test_a_persons_command_runs_where_the_checkpoint_fails(dev: Repo, monkeypatc
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("git_agentos.guard.saving.save", full)
-    verdict = run_by(PERSON, judged(ALLOW, dev.path, "reset-hard", Save()), "reset", "--hard", cwd=dev.path)
+    monkeypatch.setattr("git_agentos.guard.enforcement.saving.save", full)
+    verdict = run_by(PERSON, judged(ALLOW, dev.path, "reset-hard", SaveScope()), "reset", "--hard", cwd=dev.path)
     assert verdict.run
     assert "warning" in verdict.message
     assert "No space left on device" in verdict.message
 
 
 def test_nothing_of_a_persons_is_stopped(dev: Repo) -> None:
-    for judgement in (forbid(dev.path), approve(dev.path), judged(FORBID, dev.path)):
-        assert run_by(PERSON, judgement, "reset", "--hard", cwd=dev.path).run
+    for assessment in (forbid(dev.path), approve(dev.path), judged(FORBID, dev.path)):
+        assert run_by(PERSON, assessment, "reset", "--hard", cwd=dev.path).run
     assert checkpoints(dev)
     assert decisions(dev) == []  # no log is made for a person
 
 
 def test_the_switch_turns_checkpoints_off(dev: Repo) -> None:
     auto = {"beforerisky": False}
-    stopped = run_by(AGENT, forbid(dev.path, savable=True), "reset", "--hard", cwd=dev.path, mode="save", auto=auto)
-    allowed = run_by(AGENT, judged(ALLOW, dev.path, "x", Save()), "stash", "pop", cwd=dev.path, auto=auto)
+    stopped = run_by(AGENT, forbid(dev.path, fully_saved=True), "reset", "--hard", cwd=dev.path, mode="save", auto=auto)
+    allowed = run_by(AGENT, judged(ALLOW, dev.path, "x", SaveScope()), "stash", "pop", cwd=dev.path, auto=auto)
     assert (stopped.run, allowed.run) == (False, True)
     assert checkpoints(dev) == []
 
@@ -266,13 +266,13 @@ def test_a_grant_is_bound_to_command_head_worktree_and_agent(dev: Repo, repo: Re
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
 
-    def runs(where: Repo = dev, words: tuple[str, ...] = ("merge", "other"), who: Who = AGENT) -> bool:
+    def runs(where: Repo = dev, words: tuple[str, ...] = ("merge", "other"), who: Identity = AGENT) -> bool:
         with Sleeper() as process:
             return run_by(who, approve(where.path), *words, cwd=where.path, pid=process.pid).run
 
     assert not runs(words=("merge", "--no-ff", "other"))
     assert not runs(where=other)
-    assert not runs(who=Who("somebody", "environment"))
+    assert not runs(who=Identity("somebody", "environment"))
     branch = dev.text("symbolic-ref", "HEAD")
     dev.git("checkout", "-q", "-b", "elsewhere")
     assert not runs()
@@ -349,11 +349,11 @@ def test_a_harness_is_told_once_and_the_command_uses_the_grant(dev: Repo, repo: 
 def test_a_pid_that_is_used_again_has_not_passed(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
-    place = approvals.store(common_dir(dev.path), os.environ)
+    place = approvals.open_store(common_dir(dev.path), os.environ)
     with Sleeper() as process:
         found = approvals.find(place, str(asked.approval))
         assert approvals.use(place, found, Process(process.pid, "12345"))
-        assert approvals.passes(common_dir(dev.path), process.pid, os.environ) is None
+        assert approvals.active_grant(common_dir(dev.path), process.pid, os.environ) is None
 
 
 def test_the_main_worktree_is_saved_where_an_agent_reaches_for_it(dev: Repo, repo: Repo) -> None:

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from git_agentos.guard import commands
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from tests.guard.everyday import LINES
 from tests.support.repo import Repo, fill
 
@@ -28,5 +28,5 @@ def worktree(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 @pytest.mark.parametrize("text", LINES, ids=[text[:50] for text in LINES])
 def test_it_is_allowed(worktree: Repo, text: str) -> None:
     call = Call((), str(worktree.path), os.environ)
-    found = commands.judge_text(text, call, Who("dev", "environment")).decision
+    found = assessor.assess_text(text, call, Identity("dev", "environment")).decision
     assert found.decision == ALLOW, found

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.git import chained
+from git_agentos.git import user_hooks
 from tests.guard.guarded import Spy, checkpoints, grant_all, guarded, location, scripts_dir, sh, without_refs
 from tests.support.confirming import confirm
 from tests.support.dirty import make_dirty
@@ -323,7 +323,7 @@ def test_a_repository_with_an_odd_name(make_repo: Callable[[str], Repo], name: s
     agent = guarded(make_repo(name))
     make_dirty(agent)
     before = complete_state(agent.path)
-    assert chained.options(location(agent))[2:] == ["-c", "core.fsmonitor=false"]
+    assert user_hooks.options(location(agent))[2:] == ["-c", "core.fsmonitor=false"]
     assert sh(agent, "git status").code == 0
     done = sh(agent, "git reset --hard")
     assert done.code != 0

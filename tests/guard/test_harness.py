@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from git_agentos.guard import harness
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.harness import handler
-from git_agentos.guard.harness.events import Answer
+from git_agentos.guard.harness.adapters import HARNESSES
+from git_agentos.guard.harness.events import HookReply
 from tests.support.agents import agent
 from tests.support.confirming import set_up
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
-NAMES = list(harness.NAMES)
+NAMES = list(HARNESSES)
 
 
 class Form(NamedTuple):
@@ -139,20 +139,19 @@ def worktree(repo: Repo) -> Repo:
     return made
 
 
-def ask(name: str, body: object, cwd: Path, environment: Mapping[str, str] | None = None) -> Answer:
+def ask(name: str, body: object, cwd: Path, environment: Mapping[str, str] | None = None) -> HookReply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     known = {key: value for key, value in os.environ.items() if key != "AGENTOS_AGENT_ID"}
-    return handler.answer(name, data, handler.Caller(str(cwd), {**known, **(environment or {})}, os.getpid()))
+    return handler.respond(name, data, handler.Caller(str(cwd), {**known, **(environment or {})}, os.getpid()))
 
 
-def told(name: str, answer: Answer) -> str | None:
+def told(name: str, answer: HookReply) -> str | None:
     """Why it was denied; None where it was not. Whatever else the harness would see in it is checked too."""
-    assert answer.code == 0
-    if answer.out == "":
+    if answer.stdout == "":
         return None
-    said = json.loads(answer.out)
+    said = json.loads(answer.stdout)
     assert isinstance(said, dict)
-    assert '"allow"' not in answer.out, "that would skip what the user is asked"
+    assert '"allow"' not in answer.stdout, "that would skip what the user is asked"
     return FORMS[name].reason(said)
 
 
@@ -180,7 +179,7 @@ def test_a_harmless_command_is_passed_on_without_a_word(name: str, worktree: Rep
     for text in ("git status", "echo git reset --hard", "ls; git commit -m 'git push -f'"):
         answer = ask(name, FORMS[name].shell(text, str(worktree.path)), worktree.path)
         assert told(name, answer) is None
-        assert (answer.out.strip() in ("", "{}"), answer.said) == (True, "")
+        assert (answer.stdout.strip() in ("", "{}"), answer.stderr) == (True, "")
     assert checkpoints(worktree) == []
 
 
@@ -298,7 +297,7 @@ def test_recording_can_be_switched_off(name: str, worktree: Repo) -> None:
 def test_malformed_input_is_denied_with_a_reason(name: str, data: bytes, worktree: Repo) -> None:
     reason = told(name, ask(name, data, worktree.path))
     assert reason is not None
-    assert "is not what" in reason
+    assert "unexpected input from" in reason
     assert name in reason
 
 
@@ -354,7 +353,7 @@ def test_a_tool_that_is_not_known_but_takes_a_command_is_a_shell(worktree: Repo)
 
 def test_codex_is_denied_where_it_asks_for_permission_too(worktree: Repo) -> None:
     body = _claude("PermissionRequest", str(worktree.path), tool_name="Bash", tool_input={"command": "git clean -fd"})
-    said = json.loads(ask("codex", body, worktree.path).out)["hookSpecificOutput"]
+    said = json.loads(ask("codex", body, worktree.path).stdout)["hookSpecificOutput"]
     assert said["hookEventName"] == "PermissionRequest"
     assert said["decision"]["behavior"] == "deny"
 
@@ -386,7 +385,7 @@ def test_in_mode_save_it_runs_and_says_how_to_come_back(worktree: Repo) -> None:
     answer = ask("claude-code", FORMS["claude-code"].shell("git reset --hard", str(worktree.path)), worktree.path)
     assert told("claude-code", answer) is None
     (saved,) = checkpoints(worktree)
-    assert f"git agentos restore {saved['id'][:8]}" in json.loads(answer.out)["systemMessage"]
+    assert f"git agentos restore {saved['id'][:8]}" in json.loads(answer.stdout)["systemMessage"]
 
 
 def test_of_several_commands_the_forbidden_one_is_told_and_no_request_is_filed(worktree: Repo) -> None:
@@ -444,10 +443,10 @@ def test_the_command_answers_on_stdout_alone(worktree: Repo) -> None:
     body = json.dumps(FORMS["claude-code"].shell("git reset --hard", str(worktree.path))).encode()
     done = subprocess.run(command, input=body, cwd=worktree.path, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert told("claude-code", Answer(done.stdout.decode())) is not None
+    assert told("claude-code", HookReply(done.stdout.decode())) is not None
     broken = subprocess.run(command, input=b"{", cwd=worktree.path, capture_output=True, check=False)
     assert broken.returncode == 0
-    assert told("claude-code", Answer(broken.stdout.decode())) is not None
+    assert told("claude-code", HookReply(broken.stdout.decode())) is not None
     assert b"denied" in broken.stderr
     unknown = subprocess.run(
         [*command[:-1], "nobody"], input=b"{}", cwd=worktree.path, capture_output=True, check=False
@@ -459,7 +458,7 @@ def test_the_command_answers_on_stdout_alone(worktree: Repo) -> None:
 def test_the_plugin_of_opencode_throws(worktree: Repo, tmp_path: Path) -> None:
     from git_agentos.guard.harness import integration
 
-    (tmp_path / "plugin.mjs").write_text(integration.wanted("opencode"))
+    (tmp_path / "plugin.mjs").write_text(integration.settings_text("opencode"))
     (tmp_path / "run.mjs").write_text(
         'import { GitAgentos } from "./plugin.mjs"\n'
         f"const hooks = await GitAgentos({{ directory: {json.dumps(str(worktree.path))} }})\n"
@@ -479,15 +478,15 @@ def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, c
     """Most harnesses let a tool run whose hook fails."""
     from git_agentos.cli.entry import run
 
-    def broken(name: str, data: bytes, caller: handler.Caller) -> Answer:
+    def broken(name: str, data: bytes, caller: handler.Caller) -> HookReply:
         raise RuntimeError("oops")
 
-    monkeypatch.setattr(handler, "answer", broken)
+    monkeypatch.setattr(handler, "respond", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(worktree.path.parent))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
     assert run(["-C", str(worktree.path), "guard", "harness", "gemini"]) == 0
     out, err = capfdbinary.readouterr()
-    reason = told("gemini", Answer(out.decode()))
+    reason = told("gemini", HookReply(out.decode()))
     assert "a bug" in (reason or "")
     kept = re.search(r"'(/[^']+)'", reason or "")
     assert kept is not None
@@ -500,8 +499,8 @@ def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, c
 
 def _grant(worktree: Repo) -> None:
     common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    place = approvals.store(common, os.environ)
-    for each in approvals.every(place):
+    place = approvals.open_store(common, os.environ)
+    for each in approvals.read_all(place):
         if each.state == approvals.PENDING:
             approvals.grant(place, each.id, by="test")
 
@@ -565,7 +564,7 @@ def test_no_grant_of_a_text_is_used_before_all_are_there(worktree: Repo) -> None
     found = run_ok(worktree.path, "approvals", "list")["approvals"]
     assert len(found) == 2
     common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    approvals.grant(approvals.store(common, os.environ), found[0]["id"], by="test")
+    approvals.grant(approvals.open_store(common, os.environ), found[0]["id"], by="test")
     for _ in range(2):
         assert found[1]["id"] in (_shell(worktree, text) or "")
     assert len(run_ok(worktree.path, "approvals", "list")["approvals"]) == 2

@@ -14,7 +14,8 @@ import pytest
 
 from git_agentos.git.location import locate
 from git_agentos.guard import ancestry, call, identity
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
+from git_agentos.process import table
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
 from tests.support.tool import run
@@ -22,7 +23,7 @@ from tests.support.tool import run
 # Prints, as JSON, who the process that runs it is taken for.
 _ASK = (
     "import json, os; from git_agentos.guard import identity; "
-    "print(json.dumps(identity.who(os.environ, identity.git_dir_of(os.getcwd()), os.getpid())))"
+    "print(json.dumps(identity.identify(os.environ, identity.find_git_dir(os.getcwd()), os.getpid())))"
 )
 
 
@@ -37,37 +38,37 @@ def ask(*before: str, cwd: Path, env: dict[str, str] | None = None) -> list[str 
 @pytest.mark.parametrize(
     ("environment", "explicit", "expected"),
     [
-        ({}, None, Who(None, "nobody")),
-        ({"AGENTOS_AGENT_ID": ""}, None, Who(None, "nobody")),
-        ({"AGENTOS_AGENT_ID": "dev-1"}, None, Who("dev-1", "environment")),
-        ({"AGENTOS_AGENT_ID": "dev-1"}, "boss", Who("boss", "as")),
-        ({"AGENTOS_AGENT_ID": "../../x"}, None, Who("?", "ill-formed")),
-        ({"AGENTOS_AGENT_ID": "a b"}, None, Who("?", "ill-formed")),
-        ({"AGENTOS_AGENT_ID": "x.lock"}, None, Who("?", "ill-formed")),
-        ({"AGENTOS_AGENT_ID": " "}, None, Who("?", "ill-formed")),
-        ({}, "no id", Who("?", "ill-formed")),
-        ({"AGENTOS_GUARD": "dev-2"}, None, Who("dev-2", "ancestor")),
-        ({"AGENTOS_GUARD": ""}, None, Who("?", "ill-formed")),
+        ({}, None, Identity(None, "nobody")),
+        ({"AGENTOS_AGENT_ID": ""}, None, Identity(None, "nobody")),
+        ({"AGENTOS_AGENT_ID": "dev-1"}, None, Identity("dev-1", "environment")),
+        ({"AGENTOS_AGENT_ID": "dev-1"}, "boss", Identity("boss", "as")),
+        ({"AGENTOS_AGENT_ID": "../../x"}, None, Identity("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": "a b"}, None, Identity("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": "x.lock"}, None, Identity("?", "ill-formed")),
+        ({"AGENTOS_AGENT_ID": " "}, None, Identity("?", "ill-formed")),
+        ({}, "no id", Identity("?", "ill-formed")),
+        ({"AGENTOS_GUARD": "dev-2"}, None, Identity("dev-2", "ancestor")),
+        ({"AGENTOS_GUARD": ""}, None, Identity("?", "ill-formed")),
     ],
 )
-def test_what_is_said_counts(environment: dict[str, str], explicit: str | None, expected: Who) -> None:
-    assert identity.who(environment, None, None, explicit) == expected
+def test_what_is_said_counts(environment: dict[str, str], explicit: str | None, expected: Identity) -> None:
+    assert identity.identify(environment, None, None, explicit) == expected
 
 
 def test_whoever_works_in_an_agents_worktree_is_that_agent(repo: Repo) -> None:
     dev = agent(repo, "dev")
     git_dir = locate(str(dev.path)).git_dir
-    assert identity.who({}, git_dir, None) == Who("dev", "worktree")
-    assert identity.who({}, str(repo.git_dir), None) == Who(None, "nobody")
+    assert identity.identify({}, git_dir, None) == Identity("dev", "worktree")
+    assert identity.identify({}, str(repo.git_dir), None) == Identity(None, "nobody")
     (Path(git_dir) / "agentos" / "id").write_bytes(b"\xff\xfe")
-    assert identity.who({}, git_dir, None) == Who("?", "ill-formed")
+    assert identity.identify({}, git_dir, None) == Identity("?", "ill-formed")
 
 
 def test_the_git_directory_is_found_without_git(repo: Repo, tmp_path: Path) -> None:
     dev = agent(repo, "dev")
-    assert identity.git_dir_of(str(dev.path / "src" / "lib")) == locate(str(dev.path)).git_dir
-    assert identity.git_dir_of(str(repo.path / "src")) == str(repo.git_dir)
-    assert identity.git_dir_of(str(tmp_path)) is None
+    assert identity.find_git_dir(str(dev.path / "src" / "lib")) == locate(str(dev.path)).git_dir
+    assert identity.find_git_dir(str(repo.path / "src")) == str(repo.git_dir)
+    assert identity.find_git_dir(str(tmp_path)) is None
 
 
 def test_a_process_is_who_its_worktree_says(repo: Repo) -> None:
@@ -106,24 +107,24 @@ def test_nothing_below_guard_exec_gets_rid_of_it(repo: Repo) -> None:
 
 
 def test_a_process_is_known_by_its_start_too() -> None:
-    first = ancestry.identify(os.getpid())
+    first = table.identify(os.getpid())
     assert first is not None
-    assert first == ancestry.identify(os.getpid())
-    assert ancestry.identify(1 << 22) is None
-    assert ancestry.parents(os.getpid())[0] == os.getppid()
+    assert first == table.identify(os.getpid())
+    assert table.identify(1 << 22) is None
+    assert table.parents(os.getpid())[0] == os.getppid()
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps")
 def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ancestry.parents(os.getpid())
-    monkeypatch.setattr(ancestry, "_PROC", "/nowhere")
-    assert ancestry.parents(os.getpid())[0] == real[0]
-    assert ancestry.identify(os.getpid()) == ancestry.identify(os.getpid()) is not None
-    assert "python" in ancestry.argv(os.getpid())[0]
-    assert ancestry.identify(1 << 22) is None
-    assert (ancestry.environment(os.getpid()), ancestry.cwd(os.getpid())) == (None, None)
-    assert identity.who({"AGENTOS_AGENT_ID": "dev"}, None, os.getpid()) == Who("dev", "environment")
-    found = call.of_process(os.getpid())
+    real = table.parents(os.getpid())
+    monkeypatch.setattr(table, "_PROC", "/nowhere")
+    assert table.parents(os.getpid())[0] == real[0]
+    assert table.identify(os.getpid()) == table.identify(os.getpid()) is not None
+    assert "python" in table.argv(os.getpid())[0]
+    assert table.identify(1 << 22) is None
+    assert (table.environment(os.getpid()), table.cwd(os.getpid())) == (None, None)
+    assert identity.identify({"AGENTOS_AGENT_ID": "dev"}, None, os.getpid()) == Identity("dev", "environment")
+    found = call.call_of_process(os.getpid())
     assert found is not None
     assert found.cwd == os.getcwd()
 
@@ -131,15 +132,15 @@ def test_where_there_is_no_proc_ps_tells(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_call_of_a_process(repo: Repo) -> None:
     child = subprocess.Popen(["sleep", "600"], cwd=repo.path, env={**os.environ, "X": "1"})
     try:
-        while not ancestry.argv(child.pid):  # the kernel is still making it
+        while not table.argv(child.pid):  # the kernel is still making it
             time.sleep(0.01)
-        found = call.of_process(child.pid)
+        found = call.call_of_process(child.pid)
         assert found is not None
         assert (found.argv, found.cwd, found.environment["X"]) == (("sleep", "600"), str(repo.path), "1")
     finally:
         child.kill()
         child.wait()
-    assert call.of_process(child.pid) is None
+    assert call.call_of_process(child.pid) is None
 
 
 # -- steps of a command ------------------------------------------------------------------------------------------------
@@ -147,10 +148,11 @@ def test_the_call_of_a_process(repo: Repo) -> None:
 _SEEN = """\
 import os, sys
 from git_agentos.guard import ancestry
+from git_agentos.process import table
 pid = os.getppid()
 with open(sys.argv[1], "a") as file:
-    told = ancestry.argv(ancestry.outermost_git(pid))
-    file.write(" ".join(ancestry.argv(pid)[1:2]) + " of " + " ".join(told[1:]) + "\\n")
+    told = table.argv(ancestry.outermost_git(pid))
+    file.write(" ".join(table.argv(pid)[1:2]) + " of " + " ".join(told[1:]) + "\\n")
 sys.exit(1)
 """
 

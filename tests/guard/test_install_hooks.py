@@ -19,7 +19,7 @@ from tests.worktree.whole import assert_nothing_left, whole
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def config(repo: Repo) -> bytes:

@@ -13,8 +13,8 @@ import pytest
 
 from git_agentos.errors import GuardError
 from git_agentos.git.location import locate
-from git_agentos.guard import harness
-from git_agentos.guard.harness import integration
+from git_agentos.guard.harness import adapters, integration
+from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.setup import checks
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
@@ -23,19 +23,19 @@ from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.support.tool import run
 
-NAMES = list(harness.NAMES)
+NAMES = list(HARNESSES)
 JSON_NAMES = [name for name in NAMES if name != "opencode"]
 
 
 def path_of(name: str, root: Path) -> Path:
-    return root / str(harness.module(name).PROJECT)
+    return root / adapters.get(name).project_settings
 
 
-def add(name: str, root: Path, home: Path) -> integration.Integrated:
+def add(name: str, root: Path, home: Path) -> integration.Integration:
     return integration.add(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
 
 
-def remove(name: str, root: Path, home: Path) -> integration.Integrated:
+def remove(name: str, root: Path, home: Path) -> integration.Integration:
     return integration.remove(name, str(root), {**os.environ, "XDG_CONFIG_HOME": str(home)})
 
 
@@ -200,7 +200,7 @@ def test_print_prints_what_has_to_be_there_and_writes_nothing(name: str, cli: Cl
     before = files(repo.path)
     answer = cli("-C", str(repo.path), "guard", "integrate", name, "--print")
     assert answer.code == 0
-    assert answer.text == integration.wanted(name)
+    assert answer.text == integration.settings_text(name)
     assert files(repo.path) == before
     if name != "opencode":
         assert json.loads(answer.text)["hooks"]
@@ -285,10 +285,9 @@ def test_check_wants_one_of_both(cli: Cli, repo: Repo) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("name", JSON_NAMES)
-def test_what_is_asked_before_and_told_after(name: str) -> None:
+def test_settings_block_before_tools_and_record_after_them(name: str) -> None:
     """The event that blocks is asked for all tools (or for each that edits, and the shell has one of its own)."""
-    module = harness.module(name)
-    hooks = json.loads(integration.wanted(name))["hooks"]
+    hooks = json.loads(integration.settings_text(name))["hooks"]
     closed = {event for event, entries in hooks.items() if "exit 2" in json.dumps(entries)}
     assert (
         closed
@@ -303,9 +302,8 @@ def test_what_is_asked_before_and_told_after(name: str) -> None:
     assert len(hooks) == len(closed) + 3
     after = [entry["matcher"] for event, entries in hooks.items() for entry in entries if event[:4] in ("Post", "Afte")
              and "matcher" in entry]  # fmt: skip
-    edits = set(getattr(module, "EDITS", getattr(module, "_EDITS", ())))
-    shells = set(getattr(module, "SHELLS", getattr(module, "_SHELLS", ())))
-    assert all(set(matcher.split("|")) <= edits | shells for matcher in after)
+    tools = {*HARNESSES[name].tools.editors, *HARNESSES[name].tools.shells}
+    assert all(set(matcher.split("|")) <= tools for matcher in after)
 
 
 def test_without_the_reader_of_shell_text_nothing_is_integrated(

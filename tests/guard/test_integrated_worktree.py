@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from git_agentos.git.location import locate
-from git_agentos.guard import harness
-from git_agentos.guard.harness import contact, handler, integration, overrides, requirements
+from git_agentos.guard.harness import contact, handler, integration, overrides, requirements, settings_files
+from git_agentos.guard.harness.adapters import HARNESSES
 from git_agentos.guard.setup import checks
 from tests.guard.guarded import guarded
 from tests.support.repo import Repo
 from tests.support.tool import run
 
-NAMES = list(harness.NAMES)
+NAMES = list(HARNESSES)
 
 
 def exclude_of(repo: Repo) -> Path:
@@ -75,7 +75,7 @@ def test_codex_reads_the_root_checkout_and_every_worktree_with_a_folder(repo: Re
         assert done.path == str(in_main)
         assert in_main.exists()
         assert (each.path / ".codex").is_dir()
-    assert harness.reads("codex", (str(linked.path), "/nowhere"))
+    assert settings_files.effective("codex", str(linked.path), "/nowhere") is not None
     integration.remove("codex", str(linked.path), os.environ)
     assert not (linked.path / ".codex").exists()
     assert in_main.exists()  # the other worktree still needs it
@@ -94,7 +94,7 @@ def test_git_neither_adds_nor_stashes_the_settings(name: str, repo: Repo, linked
     assert linked.git("status", "--porcelain", "--untracked-files=all") == b"?? new.txt\n"
     assert repo.git("status", "--porcelain", "--untracked-files=all") == b""
     linked.git("stash", "push", "-q", "--include-untracked")
-    assert harness.reads(name, (str(linked.path), "/nowhere"))
+    assert settings_files.effective(name, str(linked.path), "/nowhere") is not None
     linked.git("stash", "pop", "-q")
     linked.git("add", "--all")
     assert linked.git("diff", "--cached", "--name-only") == b"new.txt\n"
@@ -164,13 +164,13 @@ def test_settings_without_our_hooks_are_for_doctor(repo: Repo) -> None:
     integration.add("claude-code", str(repo.path), os.environ)
     path = repo.path / ".claude" / "settings.local.json"
     path.write_text("{}\n")
-    location = locate(str(repo.path), inherit=False)
-    assert list(integration.put_back(str(repo.path), os.environ)) == []
+    location = locate(str(repo.path), use_environment=False)
+    assert list(integration.restore_removed(str(repo.path), os.environ)) == []
     (found,) = checks.harnesses(location, os.environ, fix=False)
     assert (found.code, found.severity, found.fixed) == ("harness-missing", "warning", False)
     (found,) = checks.harnesses(location, os.environ, fix=True)
     assert found.fixed
-    assert harness.asks(str(path))
+    assert settings_files.has_hooks(str(path))
     assert list(checks.harnesses(location, os.environ, fix=False)) == []
 
 
@@ -216,7 +216,7 @@ def test_what_is_not_trusted_is_not_read(
     environment = {**os.environ, "HOME": str(home)}
     done = integration.add(name, str(repo.path), environment)
     assert said in done.needs[-1]
-    location = locate(str(repo.path), inherit=False)
+    location = locate(str(repo.path), use_environment=False)
     assert "harness-unread" in [each.code for each in checks.harnesses(location, environment, fix=False)]
     trust(home, done.path)
     assert integration.add(name, str(repo.path), environment).needs == []
@@ -235,10 +235,10 @@ def test_codex_trusts_the_text_of_a_hook(repo: Repo, tmp_path: Path) -> None:
     home.mkdir()
     _trust_codex(home, str(path))
     environment = {"HOME": str(home)}
-    assert requirements.needs("codex", str(repo.path), str(path), environment) == []
+    assert requirements.unmet("codex", str(repo.path), str(path), environment) == []
     body["hooks"]["PreToolUse"][0]["matcher"] = "Bash"
     path.write_text(json.dumps(body))
-    assert len(requirements.needs("codex", str(repo.path), str(path), environment)) == 1
+    assert len(requirements.unmet("codex", str(repo.path), str(path), environment)) == 1
 
 
 @pytest.mark.parametrize("where", [".claude/settings.json", ".claude/settings.local.json"])
@@ -264,7 +264,7 @@ _COPILOT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_
 
 def ask(name: str, body: dict[str, Any], cwd: Path, environment: dict[str, str]) -> Any:
     caller = handler.Caller(str(cwd), {**os.environ, **environment}, os.getpid())
-    return json.loads(handler.answer(name, json.dumps(body).encode(), caller).out or "{}")
+    return json.loads(handler.respond(name, json.dumps(body).encode(), caller).stdout or "{}")
 
 
 def event(name: str, command: str, cwd: Path) -> dict[str, Any]:

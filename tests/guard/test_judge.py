@@ -11,14 +11,14 @@ import pytest
 from hypothesis import strategies as st
 
 from git_agentos.errors import ConfigurationError
-from git_agentos.guard import judge as judging
+from git_agentos.guard.assessment import assessor as judging
+from git_agentos.guard.assessment.hook_events import RefUpdate
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Judgement, Save
-from git_agentos.guard.identity import NOBODY, Who
-from git_agentos.guard.judge import RefUpdate
-from git_agentos.guard.policy import families, operations
-from git_agentos.guard.policy.operations import TABLE
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
+from git_agentos.guard.identity import PERSON, Identity
+from git_agentos.guard.policy import operations, subcommands
+from git_agentos.guard.policy.operations import OPERATIONS
+from git_agentos.guard.policy.options import UNKNOWN
 from tests.guard import field
 from tests.guard.test_table import AGENT, call
 from tests.support.confirming import set_up
@@ -27,8 +27,8 @@ from tests.support.repo import Repo
 ZERO = "0" * 40
 
 
-def judge(repo: Repo, command: str, who: Who = AGENT) -> Judgement:
-    return judging.judge(call(command, repo.path), who)
+def judge(repo: Repo, command: str, who: Identity = AGENT) -> Assessment:
+    return judging.assess_git(call(command, repo.path), who)
 
 
 def decided(repo: Repo, command: str) -> tuple[str, list[str]]:
@@ -46,23 +46,23 @@ def here(tmp_path: Path) -> Repo:
 
 def test_nothing_of_a_person_is_stopped(here: Repo) -> None:
     for command in ("git reset --hard", "git clean -fdx", "git push --force", "git boom", "git foo", "git status"):
-        found = judge(here, command, NOBODY)
+        found = judge(here, command, PERSON)
         assert (found.decision.decision, found.decision.rule, found.save) == (ALLOW, None, None), command
-    assert judge(here, "git reset --hard", NOBODY).decision.operations == ["reset-hard"]
+    assert judge(here, "git reset --hard", PERSON).decision.operations == ["reset-hard"]
 
 
 def test_with_everyone_what_a_person_would_lose_is_saved(here: Repo) -> None:
     here.config("agentos.guard.everyone", "true")
-    found = judge(here, "git reset --hard", NOBODY)
-    assert (found.decision.decision, found.save, found.savable) == (ALLOW, Save(), True)
+    found = judge(here, "git reset --hard", PERSON)
+    assert (found.decision.decision, found.save, found.fully_saved) == (ALLOW, SaveScope(), True)
     assert found.root == str(here.path)
-    lost = judge(here, "git push --force", NOBODY)
-    assert (lost.decision.decision, lost.save) == (ALLOW, None)
-    assert judge(here, "git status", NOBODY).save is None
+    cwd_unknown = judge(here, "git push --force", PERSON)
+    assert (cwd_unknown.decision.decision, cwd_unknown.save) == (ALLOW, None)
+    assert judge(here, "git status", PERSON).save is None
 
 
 def test_an_ill_formed_identity_is_an_agents(here: Repo) -> None:
-    assert judge(here, "git reset --hard", Who("?", "ill-formed")).decision.decision == FORBID
+    assert judge(here, "git reset --hard", Identity("?", "ill-formed")).decision.decision == FORBID
 
 
 # -- configuration -----------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_policy_decides_and_the_key_is_named(here: Repo) -> None:
     assert decided(here, "git merge other") == (ALLOW, ["merge"])
     found = judge(here, "git commit -m x").decision
     assert (found.decision, found.rule) == (FORBID, "agentos.policy.commit")
-    assert judge(here, "git merge other").save == Save()  # allowed; what it may overwrite is saved all the same
+    assert judge(here, "git merge other").save == SaveScope()  # allowed; what it may overwrite is saved all the same
 
 
 def test_policy_that_comes_with_the_command_is_forbidden(here: Repo) -> None:
@@ -87,7 +87,7 @@ def test_a_bad_policy_is_an_error_that_the_layers_fail_closed_on(here: Repo) -> 
     with pytest.raises(ConfigurationError, match=r"agentos\.policy\.commit"):
         judge(here, "git commit -m x")
     assert decided(here, "git status") == (ALLOW, ["look"])
-    assert judge(here, "git commit -m x", NOBODY) == Judgement(Decision(ALLOW, []))
+    assert judge(here, "git commit -m x", PERSON) == Assessment(Decision(ALLOW, []))
 
 
 def test_a_lenient_repository_does_not_lend_its_policy(here: Repo, tmp_path: Path) -> None:
@@ -144,21 +144,21 @@ def test_an_alias_may_take_the_name_of_a_program_that_is_not_here(here: Repo) ->
 def test_a_judgement_tells_what_to_save(here: Repo) -> None:
     other = here.oid("other")
     for command, save in (
-        ("git reset --hard", Save()),
-        ("git clean -fd", Save()),
-        ("git clean -fdx", Save(everything_ignored=True)),
-        ("git clean -fdX cache", Save(ignored=frozenset({b"cache/x.o"}))),
-        ("git branch -D other", Save(commits=(other,))),
-        ("git branch -D behind", Save()),
-        ("git branch -f other", Save(commits=(other,))),
-        ("git update-ref -d refs/heads/other", Save(commits=(other,))),
-        ("git stash drop", Save(commits=(here.oid("stash"),))),
-        ("git stash clear", Save(commits=(here.oid("stash"),))),
-        ("git add both.txt", Save()),
-        ("git add -A", Save()),
-        ("git stash pop", Save(commits=(here.oid("stash"),))),
-        ("git stash apply", Save(commits=(here.oid("stash"),))),
-        ("git stash -u", Save()),
+        ("git reset --hard", SaveScope()),
+        ("git clean -fd", SaveScope()),
+        ("git clean -fdx", SaveScope(everything_ignored=True)),
+        ("git clean -fdX cache", SaveScope(ignored=frozenset({b"cache/x.o"}))),
+        ("git branch -D other", SaveScope(commits=(other,))),
+        ("git branch -D behind", SaveScope()),
+        ("git branch -f other", SaveScope(commits=(other,))),
+        ("git update-ref -d refs/heads/other", SaveScope(commits=(other,))),
+        ("git stash drop", SaveScope(commits=(here.oid("stash"),))),
+        ("git stash clear", SaveScope(commits=(here.oid("stash"),))),
+        ("git add both.txt", SaveScope()),
+        ("git add -A", SaveScope()),
+        ("git stash pop", SaveScope(commits=(here.oid("stash"),))),
+        ("git stash apply", SaveScope(commits=(here.oid("stash"),))),
+        ("git stash -u", SaveScope()),
         ("git push --force", None),
         ("git config core.pager less", None),
         ("git worktree remove --force x", None),
@@ -170,7 +170,7 @@ def test_a_judgement_tells_what_to_save(here: Repo) -> None:
 
 
 def test_what_no_checkpoint_holds_is_not_savable(here: Repo) -> None:
-    for command, savable in (
+    for command, fully_saved in (
         ("git reset --hard", True),
         ("git clean -fdx", True),
         ("git branch -D other", True),
@@ -183,14 +183,14 @@ def test_what_no_checkpoint_holds_is_not_savable(here: Repo) -> None:
         ("git foo", False),
         ("git gc --prune=now", False),
     ):
-        assert judge(here, command).savable is savable, command
+        assert judge(here, command).fully_saved is fully_saved, command
 
 
 def test_a_repository_inside_that_clean_would_delete_is_not_savable(here: Repo) -> None:
-    assert judge(here, "git clean -ffd").savable
+    assert judge(here, "git clean -ffd").fully_saved
     Repo.init(here.path / "inner").commit("x")
-    assert not judge(here, "git clean -ffd").savable
-    assert judge(here, "git clean -fd").savable
+    assert not judge(here, "git clean -ffd").fully_saved
+    assert judge(here, "git clean -fd").fully_saved
 
 
 def test_ignored_files_in_the_way_are_saved(here: Repo) -> None:
@@ -204,13 +204,13 @@ def test_ignored_files_in_the_way_are_saved(here: Repo) -> None:
     here.write("cache/y.o", "not in the way\n")
     here.write(".git/info/exclude", "plain/\n")
     here.write("plain/deep/file", "in the place of a file\n")
-    expected = Save(ignored=frozenset({b"cache/x.o", b"plain/deep/file"}))
+    expected = SaveScope(ignored=frozenset({b"cache/x.o", b"plain/deep/file"}))
     for command in ("git switch tracks", "git checkout tracks", "git merge tracks", "git reset --hard tracks"):
         assert judge(here, command).save == expected, command
     assert judge(here, "git switch tracks").decision.decision == ALLOW
     assert judge(here, "git switch other").save is None
     # From a folder below, too.
-    assert judging.judge(call("git switch tracks", here.path / "src"), AGENT).save == expected
+    assert judging.assess_git(call("git switch tracks", here.path / "src"), AGENT).save == expected
 
 
 def test_commits_that_only_a_detached_head_has_are_saved(here: Repo) -> None:
@@ -218,8 +218,8 @@ def test_commits_that_only_a_detached_head_has_are_saved(here: Repo) -> None:
     here.git("commit", "-q", "-m", "of nobody")
     commit = here.oid()
     found = judge(here, "git switch other")
-    assert (found.decision.decision, found.save) == (ALLOW, Save(commits=(commit,)))
-    assert judge(here, "git reset --hard v1").save == Save(commits=(commit,))
+    assert (found.decision.decision, found.save) == (ALLOW, SaveScope(commits=(commit,)))
+    assert judge(here, "git reset --hard v1").save == SaveScope(commits=(commit,))
     here.git("branch", "kept")
     assert judge(here, "git switch other").save is None
 
@@ -228,7 +228,7 @@ def test_rewriting_saves_the_commit_that_is_rewritten(here: Repo) -> None:
     here.git("commit", "-q", "-m", "not pushed")
     commit = here.oid()
     for command in ("git commit --amend", "git rebase v1", "git reset HEAD~1", "git reset --soft HEAD~1", "git pull"):
-        assert judge(here, command).save == Save(commits=(commit,)), command
+        assert judge(here, command).save == SaveScope(commits=(commit,)), command
 
 
 # -- states ------------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_a_conflict(repo: Repo) -> None:
     assert decided(repo, "git checkout HEAD -- readme.txt") == (FORBID, ["checkout-dirty"])
     assert decided(repo, "git checkout -- readme.txt")[0] == FORBID
     assert decided(repo, "git merge --abort") == (ALLOW, ["abort"])
-    assert judge(repo, "git merge --abort").save == Save()
+    assert judge(repo, "git merge --abort").save == SaveScope()
     assert decided(repo, "git merge --continue") == (ALLOW, ["continue"])
     assert decided(repo, "git add readme.txt")[0] == ALLOW
     # Resolved and staged: to make the conflict anew would overwrite that.
@@ -267,7 +267,7 @@ def test_an_unborn_branch_and_no_repository(empty_repo: Repo, tmp_path: Path) ->
         assert judge(nowhere, command).decision.decision == FORBID, command
     assert decided(nowhere, "git checkout -- x")[0] == APPROVE
     gone = Call(("git", "clean", "-fd"), str(tmp_path / "gone"), os.environ)
-    assert judging.judge(gone, AGENT).decision.decision == FORBID
+    assert judging.assess_git(gone, AGENT).decision.decision == FORBID
 
 
 def test_names_that_are_options_or_patterns(here: Repo) -> None:
@@ -294,7 +294,7 @@ def test_a_name_that_is_not_utf8(here: Repo) -> None:
     here.git("commit", "-q", "-m", "odd")
     here.write(b"odd\xff", "changed\n")
     argv = ("git", "checkout", "--", os.fsdecode(b"odd\xff"))
-    assert judging.judge(Call(argv, str(here.path), os.environ), AGENT).decision.decision == FORBID
+    assert judging.assess_git(Call(argv, str(here.path), os.environ), AGENT).decision.decision == FORBID
 
 
 # -- protected branches ------------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_protected_branches(here: Repo) -> None:
 
 
 def updates(repo: Repo, command: str, *lines: tuple[str, str, str]) -> tuple[str, list[str]]:
-    found = judging.judge_updates([RefUpdate(*line) for line in lines], call(command, repo.path), AGENT).decision
+    found = judging.assess_ref_updates([RefUpdate(*line) for line in lines], call(command, repo.path), AGENT).decision
     return found.decision, found.operations
 
 
@@ -375,7 +375,7 @@ def test_updates_of_protected_branches(here: Repo) -> None:
 
 
 def push(repo: Repo, command: str, *lines: str) -> tuple[str, list[str]]:
-    found = judging.judge_push(lines, "origin", "../origin.git", call(command, repo.path), AGENT).decision
+    found = judging.assess_push(lines, "origin", call(command, repo.path), AGENT).decision
     return found.decision, found.operations
 
 
@@ -398,7 +398,7 @@ def test_pushes(here: Repo) -> None:
 
 def test_commits(here: Repo, make_repo: Callable[[str], Repo]) -> None:
     def commit(repo: Repo, command: str = "git commit -m x") -> tuple[str, list[str]]:
-        found = judging.judge_commit(call(command, repo.path), AGENT).decision
+        found = judging.assess_commit(call(command, repo.path), AGENT).decision
         return found.decision, found.operations
 
     assert commit(here) == (ALLOW, ["commit"])
@@ -450,13 +450,13 @@ def test_commands_in_variables_are_judged(here: Repo) -> None:
 # -- any command line --------------------------------------------------------------------------------------------------
 
 _WORDS = [
-    "--", "-", "", UNRESOLVED, f"a{UNRESOLVED}", f"-{UNRESOLVED}", "--hard", "-f", "-xfd", "HEAD", "other", "+a:b",
+    "--", "-", "", UNKNOWN, f"a{UNKNOWN}", f"-{UNKNOWN}", "--hard", "-f", "-xfd", "HEAD", "other", "+a:b",
     ":x", "..", "a...b", "-C", "-c", "--git-dir=x", "--git-dir", "x=y", "alias.x=!x", "--force", "-n", "dirty.txt", ".",
     "*",
     ":(top)x", ":(bad)x", "stash@{0}", "@{u}", "-m", "-b", "-B", "\udcff", "drop", "remove", "set", "foreach", "run",
     "--no-", "--=", "refs/heads/*:refs/heads/*", "ext::x", "'", "\n", "--mirror", "wipe", "x" * 3000,
 ]  # fmt: skip
-_COMMANDS = [*families._FAMILIES, *families._SIMPLE, "status", "no-such-command", "", UNRESOLVED, "boom"]
+_COMMANDS = [*subcommands._HANDLERS, *subcommands._SIMPLE, "status", "no-such-command", "", UNKNOWN, "boom"]
 _ENVIRONMENT = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_EDITOR"]
 
 
@@ -477,9 +477,9 @@ def test_every_command_line_is_judged(
 ) -> None:
     """Whatever is typed gets an answer, and one that holds together."""
     asked = Call(("git", *before, command, *after), str(shared.path), {**os.environ, **environment})
-    found = judging.judge(asked, AGENT)
+    found = judging.assess_git(asked, AGENT)
     assert found.decision.operations
-    assert set(found.decision.operations) <= set(TABLE)
-    assert found.decision.decision == operations.decide(found.decision.operations, None)[0]
+    assert set(found.decision.operations) <= set(OPERATIONS)
+    assert found.decision.decision == operations.decide_by_name(found.decision.operations, None)[0]
     assert (found.decision.reason is None) == (found.decision.decision == ALLOW)
-    assert found.save is not None or not found.savable
+    assert found.save is not None or not found.fully_saved

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
+from git_agentos.guard.identity import Identity
 from tests.guard.guarded import guarded, sh, without_files, without_refs
 from tests.support.repo import Repo, git
 from tests.support.state import assert_same, complete_state
@@ -56,7 +56,7 @@ def test_below_a_shim_remote_prune_is_seen_too(agent: Repo, repo: Repo) -> None:
     """In a linked worktree git runs no hook for it: it does not read core.hooksPath then."""
     tip = repo.oid("origin/gone")
     for words in (["remote", "prune", "origin"], ["remote", "update", "-p"], ["fetch", "--prune", "--all"]):
-        found = judge(Call(("git", *words), str(agent.path), os.environ), Who("dev", "environment"))
+        found = assess_git(Call(("git", *words), str(agent.path), os.environ), Identity("dev", "environment"))
         assert found.decision.decision == "allow" and found.save is not None, words
         assert list(found.save.commits) == [tip], words
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW, FORBID
-from git_agentos.guard.devices import is_device
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
-from git_agentos.guard.policy import config_keys, families, harmless, option_table
+from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import is_device
+from git_agentos.guard.policy import config_keys, harmless_programs, option_table, subcommands
 from tests.guard import field
 from tests.guard.guarded import guarded
 from tests.guard.stake import blob_id
 from tests.support import tool
 from tests.support.repo import Repo
 
-AGENT = Who("dev", "environment")
+AGENT = Identity("dev", "environment")
 CANARY = "work that is nowhere else\n"
 
 
@@ -41,7 +41,7 @@ def call(repo: Repo, text: str, program: str = "") -> Call:
 
 
 def decided(repo: Repo, text: str) -> tuple[str, frozenset[str]]:
-    found = judge(call(repo, text), AGENT).decision
+    found = assess_git(call(repo, text), AGENT).decision
     return found.decision, frozenset(found.operations)
 
 
@@ -63,7 +63,7 @@ def test_every_command_of_git_is_known(here: Repo) -> None:
     assert len(listed) > 100 and len(builtin) > 100
     concepts = set(here.text("--list-cmds=list-guide").split())
     others = {"sh-i18n", "sh-setup"}  # text that scripts read in, not commands
-    missing = {name for name in (*listed, *builtin) if not families.is_known(name)} - concepts - others
+    missing = {name for name in (*listed, *builtin) if not subcommands.is_known(name)} - concepts - others
     interfaces = set(re.findall(r"^   (\S+)", here.text("help", "-a").partition("User-facing")[2], re.MULTILINE))
     assert missing - interfaces == set()
 
@@ -87,7 +87,7 @@ def test_every_key_that_holds_a_command_is_known(here: Repo) -> None:
     keys = here.text("help", "-c").split()
     found = [key for key in keys if _RUNS.search(key) and key not in _DO_NOT]
     assert len(found) > 25
-    plain = [key for key in found if config_keys.kind(re.sub("<.*?>", "x", key)) not in ("command", "guard")]
+    plain = [key for key in found if config_keys.category(re.sub("<.*?>", "x", key)) not in ("command", "guard")]
     assert plain == []
 
 
@@ -114,7 +114,7 @@ def _lookers() -> list[str]:
     )
     others += "range-diff reflog request-pull show stash difftool"
     servers = {"upload-pack", "upload-archive", "gitk", "gitweb", "help", "unpack-file", "fsck", "fsck-objects"}
-    return sorted({*families._LOOKS, *others.split()} - servers)
+    return sorted({*subcommands._READ_ONLY, *others.split()} - servers)
 
 
 def test_no_file_is_written_by_what_looks(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ SAVED = [
 def test_what_changes_a_file_of_the_worktree_is_saved_first(here: Repo, text: str) -> None:
     for name in ("canary.txt", "0001-mine.patch"):
         (here.path / name).write_text(CANARY)
-    found = judge(call(here, text.replace("$PWD", str(here.path))), AGENT)
+    found = assess_git(call(here, text.replace("$PWD", str(here.path))), AGENT)
     assert found.decision.decision == ALLOW
     assert found.save is not None, found
     (here.path / "0001-mine.patch").unlink()
@@ -213,10 +213,10 @@ def test_every_command_says_which_files_it_writes(here: Repo) -> None:
     told = {name.split()[0] for name in option_table.WRITES} | option_table.WRITES_NOTHING_NAMED
     assert len(listed) > 150
     assert {
-        each for each in listed - told - pages if not each.startswith("agentos") and families.is_known(each)
+        each for each in listed - told - pages if not each.startswith("agentos") and subcommands.is_known(each)
     } == set()
     assert {each.split()[0] for each in option_table.WRITES} & option_table.WRITES_NOTHING_NAMED == set()
-    assert all(families.is_known(each.split()[0]) for each in option_table.WRITES)
+    assert all(subcommands.is_known(each.split()[0]) for each in option_table.WRITES)
 
 
 # What these options of git's are given is read, or is no file name of this machine's.
@@ -393,7 +393,7 @@ PROGRAMS = ["cp clean.txt", "truncate -s0", "tee dirty.txt", "rm -f dirty.txt", 
 def test_what_runs_a_program_is_asked_about(here: Repo, text: str) -> None:
     for program in PROGRAMS if "PROGRAM" in text or "VALUE" in text else PROGRAMS[:1]:
         asked = call(here, text, program)
-        found = judge(asked._replace(environment={**asked.environment, "VALUE": program}), AGENT).decision
+        found = assess_git(asked._replace(environment={**asked.environment, "VALUE": program}), AGENT).decision
         assert found.decision != ALLOW, (asked.argv, found)
         assert "look" not in found.operations, (asked.argv, found)
 
@@ -445,9 +445,9 @@ def test_what_only_shows_is_allowed(here: Repo, text: str) -> None:
 def test_what_the_user_has_set_himself_is_not_asked_about(here: Repo) -> None:
     asked = call(here, "GIT_PAGER='my-pager --fancy' GIT_EXTERNAL_DIFF=my-diff git log -p")
     users = {"GIT_PAGER": "my-pager --fancy", "GIT_EXTERNAL_DIFF": "my-diff"}
-    assert judge(asked, AGENT, trusted=users).decision.decision == ALLOW
-    assert judge(asked, AGENT, trusted={**users, "GIT_PAGER": "my-pager"}).decision.decision != ALLOW
-    assert judge(asked, AGENT).decision.decision != ALLOW
+    assert assess_git(asked, AGENT, trusted=users).decision.decision == ALLOW
+    assert assess_git(asked, AGENT, trusted={**users, "GIT_PAGER": "my-pager"}).decision.decision != ALLOW
+    assert assess_git(asked, AGENT).decision.decision != ALLOW
 
 
 def test_an_editors_own_helper(here: Repo, tmp_path: Path) -> None:
@@ -466,40 +466,40 @@ def test_an_editors_own_helper(here: Repo, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "role"),
     [
-        ("less -o clean.txt", harmless.PAGER),
-        ("less +!rm", harmless.PAGER),
-        ("sh", harmless.PAGER),
-        ("vim", harmless.PAGER),
-        ("ed", harmless.PAGER),
-        ("cat > x", harmless.PAGER),
-        ("cat; rm x", harmless.PAGER),
-        ("cat `x`", harmless.PAGER),
-        ("cat $(x)", harmless.PAGER),
-        ("cat\nrm x", harmless.PAGER),
-        ("cat | tee x", harmless.PAGER),
-        ("cat | sh", harmless.PAGER),
-        ("./less", harmless.PAGER),
-        ("/tmp/less", harmless.PAGER),
-        ("/usr/bin/../../tmp/less", harmless.PAGER),
-        ("vim -c :!x", harmless.EDITOR),
-        ("vim +!x", harmless.EDITOR),
-        ("emacs --eval x", harmless.EDITOR),
-        ("sed -i s/a/b/w/tmp/x", harmless.EDITOR),
-        ("sed -i s/a/b/e", harmless.EDITOR),
-        ("sed -i s/a/b/ other.txt", harmless.EDITOR),
-        ("sed -i s/$x/b/", harmless.EDITOR),
-        ("ssh -o ProxyCommand=x", harmless.SSH),
-        ("ssh -oLocalCommand=x", harmless.SSH),
-        ("ssh -F x", harmless.SSH),
-        ("ssh -E x", harmless.SSH),
-        ("bat --pager=x", harmless.PAGER),
-        ("store --file x", harmless.CREDENTIAL),
-        ("delta --pager x", harmless.PAGER),
-        ("cat", harmless.OTHER),
+        ("less -o clean.txt", harmless_programs.PAGER),
+        ("less +!rm", harmless_programs.PAGER),
+        ("sh", harmless_programs.PAGER),
+        ("vim", harmless_programs.PAGER),
+        ("ed", harmless_programs.PAGER),
+        ("cat > x", harmless_programs.PAGER),
+        ("cat; rm x", harmless_programs.PAGER),
+        ("cat `x`", harmless_programs.PAGER),
+        ("cat $(x)", harmless_programs.PAGER),
+        ("cat\nrm x", harmless_programs.PAGER),
+        ("cat | tee x", harmless_programs.PAGER),
+        ("cat | sh", harmless_programs.PAGER),
+        ("./less", harmless_programs.PAGER),
+        ("/tmp/less", harmless_programs.PAGER),
+        ("/usr/bin/../../tmp/less", harmless_programs.PAGER),
+        ("vim -c :!x", harmless_programs.EDITOR),
+        ("vim +!x", harmless_programs.EDITOR),
+        ("emacs --eval x", harmless_programs.EDITOR),
+        ("sed -i s/a/b/w/tmp/x", harmless_programs.EDITOR),
+        ("sed -i s/a/b/e", harmless_programs.EDITOR),
+        ("sed -i s/a/b/ other.txt", harmless_programs.EDITOR),
+        ("sed -i s/$x/b/", harmless_programs.EDITOR),
+        ("ssh -o ProxyCommand=x", harmless_programs.SSH),
+        ("ssh -oLocalCommand=x", harmless_programs.SSH),
+        ("ssh -F x", harmless_programs.SSH),
+        ("ssh -E x", harmless_programs.SSH),
+        ("bat --pager=x", harmless_programs.PAGER),
+        ("store --file x", harmless_programs.CREDENTIAL),
+        ("delta --pager x", harmless_programs.PAGER),
+        ("cat", harmless_programs.OTHER),
     ],
 )
 def test_a_known_program_with_an_argument_that_runs_or_writes(text: str, role: str) -> None:
-    assert not harmless.is_harmless(text, role)
+    assert not harmless_programs.is_harmless(text, role)
 
 
 def test_paths_that_lead_through_a_device(here: Repo) -> None:
@@ -521,7 +521,7 @@ def test_configuration_of_a_home_that_the_command_chooses(here: Repo, tmp_path: 
             if "HOME" in given:
                 environment = {key: value for key, value in asked.environment.items() if key != "GIT_CONFIG_GLOBAL"}
                 asked = asked._replace(environment=environment)
-            found = judge(asked, AGENT, trusted=users).decision
+            found = assess_git(asked, AGENT, trusted=users).decision
             assert (found.decision == ALLOW) == (name == "plain"), (given, found)
     asked = call(here, f"GIT_CONFIG_GLOBAL={tmp_path}/plain/.gitconfig git status")
-    assert judge(asked, AGENT, trusted=users).decision.decision == ALLOW
+    assert assess_git(asked, AGENT, trusted=users).decision.decision == ALLOW

@@ -151,7 +151,7 @@ def assert_checks(repo: Repo, scratch: Path) -> None:
 
 
 def location(repo: Repo) -> Location:
-    return locate(str(repo.path), inherit=False)
+    return locate(str(repo.path), use_environment=False)
 
 
 def test_our_hooks_beside_theirs(used: Repo, manager: Manager) -> None:

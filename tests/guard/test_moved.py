@@ -14,7 +14,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, checks, effect, repository_hooks, scripts
-from git_agentos.worktree import create, repair
+from git_agentos.worktree import creation, repair
 from tests.guard.guarded import location, sh, sign_placed
 from tests.support.repo import Repo, git
 from tests.support.tool import run, run_ok
@@ -25,7 +25,7 @@ _STATUS_CODES = ("guard-moved", "guard-tampered", "guard-program")
 def make(repo: Repo, *ids: str) -> list[Repo]:
     """Guarded worktrees, made by the tool; what is committed is checked out in each."""
     context = open_workspace(repo.path).context
-    return [Repo(Path(str(create.create(context, id_).path))) for id_ in ids]
+    return [Repo(Path(str(creation.create(context, id_).path))) for id_ in ids]
 
 
 def mend(repo: Repo) -> None:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-from git_agentos.guard.judge import judge
-from git_agentos.guard.policy import families
+from git_agentos.guard.assessment.assessor import assess_git
+from git_agentos.guard.policy import subcommands
 from tests.guard import field
 from tests.guard.test_table import AGENT, ROWS, Row, call
 from tests.support.exhaustive import EXHAUSTIVE
@@ -42,9 +42,9 @@ def chosen() -> list[Row]:
             or any(word in words for word in _LEFT_OUT[-3:])
         ):
             continue
-        if any(families.only_looks(word, ()) for word in words):
+        if any(subcommands.only_reads(word, ()) for word in words):
             continue
-        kind = (row.operations, next((word for word in words if families.is_known(word)), ""))
+        kind = (row.operations, next((word for word in words if subcommands.is_known(word)), ""))
         counts[kind] += 1
         if counts[kind] <= _OF_EACH:
             found.append(row)
@@ -114,8 +114,8 @@ def test_nothing_is_lost_that_is_not_saved(row: Row, original: Path, tmp_path: P
     repo = Repo(folder / "repo")
     asked = call(row.command, repo.path)
     before = held(repo)
-    judged = judge(asked, AGENT)
-    if row.decision != "allow" and not judged.savable:
+    judged = assess_git(asked, AGENT)
+    if row.decision != "allow" and not judged.fully_saved:
         return  # stopped, or let through by somebody who knows
     subprocess.run(
         asked.argv,
@@ -131,13 +131,13 @@ def test_nothing_is_lost_that_is_not_saved(row: Row, original: Path, tmp_path: P
     for line in git(repo.path, "worktree", "list", "--porcelain").decode().splitlines():
         if line.startswith("worktree ") and os.path.isdir(line[9:]):
             there |= files(Path(line[9:])).keys()
-    lost = {oid for oid in before.files.keys() | before.staged if oid not in there}
+    cwd_unknown = {oid for oid in before.files.keys() | before.staged if oid not in there}
     gone = before.commits - after.commits
     if judged.save is None:
-        assert (lost, gone) == (set(), set())
+        assert (cwd_unknown, gone) == (set(), set())
         return
     # A checkpoint holds all but ignored files, and commits that nothing keeps.
-    ignored = {path for oid, path in before.files.items() if oid in lost and path.startswith(b"cache/")}
+    ignored = {path for oid, path in before.files.items() if oid in cwd_unknown and path.startswith(b"cache/")}
     assert judged.save.everything_ignored or ignored <= judged.save.ignored
     tips = judged.save.commits
     kept = set(repo.git("rev-list", *tips).decode().split()) if tips else set()

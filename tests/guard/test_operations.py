@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from git_agentos.guard.configuration.settings import GuardSettings, Rule
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Decision, Operation
 from git_agentos.guard.policy import effects, operations
 from git_agentos.guard.policy.operation_table import EFFECTS
-from git_agentos.guard.policy.operations import TABLE, Known
-from git_agentos.guard.settings import GuardSettings, Rule
+from git_agentos.guard.policy.operations import OPERATIONS, OperationSpec
 from tests.support.env import PROJECT_ROOT
 
 
@@ -27,77 +27,79 @@ def documented() -> dict[str, list[str]]:
     return found
 
 
-def row(known: Known) -> list[str]:
+def row(known: OperationSpec) -> list[str]:
     if known.default == ALLOW:
         return [known.covers, known.reason, "Allowed"]
-    saved = "all" if known.savable else "part" if known.saves else "—"
+    saved = "all" if known.fully_saved else "part" if known.saves else "—"
     title = {APPROVE: "Waits for approval", FORBID: "Forbidden"}[known.default]
     return [known.covers, known.reason, saved, known.instead, title]
 
 
 def test_the_page_is_the_table() -> None:
-    assert documented() == {name: row(known) for name, known in TABLE.items()}
+    assert documented() == {name: row(known) for name, known in OPERATIONS.items()}
 
 
 def test_every_operation_has_one_effect_and_the_page_says_which() -> None:
     listed = [name for line in EFFECTS.strip().splitlines() for name in line.split()[1:]]
-    assert sorted(listed) == sorted(TABLE)
-    assert {known.effect for known in TABLE.values()} == set(effects.EFFECTS)
+    assert sorted(listed) == sorted(OPERATIONS)
+    assert {known.effect for known in OPERATIONS.values()} == set(effects.EFFECTS)
     page = (PROJECT_ROOT / "docs" / "guard-operations.md").read_text()
     rows = dict(re.findall(r"^\| ([a-z-]+) \| [^|]* \| (`[^|]*) \|$", page, re.MULTILINE))
     assert {name: effect for effect, text in rows.items() for name in re.findall(r"`([a-z-]+)`", text)} == {
-        name: known.effect for name, known in TABLE.items()
+        name: known.effect for name, known in OPERATIONS.items()
     }
 
 
 @pytest.mark.parametrize("effect", effects.EFFECTS)
 def test_what_can_be_lost_decides(effect: str) -> None:
-    def eased(preset: str, **facts: bool) -> bool:
-        return effects.eases(effect, **{"fully_saved": True, "own": True, "limited": True, **facts}, preset=preset)
+    def recoverable(preset: str, **facts: bool) -> bool:
+        return effects.is_recoverable(
+            effect, **{"fully_saved": True, "own": True, "limited": True, **facts}, preset=preset
+        )
 
     can_be = effect in ("files", "ignored", "own-history", "shared-refs", "stash")
-    assert eased("strict") == eased("recoverable") == can_be
-    assert not eased("strict", limited=False)
-    assert eased("recoverable", limited=False) == can_be
+    assert recoverable("strict") == recoverable("recoverable") == can_be
+    assert not recoverable("strict", limited=False)
+    assert recoverable("recoverable", limited=False) == can_be
     for preset in ("strict", "recoverable"):
-        assert not eased(preset, fully_saved=False)
-        assert eased(preset, own=False) == (effect in ("files", "ignored"))
+        assert not recoverable(preset, fully_saved=False)
+        assert recoverable(preset, own=False) == (effect in ("files", "ignored"))
 
 
 def test_a_key_decides_before_what_can_be_lost() -> None:
     amend = Operation("commit-amend", own=True, limited=True)
-    assert operations.is_eased(amend, GuardSettings())
+    assert operations.is_recoverable(amend, GuardSettings())
     for decision in (ALLOW, APPROVE, FORBID):
         keyed = GuardSettings(policy={"commit-amend": Rule(decision, "agentos.policy.commit-amend")})
-        assert not operations.is_eased(amend, keyed)
-        assert operations.decision([amend], keyed, eased={amend}).decision == decision
-    assert not operations.is_eased(amend, GuardSettings(auto={"beforerisky": False}))
-    assert not operations.is_eased(Operation("commit-amend", own=True), GuardSettings())
-    assert operations.is_eased(Operation("commit-amend", own=True), GuardSettings(preset="recoverable"))
+        assert not operations.is_recoverable(amend, keyed)
+        assert operations.decide([amend], keyed, recoverable={amend}).decision == decision
+    assert not operations.is_recoverable(amend, GuardSettings(auto={"beforerisky": False}))
+    assert not operations.is_recoverable(Operation("commit-amend", own=True), GuardSettings())
+    assert operations.is_recoverable(Operation("commit-amend", own=True), GuardSettings(preset="recoverable"))
 
 
-@pytest.mark.parametrize("known", TABLE.values(), ids=list(TABLE))
-def test_every_operation_can_be_configured_and_told(known: Known) -> None:
+@pytest.mark.parametrize("known", OPERATIONS.values(), ids=list(OPERATIONS))
+def test_every_operation_can_be_configured_and_told(known: OperationSpec) -> None:
     # A git variable name, as it comes back from `git config --list`.
     assert re.fullmatch(r"[a-z][a-z-]*", known.name)
     assert known.covers and known.reason
     assert bool(known.instead) == (known.default != ALLOW)
-    assert known.saves or not known.savable
+    assert known.saves or not known.fully_saved
 
 
 def test_the_worst_comes_first_and_says_why() -> None:
-    found = operations.decision(
+    found = operations.decide(
         [Operation("push", "origin"), Operation("add"), Operation("push-force", "+main"), Operation("push", "origin")],
         None,
     )
-    force = TABLE["push-force"]
+    force = OPERATIONS["push-force"]
     assert found == Decision(
         FORBID, ["push-force", "push", "add"], "push-force", f"{force.reason} (+main)", force.instead
     )
 
 
 def test_nothing_that_is_allowed_needs_a_reason() -> None:
-    assert operations.decision([Operation("commit")], None) == Decision(ALLOW, ["commit"])
+    assert operations.decide([Operation("commit")], None) == Decision(ALLOW, ["commit"])
 
 
 def test_configuration_decides_and_is_named() -> None:
@@ -108,12 +110,12 @@ def test_configuration_decides_and_is_named() -> None:
             "reset-hard": Rule(APPROVE, "agentos.policy.reset-hard"),
         }
     )
-    assert operations.decide(["push"], settings) == (ALLOW, "agentos.policy.push")
-    assert operations.decide(["push", "commit"], settings) == (FORBID, "agentos.policy.commit")
-    assert operations.decide(["push", "reset-hard"], settings) == (APPROVE, "agentos.policy.reset-hard")
-    assert operations.decide(["clean", "commit"], settings)[0] == FORBID
-    assert operations.decide([], settings) == (ALLOW, None)
-    assert operations.decision([Operation("reset-hard"), Operation("commit")], settings).operations == [
+    assert operations.decide_by_name(["push"], settings) == (ALLOW, "agentos.policy.push")
+    assert operations.decide_by_name(["push", "commit"], settings) == (FORBID, "agentos.policy.commit")
+    assert operations.decide_by_name(["push", "reset-hard"], settings) == (APPROVE, "agentos.policy.reset-hard")
+    assert operations.decide_by_name(["clean", "commit"], settings)[0] == FORBID
+    assert operations.decide_by_name([], settings) == (ALLOW, None)
+    assert operations.decide([Operation("reset-hard"), Operation("commit")], settings).operations == [
         "commit",
         "reset-hard",
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.guard.policy import options
 from git_agentos.guard.policy.option_table import SPECS
-from git_agentos.guard.policy.options import UNRESOLVED, Options, parse, spec
+from git_agentos.guard.policy.options import UNKNOWN, Options, parse, spec
 
 
 def read(command: str, *args: str) -> Options:
@@ -71,12 +71,12 @@ def test_operands_and_what_follows_the_dashes() -> None:
 def test_unknown_and_unresolved_words_are_told() -> None:
     assert read("reset", "--no-such", "-Z").unknown == ("--no-such", "-Z")
     assert read("reset", "-5").unknown == ()
-    assert read("reset", UNRESOLVED).unresolved
-    assert read("reset", f"-{UNRESOLVED}").unresolved
-    assert read("reset", f"--{UNRESOLVED}").unresolved
-    assert not read("reset", "--", UNRESOLVED).unresolved
-    assert not read("reset", f"v{UNRESOLVED}").unresolved
-    assert not read("commit", "-m", UNRESOLVED, f"--message={UNRESOLVED}", f"-m{UNRESOLVED}").unresolved
+    assert read("reset", UNKNOWN).unresolved
+    assert read("reset", f"-{UNKNOWN}").unresolved
+    assert read("reset", f"--{UNKNOWN}").unresolved
+    assert not read("reset", "--", UNKNOWN).unresolved
+    assert not read("reset", f"v{UNKNOWN}").unresolved
+    assert not read("commit", "-m", UNKNOWN, f"--message={UNKNOWN}", f"-m{UNKNOWN}").unresolved
 
 
 def test_help_is_seen_where_git_sees_it() -> None:

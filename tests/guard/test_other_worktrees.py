@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
+from git_agentos.guard.identity import Identity
 from tests.guard.guarded import guarded, sh
 from tests.support.repo import Repo, fill
 from tests.support.state import assert_same, complete_state
@@ -48,7 +48,7 @@ def decided(team: Team, text: str) -> tuple[str, set[str]]:
     while "=" in words[0]:
         key, _, value = words.pop(0).partition("=")
         environment[key] = value
-    found = judge(Call(tuple(words), cwd, environment), Who("one", "environment")).decision
+    found = assess_git(Call(tuple(words), cwd, environment), Identity("one", "environment")).decision
     return found.decision, set(found.operations)
 
 

@@ -10,16 +10,16 @@ import os
 import pytest
 
 from git_agentos import open_workspace
+from git_agentos.guard.assessment.assessor import assess_text
 from git_agentos.guard.call import Call
-from git_agentos.guard.commands import judge_text
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from tests.guard.guarded import checkpoints, guarded, sh
 from tests.support.confirming import set_up
 from tests.support.dirty import make_dirty
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
 
-DEV = Who("dev", "worktree")
+DEV = Identity("dev", "worktree")
 # One line after the other in one worktree, by topic. What makes a commit makes one that differs from all others.
 DAY = """
 # first commits
@@ -130,7 +130,7 @@ def dev(repo: Repo) -> Repo:
 
 
 def checked(dev: Repo, text: str) -> str:
-    return judge_text(text, Call((), str(dev.path), os.environ), DEV).decision.decision
+    return assess_text(text, Call((), str(dev.path), os.environ), DEV).decision.decision
 
 
 def test_a_day_of_work_is_not_stopped(dev: Repo) -> None:
@@ -447,14 +447,14 @@ def test_others_names_never_count_as_own(field: Repo, repo: Repo) -> None:
 
 def test_in_a_persons_checkout_and_without_checkpoints_nothing_is_eased(field: Repo, repo: Repo) -> None:
     call = Call((), str(repo.path), os.environ)
-    for who in (DEV, Who("dev", "environment"), Who("new", "environment")):
+    for who in (DEV, Identity("dev", "environment"), Identity("new", "environment")):
         for line in (
             "git commit --amend -m x",
             "git restore readme.txt",
             "git reset --soft HEAD~1",
             "git clean -fd dir",
         ):
-            assert judge_text(line, call, who).decision.decision in ("approve", "forbid"), line
+            assert assess_text(line, call, who).decision.decision in ("approve", "forbid"), line
     set_up(repo, "agentos.auto.beforeRisky", "false")
     for line in ("git commit --amend -m x", "git restore readme.txt", "git clean -fd dir"):
         assert checked(field, line) in ("approve", "forbid"), line

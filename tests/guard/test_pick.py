@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from git_agentos.git import chained
+from git_agentos.git import user_hooks
 from tests.guard.guarded import guarded, location, sh
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
@@ -51,17 +51,17 @@ def test_the_users_hooks_run_and_ours_do_not(repo: Repo) -> None:
 
 
 def test_what_the_guard_stands_in_front_of(repo: Repo) -> None:
-    assert chained.options(location(repo)) == []
+    assert user_hooks.options(location(repo)) == []
     agent = guarded(repo)
     here = location(agent)
     own = f"{here.common_dir}/hooks"
-    assert chained.options(here) == ["-c", f"core.hooksPath={own}", "-c", "core.fsmonitor=false"]
+    assert user_hooks.options(here) == ["-c", f"core.hooksPath={own}", "-c", "core.fsmonitor=false"]
     repo.git("config", "core.hooksPath", ".husky/_")
     repo.git("config", "core.fsmonitor", "watch me")
     repo.git("config", "core.fsmonitorHookVersion", "1")
-    assert chained.options(here) == [
+    assert user_hooks.options(here) == [
         "-c", f"core.hooksPath={here.root}/.husky/_", "-c", "core.fsmonitor=watch me",
         "-c", "core.fsmonitorHookVersion=1",
     ]  # fmt: skip
     repo.git("config", "core.fsmonitor", "yes")
-    assert chained.options(here)[2:] == ["-c", "core.fsmonitor=true", "-c", "core.fsmonitorHookVersion=1"][:2]
+    assert user_hooks.options(here)[2:] == ["-c", "core.fsmonitor=true", "-c", "core.fsmonitorHookVersion=1"][:2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import ConfigurationError
-from git_agentos.guard import settings
-from git_agentos.guard.settings import GuardSettings, Remote, Rule
+from git_agentos.guard.configuration import settings
+from git_agentos.guard.configuration.settings import GuardSettings, Remote, Rule
 from tests.support.confirming import confirm, set_up
 from tests.support.repo import Repo, git
 

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from git_agentos.guard import commands
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
-from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Judgement
-from git_agentos.guard.identity import Who
+from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment
+from git_agentos.guard.identity import Identity
 from git_agentos.guard.shell.reader import Reader
 from git_agentos.guard.shell.simple_commands import Program
 from git_agentos.guard.shell.state import State
@@ -29,11 +29,11 @@ from tests.guard.no_shfmt import without_shfmt
 from tests.support.confirming import set_up
 from tests.support.repo import Repo, fill
 
-AGENT = Who("dev", "environment")
-PERSON = Who(None, "nobody")
+AGENT = Identity("dev", "environment")
+PERSON = Identity(None, "nobody")
 
 
-Judge = Callable[..., Judgement]
+Judge = Callable[..., Assessment]
 
 
 def changed(repo: Repo) -> Repo:
@@ -46,8 +46,8 @@ def changed(repo: Repo) -> Repo:
 
 
 def judging(repo: Repo) -> Judge:
-    def of(text: str, who: Who = AGENT) -> Judgement:
-        return commands.judge_text(text, Call((), str(repo.path), os.environ), who)
+    def of(text: str, who: Identity = AGENT) -> Assessment:
+        return assessor.assess_text(text, Call((), str(repo.path), os.environ), who)
 
     return of
 
@@ -394,7 +394,7 @@ def test_a_reset_is_found(judge: Judge, text: str) -> None:
 
 
 # What cannot be known, or read, needs approval.
-UNRESOLVED = [
+NOT_KNOWN = [
     ("$G reset --hard", "unresolved"),
     ('"$G" status', "unresolved"),
     ("${CMD}", "unresolved"),
@@ -480,7 +480,7 @@ UNRESOLVED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "operation"), UNRESOLVED, ids=[text[:50] for text, _ in UNRESOLVED])
+@pytest.mark.parametrize(("text", "operation"), NOT_KNOWN, ids=[text[:50] for text, _ in NOT_KNOWN])
 def test_what_cannot_be_known_needs_approval(judge: Judge, text: str, operation: str) -> None:
     decision = judge(text).decision
     assert (decision.decision, decision.operations[0]) == (APPROVE, operation), decision
@@ -708,17 +708,17 @@ def test_the_git_directory_of_a_linked_worktree_and_the_common_one_count(dirty: 
         f"rm -rf {dirty.path}/.git/refs",
         "rm -rf ../repo",
     ):
-        found = commands.judge_text(text, Call((), str(linked), os.environ), AGENT)
+        found = assessor.assess_text(text, Call((), str(linked), os.environ), AGENT)
         assert found.decision.operations == ["git-dir-write"], text
     bare = dirty.path.parent / "bare.git"
     dirty.git("clone", "-q", "--bare", ".", str(bare))
     there = dirty.path.parent / "there"
     Repo(bare).git("worktree", "add", "-q", str(there))
-    found = commands.judge_text(f"rm -rf {bare}/refs", Call((), str(there), os.environ), AGENT)
+    found = assessor.assess_text(f"rm -rf {bare}/refs", Call((), str(there), os.environ), AGENT)
     assert found.decision.operations == ["git-dir-write"]
     link = there / "way"
     link.symlink_to(bare)
-    found = commands.judge_text("echo x > way/HEAD", Call((), str(there), os.environ), AGENT)
+    found = assessor.assess_text("echo x > way/HEAD", Call((), str(there), os.environ), AGENT)
     assert found.decision.operations == ["git-dir-write"]
 
 
@@ -770,7 +770,7 @@ def test_the_worst_wins_and_all_operations_are_told(judge: Judge) -> None:
 
 
 def test_every_command_is_a_step_of_its_own(dirty: Repo) -> None:
-    steps = commands.steps(
+    steps = assessor.assess_each(
         'cd sub && git status; A=b git merge "$X"; git merge dev', Call((), str(dirty.path), os.environ), AGENT
     )
     told = [(step.call.argv, step.call.cwd, step.call.environment.get("A")) for step in steps]
@@ -790,7 +790,7 @@ def test_every_command_is_a_step_of_its_own(dirty: Repo) -> None:
 )  # fmt: skip
 def test_what_deletes_files_is_allowed_and_saved_first(judge: Judge, shared: Repo, text: str) -> None:
     found = judge(text)
-    assert (found.decision.decision, found.savable, found.root) == (ALLOW, True, str(shared.path))
+    assert (found.decision.decision, found.fully_saved, found.root) == (ALLOW, True, str(shared.path))
     assert found.save is not None
 
 
@@ -891,5 +891,5 @@ def test_however_deep_it_is_wrapped(depth: int, wrapper: str) -> None:
     text = "git reset --hard"
     for _ in range(depth):
         text = wrapper.format(shlex.quote(text))
-    found = commands.judge_text(text, Call((), "/", os.environ), AGENT)
+    found = assessor.assess_text(text, Call((), "/", os.environ), AGENT)
     assert "reset-hard" in found.decision.operations

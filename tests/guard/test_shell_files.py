@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard import ignored_files
+from git_agentos.guard.assessment import ignored_files
 from git_agentos.guard.harness import handler
 from tests.guard import shell_lines
 from tests.guard.guarded import grant_all
@@ -68,10 +68,10 @@ class World:
     def ask(self, line: str, *, cwd: Path | None = None) -> tuple[str | None, str]:
         """Why the harness is told not to run a line, None where it is not; and what else it is told."""
         where = str(cwd or self.own.path)
-        found = handler.answer(
+        found = handler.respond(
             "claude-code", self.event(line, where), handler.Caller(where, dict(os.environ), os.getpid())
         )
-        said = json.loads(found.out)
+        said = json.loads(found.stdout)
         return said.get("hookSpecificOutput", {}).get("permissionDecisionReason"), said.get("systemMessage", "")
 
     def event(self, line: str, cwd: str) -> bytes:
@@ -170,8 +170,8 @@ def test_whatever_is_taken_away_was_saved(template: Path, monkeypatch: pytest.Mo
         world.run(line)
         after, saved = world.files(), world.saved()
         gone = {path: data for path, data in before.items() if after.get(path) != data}
-        lost = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
-        assert not lost, line
+        cwd_unknown = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
+        assert not cwd_unknown, line
 
 
 @pytest.mark.parametrize("where", ["own", "main"])
@@ -244,7 +244,7 @@ def test_nothing_changed_loads_nothing_heavy(world: World) -> None:
     code = (
         "import json, os, sys; from git_agentos.guard.harness import handler;"
         "caller = handler.Caller(os.getcwd(), dict(os.environ), os.getpid());"
-        "handler.answer('claude-code', sys.stdin.buffer.read(), caller);"
+        "handler.respond('claude-code', sys.stdin.buffer.read(), caller);"
         "print('pygit2' in sys.modules)"
     )
     data = world.event("make", str(world.own.path))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard import commands
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import ALLOW
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from tests.support.repo import Repo
 
-AGENT = Who("dev", "environment")
+AGENT = Identity("dev", "environment")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 
 
 def decided(here: Repo, text: str) -> tuple[str, list[str]]:
-    found = commands.judge_text(text, Call((), str(here.path), os.environ), AGENT).decision
+    found = assessor.assess_text(text, Call((), str(here.path), os.environ), AGENT).decision
     return found.decision, found.operations
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from git_agentos.guard.assessment.assessor import assess_text
 from git_agentos.guard.call import Call
-from git_agentos.guard.commands import judge_text
-from git_agentos.guard.identity import Who
+from git_agentos.guard.identity import Identity
 from tests.guard.guarded import checkpoints, grant_all, guarded, sh
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
@@ -196,7 +196,7 @@ def test_a_text_pops_what_it_pushes(team: tuple[Repo, Repo, Repo]) -> None:
 
     def decided(text: str) -> str:
         call = Call((), str(one.path), {**os.environ, "AGENTOS_AGENT_ID": "one"})
-        return judge_text(text, call, Who("one", "environment")).decision.decision
+        return assess_text(text, call, Identity("one", "environment")).decision.decision
 
     for text in (
         "git stash && make && git stash pop",

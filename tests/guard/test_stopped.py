@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.guard.decision import Save
+from git_agentos.guard.decision import SaveScope
 from tests.guard.asking import AGENT, approve, forbid, run_by
 from tests.guard.guarded import checkpoints, grant_all, guarded, sh
 from tests.support.repo import Repo
@@ -123,11 +123,11 @@ def test_no_ignored_file_is_saved_for_a_command_that_is_stopped(dev: Repo, text:
 
 
 def test_nor_below_the_other_layers(dev: Repo) -> None:
-    everything = Save(everything_ignored=True)
+    everything = SaveScope(everything_ignored=True)
     for layer in ("shim", "harness"):
         verdict = run_by(AGENT, forbid(dev.path)._replace(save=everything), "clean", "-fdx", cwd=dev.path, layer=layer)
         assert not verdict.run and verdict.decision.checkpoint is not None
-        waits = approve(dev.path)._replace(save=Save(frozenset({b".env"})))
+        waits = approve(dev.path)._replace(save=SaveScope(frozenset({b".env"})))
         assert not run_by(AGENT, waits, "merge", "x", cwd=dev.path, layer=layer).run
     assert not is_published(dev)
 
@@ -147,7 +147,7 @@ def test_what_waits_for_approval_is_saved_once_it_runs(dev: Repo) -> None:
 def test_what_cannot_be_saved_whole_does_not_run_and_leaves_nothing_ignored(dev: Repo) -> None:
     inner = Repo.init(dev.path / "inner", "--object-format=sha256")
     inner.write("file.txt", "only here\n")
-    wanted = forbid(dev.path, savable=True)._replace(save=Save(everything_ignored=True))
+    wanted = forbid(dev.path, fully_saved=True)._replace(save=SaveScope(everything_ignored=True))
     verdict = run_by(AGENT, wanted, "clean", "-ffdx", cwd=dev.path, mode="save")
     assert not verdict.run and "inner" in verdict.message
     assert not is_published(dev)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import pytest
 
+from git_agentos.guard.assessment.assessor import assess_git
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
-from git_agentos.guard.judge import judge
-from git_agentos.guard.policy.operations import TABLE
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.identity import Identity
+from git_agentos.guard.policy.operations import OPERATIONS
+from git_agentos.guard.policy.options import UNKNOWN
 from tests.guard import field, table_allow, table_approve, table_forbid
 from tests.support.repo import Repo
 
-AGENT = Who("dev", "environment")
+AGENT = Identity("dev", "environment")
 # Stands in the tables for text that only a shell knows.
 _SIGN = "␀"
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 def rows() -> Iterator[Row]:
     for module in (table_forbid, table_approve, table_allow):
         head: list[str] = []
-        for line in module.TABLE.splitlines():
+        for line in module.OPERATIONS.splitlines():
             if line.startswith(" "):
                 yield Row(head[0], frozenset(head[1:]), line.strip())
             elif line:
@@ -44,7 +44,7 @@ ROWS = list(rows())
 
 def call(command: str, cwd: Path) -> Call:
     """A command line of the table as a call; assignments in front are its environment."""
-    words = shlex.split(command.replace(_SIGN, UNRESOLVED))
+    words = shlex.split(command.replace(_SIGN, UNKNOWN))
     words = words[: words.index("<")] if "<" in words else words
     environment = dict(os.environ)
     while "=" in words[0]:
@@ -60,7 +60,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.decision}: {row.command}"[:90])
 def test_command(row: Row, repo: Repo) -> None:
-    found = judge(call(row.command, repo.path), AGENT).decision
+    found = assess_git(call(row.command, repo.path), AGENT).decision
     assert (found.decision, frozenset(found.operations)) == (row.decision, row.operations)
 
 
@@ -74,7 +74,7 @@ def test_table_is_large_and_covers_every_operation() -> None:
         # What takes several worktrees: test_other_worktrees.py, test_stash.py.
         "other-worktree", "config-shared", "stash-other",
     }  # fmt: skip
-    assert {name for row in ROWS for name in row.operations} == set(TABLE) - elsewhere
+    assert {name for row in ROWS for name in row.operations} == set(OPERATIONS) - elsewhere
 
 
 def test_judging_changes_nothing(repo: Repo) -> None:
@@ -90,5 +90,5 @@ def test_judging_changes_nothing(repo: Repo) -> None:
     before = look()
     for row in ROWS:
         if row.decision != "allow":
-            judge(call(row.command, repo.path), AGENT)
+            assess_git(call(row.command, repo.path), AGENT)
     assert look() == before

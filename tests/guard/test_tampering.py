@@ -212,8 +212,8 @@ def test_tampering_is_said_by_the_layers_that_still_act(repo: Repo) -> None:
     assert below.err.count(b"the guard was tampered with") == 2  # by `guard exec`, and by its git
     event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git reset --hard"}}
     data = json.dumps({**event, "cwd": str(dev.path)}).encode()
-    asked = handler.answer("claude-code", data, Caller(str(dev.path), os.environ, os.getpid()))
-    assert "the guard was tampered with" in asked.out + asked.said
+    asked = handler.respond("claude-code", data, Caller(str(dev.path), os.environ, os.getpid()))
+    assert "the guard was tampered with" in asked.stdout + asked.stderr
     assert len(entries(dev)) == 1
 
 

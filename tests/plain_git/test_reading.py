@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import UnsupportedRepository, UsageError
-from git_agentos.git import moment, refs
+from git_agentos.git import dates, refs
 from git_agentos.git.location import locate
 from tests.support.refusal import assert_refused
 from tests.support.repo import Repo
@@ -37,13 +37,13 @@ def test_pack_refs_beside_us_hides_no_ref(repo: Repo, monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(refs, "_packed", packed)
-    assert refs.names(location, "refs/") == expected
+    assert refs.list_refs(location, "refs/") == expected
 
 
 @pytest.mark.parametrize("text", ["nowhere", "knowing", "soon", "", "all", "9" * 20, "2026-13-45", "\u0663 days"])
 def test_what_is_no_time(repo: Repo, text: str) -> None:
     with pytest.raises(UsageError):
-        moment.parse(locate(str(repo.path)), text)
+        dates.parse(locate(str(repo.path)), text)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_no_time(repo: Repo, text: str) -> None:
     [("now", 0), ("0 seconds ago", 0), ("1 second ago", 1), ("2 hours ago", 7200), ("yesterday", 86400)],
 )
 def test_times_as_git_reads_them(repo: Repo, text: str, ago: int) -> None:
-    found = moment.parse(locate(str(repo.path)), text)
+    found = dates.parse(locate(str(repo.path)), text)
     assert abs(datetime.now(UTC) - timedelta(seconds=ago) - found) < timedelta(seconds=30)
 
 

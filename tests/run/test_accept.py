@@ -13,11 +13,10 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, landing, lock, workspace
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run, fold
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import merge
+from git_agentos.run import accept, evidence_store, landing, lock, sealing, workspace
+from git_agentos.run.events import Run, fold
+from git_agentos.run.evidence import Evidence
+from git_agentos.worktree import agent_merge
 from tests.support.repo import Repo
 
 
@@ -55,7 +54,7 @@ class Site:
         self.kept.event("ended", state=state, reason=None if state == "passed" else "it did not")
         run = self.run
         assert run.context is not None
-        evidence.seal(workspace.inner(self.context, run.context), self.kept, run)
+        sealing.seal(workspace.inner(self.context, run.context), self.kept, run)
 
     @property
     def run(self) -> Run:
@@ -70,7 +69,10 @@ def site(repo: Repo) -> Site:
     service = GitWorktreeWorkspaceService(repo.path, task_id="T-1")
     run = service.prepare_pre_run(run_id="r")
     made = Site(
-        repo, service, evidence.find(open_workspace(repo.path).context.location, "r"), Repo(Path(run.worktree_path))
+        repo,
+        service,
+        evidence_store.find(open_workspace(repo.path).context.location, "r"),
+        Repo(Path(run.worktree_path)),
     )
     made.kept.event("attempt", number=1)
     return made
@@ -121,7 +123,7 @@ def test_what_was_validated_is_merged(site: Site, squash: bool) -> None:
     assert there.oid() == repo.oid("agentos/run-r")
     parents = repo.text("log", "-1", "--format=%P").split()
     assert parents == ([base] if squash else [base, repo.oid("agentos/run-r")])
-    assert evidence.verify(site.context, "r").problems == []
+    assert evidence_store.verify(site.context, "r").problems == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
     with pytest.raises(RunError, match="was accepted already: into 'main'"):
         accept.accept(site.context, "r")
@@ -252,7 +254,10 @@ def test_a_run_that_began_at_no_branch(repo: Repo) -> None:
     service = GitWorktreeWorkspaceService(repo.path, base_ref="v1")
     run = service.prepare_pre_run(run_id="r")
     site = Site(
-        repo, service, evidence.find(open_workspace(repo.path).context.location, "r"), Repo(Path(run.worktree_path))
+        repo,
+        service,
+        evidence_store.find(open_workspace(repo.path).context.location, "r"),
+        Repo(Path(run.worktree_path)),
     )
     site.kept.event("attempt", number=1)
     PASSED(site)
@@ -292,7 +297,7 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     site.step("agent", work)
     site.step("validate", junk)
     site.end()
-    owner, name = {"index": (landing, "_index"), "merge": (merge, "merge"), "event": (Evidence, "event")}[when]
+    owner, name = {"index": (landing, "_index"), "merge": (agent_merge, "merge"), "event": (Evidence, "event")}[when]
     real = getattr(owner, name)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, strike)
@@ -305,4 +310,4 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     assert site.repo.text("rev-list", "--count", "--merges", "main") == "1"
     assert site.repo.read("src/new.py") == b"new\nformatted\n"
     assert site.there.git("status", "--porcelain") == b"?? report.xml\n"
-    assert evidence.verify(site.context, "r").ok
+    assert evidence_store.verify(site.context, "r").ok

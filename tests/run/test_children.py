@@ -18,16 +18,17 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos import processes
 from git_agentos.git.location import Location, locate
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child, Finished
+from git_agentos.guard.shim import shim
+from git_agentos.process import contained, table
+from git_agentos.process.contained import Command, Result
+from git_agentos.run import environment as environments
 from tests.support.repo import Repo
 
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def environment(mark: str = "", **extra: str) -> dict[str, str]:
     mark = mark or uuid.uuid4().hex
-    return children.environment({**os.environ, **extra}, run_id="r1", agent="run-r1", task=None, mark=mark)
+    return environments.for_command({**os.environ, **extra}, run_id="r1", agent="run-r1", task=None, mark=mark)
 
 
 class Said:
@@ -87,9 +88,13 @@ class Said:
         guarded: bool = False,
         env: dict[str, str] | None = None,
         stop: Callable[[], bool] = lambda: False,
-    ) -> Finished:
-        child = Child(command, place, "run-r1", environment() if env is None else env, limit, guarded)
-        return children.run(child, self.out, self.err, show=self.shown.append, stop=stop)
+    ) -> Result:
+        words, env = contained.shell(command), environment() if env is None else env
+        if guarded:
+            words, env = shim.with_shim(place, "run-r1", words, env)
+        return contained.run(
+            Command(words, place.root, env, limit), self.out, self.err, show=self.shown.append, stop=stop
+        )
 
     @property
     def streams(self) -> tuple[bytes, bytes]:
@@ -143,8 +148,8 @@ def test_the_environment() -> None:
     }  # fmt: skip
     kept = {"PATH": "/bin", "HOME": "/h"}
     identity = {"AGENTOS_AGENT_ID": "a", "AGENTOS_RUN_ID": "r", "AGENTOS_RUN_MARK": "m"}
-    assert children.environment(base, run_id="r", agent="a", task=None, mark="m") == kept | identity
-    with_task = children.environment(base, run_id="r", agent="a", task="T-1", mark="m")
+    assert environments.for_command(base, run_id="r", agent="a", task=None, mark="m") == kept | identity
+    with_task = environments.for_command(base, run_id="r", agent="a", task="T-1", mark="m")
     assert with_task == kept | identity | {"AGENTOS_TASK_ID": "T-1"}
 
 
@@ -286,11 +291,12 @@ def test_an_error_of_ours_ends_it_too(place: Location, number: str, where: str) 
     def trouble(*_: object) -> bool:
         raise Trouble
 
-    child = Child(f"echo out; setsid sleep {number} & sleep {number}", place, "run-r1", environment(), None, False)
+    words = contained.shell(f"echo out; setsid sleep {number} & sleep {number}")
+    command = Command(words, place.root, environment())
     out = Full() if where == "write" else io.BytesIO()
     show = trouble if where == "show" else lambda line: None
     with pytest.raises(Trouble):
-        children.run(child, out, io.BytesIO(), show=show, stop=trouble if where == "stop" else lambda: False)  # type: ignore[arg-type]  # what it returns is not looked at
+        contained.run(command, out, io.BytesIO(), show=show, stop=trouble if where == "stop" else lambda: False)  # type: ignore[arg-type]  # what it returns is not looked at
     assert living(number) == []
 
 
@@ -298,14 +304,15 @@ def test_an_error_of_ours_ends_it_too(place: Location, number: str, where: str) 
 
 KERNEL = """
 import io, os, sys
-from git_agentos.git.location import locate
-from git_agentos.run.kernel import children
+from git_agentos.process import contained
+from git_agentos.run import environment as environments
 
-children.GRACE = 0.3
+contained.GRACE = 0.3
 where, command, mark, limit = sys.argv[1:]
-env = children.environment(os.environ, run_id="r1", agent="run-r1", task=None, mark=mark)
-child = children.Child(command, locate(where), "run-r1", env, float(limit) or None, False)
-children.run(child, io.BytesIO(), io.BytesIO(), show=lambda line: None, stop=lambda: False)
+env = environments.for_command(os.environ, run_id="r1", agent="run-r1", task=None, mark=mark)
+words = contained.shell(command)
+command = contained.Command(words, os.path.realpath(where), env, float(limit) or None)
+contained.run(command, io.BytesIO(), io.BytesIO(), show=lambda line: None, stop=lambda: False)
 """
 
 
@@ -351,7 +358,7 @@ def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> No
         above = Path(place.root) / "above"
         until(lambda: above.exists() and len(living(number)) >= 4)
         shell = os.getpid()
-        supervisors = [pid for pid in processes.carrying(children.MARK, mark) if b"supervise" in words(pid)]
+        supervisors = [pid for pid in table.with_variable(contained.MARK, mark) if b"supervisor" in words(pid)]
         assert shell not in supervisors
         for pid in (ours.pid, *supervisors):
             os.kill(pid, signal.SIGSTOP)
@@ -359,9 +366,9 @@ def test_sweeping_after_everybody_was_killed(place: Location, number: str) -> No
             os.kill(pid, signal.SIGKILL)
     assert len(supervisors) == 2
     assert living(number)
-    assert children.sweep(mark)
+    assert contained.sweep(mark)
     assert living(number) == []
-    assert list(children.sweep(mark)) == []
+    assert list(contained.sweep(mark)) == []
 
 
 def words(pid: int) -> bytes:
@@ -371,11 +378,11 @@ def words(pid: int) -> bytes:
 def test_sweeping_ends_nobody_else(place: Location, number: str) -> None:
     """Another run's processes, and whoever asks: also one that is itself a process of the run."""
     mark, other = uuid.uuid4().hex, uuid.uuid4().hex
-    script = f"from git_agentos.run.kernel import children; print(len(children.sweep({mark!r})))"
-    with started("sleep", number, **{children.MARK: other}) as innocent:
+    script = f"from git_agentos.process import contained; print(len(contained.sweep({mark!r})))"
+    with started("sleep", number, **{contained.MARK: other}) as innocent:
         text = f"sleep {number} & {sys.executable} -c {script!r}; echo here"
         done = subprocess.run(
-            ["sh", "-c", text], env={**os.environ, children.MARK: mark}, stdout=subprocess.PIPE, text=True, check=True
+            ["sh", "-c", text], env={**os.environ, contained.MARK: mark}, stdout=subprocess.PIPE, text=True, check=True
         )
         assert done.stdout == "1\nhere\n"
         assert living(number) == [innocent.pid]

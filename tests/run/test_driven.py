@@ -14,13 +14,11 @@ from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, Works
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import doctor, landing, lock, workspace
-from git_agentos.run.kernel import kernel
+from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing, workspace
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.landing import NotAsValidated
-from git_agentos.run.record import evidence
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.worktree import archive, create, end, merge, place, record, repair, survey, work
-from git_agentos.worktree.merge import Merge
+from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
+from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -46,7 +44,7 @@ class Driven:
 
     @property
     def kept(self) -> Evidence:
-        return evidence.find(self.context.location, "r")
+        return evidence_store.find(self.context.location, "r")
 
     def step(self, n: int, kind: str, command: str | None = None) -> str:
         """An orchestrator's step, with what it has to say of it; the checkpoint after."""
@@ -77,7 +75,7 @@ def test_it_works_on_it_and_goes_back_on_it(driven: Driven) -> None:
     assert [each for each in driven.repo.text("branch", "--format=%(refname:short)").split() if "run" in each] == []
     there.write("new.txt", "new\n")
     commit = there.commit("work")
-    assert work.find(driven.context, "run-r").commit == commit
+    assert agent_branch.find(driven.context, "run-r").commit == commit
     driven.service.rollback_pre_run()
     assert (there.oid(), driven.repo.oid(BRANCH)) == (driven.run.base_sha, driven.run.base_sha)
     again = GitWorktreeWorkspaceService(driven.repo.path, run_id="r").current_context()
@@ -93,10 +91,10 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
     there.write("untracked.txt", "untracked\n")
     driven.service.mark_step(1)
     if ended == "archived":
-        assert archive.archive(context, "run-r").branch == BRANCH
-        assert survey.show(context, "run-r").branch == BRANCH
+        assert removal.archive(context, "run-r").branch == BRANCH
+        assert status.show(context, "run-r").branch == BRANCH
     elif ended.startswith("removed"):
-        gone = end.end(context, "run-r", end.REMOVE, delete_branch=True)
+        gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
         assert (gone.branch, gone.branch_sha, gone.branch_deleted) == (BRANCH, commit, True)
         assert refs.resolve(context.location, REF) is None
     else:
@@ -105,14 +103,17 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
         if ended.endswith("branch"):
             repo.git("branch", "-q", "-D", BRANCH)
     if "branch" not in ended:
-        assert (work.find(context, "run-r").branch, work.find(context, "run-r").commit) == (BRANCH, commit)
-    create.create(context, "run-r", revive=True)
+        assert (agent_branch.find(context, "run-r").branch, agent_branch.find(context, "run-r").commit) == (
+            BRANCH,
+            commit,
+        )
+    creation.create(context, "run-r", revive=True)
     assert (there.text("symbolic-ref", "HEAD"), there.oid(), repo.oid(BRANCH)) == (REF, commit, commit)
     assert there.read("untracked.txt") == b"untracked\n"
     known = record.find(context.location.common_dir, "run-r").record
     assert (known.branch, known.run_id) == (BRANCH, "r")
-    assert not refs.names(context.location, "refs/heads/agentos/")
-    assert not refs.names(context.location, "refs/heads/agent/")
+    assert not refs.list_refs(context.location, "refs/heads/agentos/")
+    assert not refs.list_refs(context.location, "refs/heads/agent/")
     driven.service.rollback_pre_run()
     assert (there.text("symbolic-ref", "HEAD"), there.oid()) == (REF, driven.run.base_sha)
 
@@ -163,8 +164,8 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
     driven = drive(repo, branch=name)
     assert driven.there.git("symbolic-ref", "HEAD").rstrip(b"\n") == os.fsencode(f"refs/heads/{name}")
     driven.there.write("new.txt", "new\n")
-    archive.archive(driven.context, "run-r")
-    create.create(driven.context, "run-r", revive=True)
+    removal.archive(driven.context, "run-r")
+    creation.create(driven.context, "run-r", revive=True)
     assert record.find(driven.context.location.common_dir, "run-r").record.branch == name
 
 
@@ -173,16 +174,16 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
 
 def test_it_is_open_between_two_calls(driven: Driven) -> None:
     context = driven.context
-    run = kernel.show(context, "r")
+    run = commands.show(context, "r")
     assert (run.state, run.tool, run.is_driven, run.reason, run.process) == ("open", "tdd", True, None, None)
     assert (doctor.interrupted(context), [*doctor.examine(context)], doctor.open_(context)) == ([], [], ["r"])
     assert doctor.open_(context, "another") == []
     with lock.hold(context.location, "r"):
-        assert (kernel.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])
+        assert (commands.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])
     driven.kept.event("interrupted", signal="SIGTERM")
-    assert kernel.show(context, "r").state == "open"
+    assert commands.show(context, "r").state == "open"
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    assert (kernel.show(context, "r").state, doctor.open_(context)) == ("cancelled", [])
+    assert (commands.show(context, "r").state, doctor.open_(context)) == ("cancelled", [])
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_it_is_open_between_two_calls(driven: Driven) -> None:
 def test_who_drives_it_goes_on_with_it(repo: Repo, tool: str, hints: tuple[str, str]) -> None:
     driven = drive(repo, tool=tool)
     events = driven.kept.events()
-    for call, hint in zip((kernel.resume, kernel.cancel), hints, strict=True):
+    for call, hint in zip((commands.resume, commands.cancel), hints, strict=True):
         with pytest.raises(RunError, match=f"run 'r' is driven by '{tool}'") as caught:
             call(driven.context, "r")
         assert hint in str(caught.value.hint)
@@ -207,10 +208,10 @@ def test_one_whose_driver_has_no_name_can_be_ended(repo: Repo) -> None:
     service.prepare_pre_run(run_id="r")
     context = open_workspace(repo.path).context
     with pytest.raises(RunError, match="is driven through the workspace service") as caught:
-        kernel.resume(context, "r")
+        commands.resume(context, "r")
     assert "git agentos run cancel r" in str(caught.value.hint)
-    assert kernel.cancel(context, "r").state == "cancelled"
-    assert evidence.verify(context, "r").problems == []
+    assert commands.cancel(context, "r").state == "cancelled"
+    assert evidence_store.verify(context, "r").problems == []
 
 
 def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
@@ -218,13 +219,13 @@ def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
     context = driven.context
     driven.there.write("new.txt", "new\n")
     driven.step(1, "agent", "write it")
-    assert kernel.roll_back(context, "r", "pre_run").point == "pre_run"
-    run = kernel.show(context, "r")
+    assert commands.roll_back(context, "r", "pre_run").point == "pre_run"
+    run = commands.show(context, "r")
     assert (run.state, run.rolled_back_to, driven.there.exists("new.txt")) == ("open", "pre_run", False)
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    evidence.seal(workspace.inner(context, driven.run), driven.kept, kernel.show(context, "r"))
-    assert kernel.roll_back(context, "r", "step:1").point == "step:1"
-    assert evidence.verify(context, "r").problems == []
+    sealing.seal(workspace.inner(context, driven.run), driven.kept, commands.show(context, "r"))
+    assert commands.roll_back(context, "r", "step:1").point == "step:1"
+    assert evidence_store.verify(context, "r").problems == []
 
 
 # -- landed ----------------------------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.Mo
         pass
 
     before, after = _validated(driven)
-    owner: Any = merge if when in ("merge", "after") else landing
+    owner: Any = agent_merge if when in ("merge", "after") else landing
     name = "merge" if when == "after" else when
     real = getattr(owner, name)
 
@@ -321,4 +322,4 @@ def test_killed_anywhere_it_is_done_again(driven: Driven, monkeypatch: pytest.Mo
     assert driven.repo.text("rev-list", "--count", "--merges", "main") == "1"
     assert driven.repo.text("rev-list", "--count", f"{driven.run.base_sha}..{BRANCH}") == "1"
     assert driven.there.git("status", "--porcelain") == b"?? report.xml\n"
-    assert driven.there.text("symbolic-ref", "HEAD") == place.HEADS + BRANCH
+    assert driven.there.text("symbolic-ref", "HEAD") == layout.HEADS + BRANCH

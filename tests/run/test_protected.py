@@ -11,11 +11,11 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint.context import Context
-from git_agentos.guard import judge, settings
+from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
-from git_agentos.guard.identity import Who
+from git_agentos.guard.configuration import settings
+from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
-from git_agentos.run.kernel import protected
 from git_agentos.worktree import record
 from tests.support.agents import agent
 from tests.support.repo import Repo, git
@@ -51,14 +51,14 @@ def test_the_patterns_in_force(repo: Repo) -> None:
     [("main", True), ("maintenance", False), ("release/1", True), ("release/1/2", True), ("release", False)],
 )
 def test_a_pattern(branch: str, closed: bool) -> None:
-    assert protected.matches(branch, CLOSED) is closed
+    assert branches.matches(branch, CLOSED) is closed
 
 
 def test_looking(repo: Repo) -> None:
     repo.git("branch", "release/1", "other")
     repo.git("pack-refs", "--all")
     repo.git("branch", "release/2", "v1")
-    assert protected.look(context_of(repo).location, CLOSED) == {
+    assert branches.look(context_of(repo).location, CLOSED) == {
         "refs/heads/main": repo.oid("main"),
         "refs/heads/release/1": repo.oid("other"),
         "refs/heads/release/2": repo.oid("v1"),
@@ -82,7 +82,7 @@ def make_run(repo: Repo, run_id: str = "r1", closed: tuple[str, ...] = CLOSED, *
 
 def operations(where: Path, *argv: str) -> list[str]:
     call = Call(("git", *argv), str(where), dict(os.environ))
-    return judge.judge(call, Who("run-r1", "environment")).decision.operations
+    return assessor.assess_git(call, Identity("run-r1", "environment")).decision.operations
 
 
 REFUSED = [
@@ -126,7 +126,10 @@ def test_its_own_branch_is_never_closed_to_it(repo: Repo) -> None:
 def test_it_takes_its_bounds_along(repo: Repo) -> None:
     """To another worktree, and without the variable: a process above was started with it."""
     make_run(repo)
-    script = "import os; from git_agentos.guard import boundary; print(boundary.of(os.getcwd(), os.getpid()))"
+    script = (
+        "import os; from git_agentos.guard.configuration.run_protection import read_run_protection as read;"
+        " print(read(os.getcwd(), os.getpid()))"
+    )
     for command in (f"python3 -c '{script}'", f"env -u AGENTOS_RUN_ID python3 -c '{script}'; true"):
         for run_id, wanted in (("r1", CLOSED), ("r9", ())):
             env = {**os.environ, "AGENTOS_RUN_ID": run_id}
@@ -165,14 +168,14 @@ class Ground:
         self.repo = repo
         self.run: WorkspaceContext = service.prepare_pre_run(run_id=run_id)
         self.inside = Repo(Path(self.run.worktree_path))
-        self.before = dict(protected.look(context_of(repo).location, CLOSED))
+        self.before = dict(branches.look(context_of(repo).location, CLOSED))
 
     def violations(self) -> list[str]:
-        return protected.violations(context_of(self.repo), self.run, self.before, CLOSED)
+        return branches.violations(context_of(self.repo), self.run, self.before, CLOSED)
 
     @property
     def now(self) -> dict[str, str]:
-        return dict(protected.look(context_of(self.repo).location, CLOSED))
+        return dict(branches.look(context_of(self.repo).location, CLOSED))
 
     def is_kept(self, commit: str) -> bool:
         """Whether a ref reaches a commit."""

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from git_agentos import redact
-from git_agentos.run.kernel import streams
-from git_agentos.run.kernel.streams import Stream, secrets_of
+from git_agentos.process import output
+from git_agentos.process.output import RedactingWriter
+from git_agentos.redact_lines import secrets_of
 
 TOKEN = b"ghp_" + b"a1B2" * 9
 KEY_LINES = [b"MIIEpAIBAAKCAQEA7bq" + b"Zx9/+A" * 8, b"w8Fq" * 16, b"Zm9vYmFy" * 8]
@@ -21,10 +22,10 @@ KEY_LINES = [b"MIIEpAIBAAKCAQEA7bq" + b"Zx9/+A" * 8, b"w8Fq" * 16, b"Zm9vYmFy" *
 def through(*pieces: bytes, values: frozenset[bytes] = frozenset()) -> tuple[bytes, list[bytes]]:
     """What comes out of a stream in the end, and what was shown."""
     file, shown = io.BytesIO(), list[bytes]()
-    stream = Stream(file, shown.append, values)
+    stream = RedactingWriter(file, shown.append, values)
     for piece in pieces:
-        stream.feed(piece)
-    stream.end()
+        stream.write(piece)
+    stream.close()
     return file.getvalue(), shown
 
 
@@ -42,12 +43,12 @@ def test_what_holds_no_secret_is_as_it_was(data: bytes) -> None:
 
 def test_lines_are_shown_without_their_ends_when_they_are_complete() -> None:
     file, shown = io.BytesIO(), list[bytes]()
-    stream = Stream(file, shown.append, frozenset())
-    stream.feed(b"one\r\ntw")
+    stream = RedactingWriter(file, shown.append, frozenset())
+    stream.write(b"one\r\ntw")
     assert (file.getvalue(), shown) == (b"one\r\n", [b"one"])
-    stream.feed(b"o\n\nthree")
+    stream.write(b"o\n\nthree")
     assert (file.getvalue(), shown) == (b"one\r\ntwo\n\n", [b"one", b"two", b""])
-    stream.end()
+    stream.close()
     assert (file.getvalue(), shown) == (b"one\r\ntwo\n\nthree", [b"one", b"two", b"", b"three"])
 
 
@@ -140,8 +141,8 @@ def test_a_secret_is_not_cut_in_two(at: int) -> None:
 
 
 def test_a_flood_is_kept_by_its_beginning_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST", 1000)
-    monkeypatch.setattr(streams, "LAST", 200)
+    monkeypatch.setattr(output, "MAX_BYTES", 1000)
+    monkeypatch.setattr(output, "TAIL_BYTES", 200)
     lines = [b"line %06d\n" % n for n in range(10_000)]
     found, shown = through(b"".join(lines), b"token " + TOKEN + b"\nlast")
     head, note, tail = found.partition(b"\n[git-agentos: ")

@@ -23,12 +23,20 @@ from git_agentos.checkpoint import format, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import lock, preparation, workspace
-from git_agentos.run.record import events, evidence
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import pristine
+from git_agentos.run import baseline, events, evidence_store, lock, preparation, workspace
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.workspace import WorkspaceService
-from git_agentos.worktree import archive, create, creation, end, intent, place, record, repair, setup, survey
+from git_agentos.worktree import (
+    creation,
+    journal,
+    layout,
+    new_worktree,
+    record,
+    removal,
+    repair,
+    setup,
+    status,
+)
 from tests.support.repo import Repo, git, remove
 from tests.worktree.whole import assert_nothing_left, whole
 
@@ -50,7 +58,7 @@ def inside(run: WorkspaceContext) -> Repo:
 
 
 def told(repo: Repo, run_id: str = "r") -> list[dict[str, Any]]:
-    return evidence.find(context_of(repo).location, run_id).events()
+    return evidence_store.find(context_of(repo).location, run_id).events()
 
 
 # -- the context -----------------------------------------------------------------------------------------------------
@@ -135,7 +143,7 @@ def test_a_worktree_of_its_own(repo: Repo) -> None:
     assert (known.branch, known.run_id, known.protected, known.task) == (
         "agentos/run-r", "r", ["main", "master", "release/*"], "T-42",
     )  # fmt: skip
-    kept = evidence.find(context_of(repo).location, "r")
+    kept = evidence_store.find(context_of(repo).location, "r")
     assert kept.folder == str(repo.path / ".agentos/runs/r")
     assert WorkspaceContext.from_json(kept.read("workspace_context.json") or b"") == run
     begun, prepared = kept.events()
@@ -188,7 +196,7 @@ def test_from_the_worktree_of_a_bare_repository(repo: Repo, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("in_the_way", ["branch", "parent", "folder", "worktree"])
 def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str) -> None:
-    evidence.make(context_of(repo).location, "other").event("begun")
+    evidence_store.make(context_of(repo).location, "other").event("begun")
     if in_the_way == "branch":
         repo.git("branch", "agentos/run-r")
     elif in_the_way == "parent":
@@ -196,7 +204,7 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
     elif in_the_way == "folder":
         (repo.path.parent / f"{repo.path.name}.worktrees/run-r").mkdir(parents=True)
     else:
-        create.create(context_of(repo), "run-r")
+        creation.create(context_of(repo), "run-r")
     before = whole(repo)
     with pytest.raises(WorktreeError):
         prepare(repo)
@@ -206,17 +214,17 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
 
 
 def test_nothing_is_left_of_one_that_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence.make(context_of(repo).location, "other").event("begun")
+    evidence_store.make(context_of(repo).location, "other").event("begun")
     repo.config("agentos.setup", "echo half >half.txt; exit 3")
     before = whole(repo)
     with pytest.raises(WorktreeError, match="exited with 3"):
         prepare(repo)
     assert_nothing_left(before, repo)
     repo.git("config", "--unset", "agentos.setup")
-    kernels = evidence.make(context_of(repo).location, "r")  # the kernel has begun: what it told stays
+    kernels = evidence_store.make(context_of(repo).location, "r")  # the kernel has begun: what it told stays
     kernels.event("begun", task="T")
     before = whole(repo)
-    for module, name in ((pristine, "record"), (Evidence, "write_once")):
+    for module, name in ((baseline, "record"), (Evidence, "write_once")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, _raise)
             with pytest.raises(StorageError, match="injected"):
@@ -268,12 +276,12 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 
 
 KILLED: dict[str, tuple[Any, str, bool]] = {
-    "before anything is made": (evidence, "make", True),
-    "when the intent is written": (place, "free", True),
-    "when git has made the entry": (creation, "Location", True),
+    "before anything is made": (evidence_store, "make", True),
+    "when the intent is written": (layout, "choose_path", True),
+    "when git has made the entry": (new_worktree, "Location", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
-    "after the checkpoint": (pristine, "record", False),
+    "after the checkpoint": (baseline, "record", False),
     "before the context is written": (Evidence, "write_once", False),
     "after the context is written": (Evidence, "write_once", True),
     "before it is recorded": (record, "write", False),
@@ -304,7 +312,7 @@ def test_a_killed_one_is_settled_by_the_next(repo: Repo, when: str, repaired: bo
     assert inside(run).git("status", "--porcelain") == b""
     assert inside(run).text("symbolic-ref", "HEAD") == BRANCH
     assert [each["event"] for each in told(repo)] == ["begun", "prepared"]
-    assert intent.everything(context_of(repo).location) == []
+    assert journal.find_all(context_of(repo).location) == []
     assert repair.examine(context_of(repo)) == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
     with pytest.raises(RunError, match="already"):
@@ -325,7 +333,7 @@ def test_another_process_picks_it_up(repo: Repo) -> None:
     there.git("checkout", "-q", "--detach", run.base_sha)
     assert later.current_context() == run
     # what is recorded never changes
-    assert evidence.context_of(evidence.find(context_of(repo).location, "r")) == run
+    assert evidence_store.context_of(evidence_store.find(context_of(repo).location, "r")) == run
     shutil.rmtree(run.worktree_path)
     assert GitWorktreeWorkspaceService(repo.path, run_id="r").current_context() == replace(run, head_sha=commit)
     with pytest.raises(UsageError):
@@ -507,11 +515,11 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     there.write("new.txt", "new\n")
     commit = there.commit("work")
     there.write("untracked.txt", "untracked\n")
-    shown = survey.show(context, "run-r")
+    shown = status.show(context, "run-r")
     assert (shown.branch, shown.task, shown.state, shown.ahead) == ("agentos/run-r", "T", "active", 1)
-    gone = archive.archive(context, "run-r")
+    gone = removal.archive(context, "run-r")
     assert (gone.branch, gone.branch_sha) == ("agentos/run-r", commit)
-    assert survey.show(context, "run-r").branch == "agentos/run-r"
+    assert status.show(context, "run-r").branch == "agentos/run-r"
     link = timeline.newest(context.repository, "run-r")
     assert link is not None
     data = format.read_cargo(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
@@ -522,20 +530,20 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     with pytest.raises(RunError, match="a run 'r' already"):
         prepare(repo)
 
-    create.create(context, "run-r", revive=True)
+    creation.create(context, "run-r", revive=True)
     known = record.find(context.location.common_dir, "run-r").record
     assert (known.branch, known.run_id, known.protected) == ("agentos/run-r", "r", ["main", "master"])
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None
-    gone = end.end(context, "run-r", end.REMOVE, delete_branch=True)
+    gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
     assert gone.branch_deleted
     assert refs.resolve(context.location, BRANCH) is None
     assert (repo.path / ".agentos/runs/r/workspace_context.json").exists()
 
 
 def test_records_of_older_versions_are_read(repo: Repo) -> None:
-    create.create(context_of(repo), "dev")
+    creation.create(context_of(repo), "dev")
     path = next((repo.git_dir / "worktrees").glob("*/agentos/worktree.json"))
     body = json.loads(path.read_text())
     assert (body.pop("protected"), body.pop("run_id")) == ([], None)

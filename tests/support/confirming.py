@@ -10,7 +10,7 @@ from tests.support.repo import Repo
 
 def confirm(where: Path) -> None:
     """Confirm what is set for the repository at `where`, as `git agentos guard confirm` does in a terminal."""
-    from git_agentos.guard import confirmation, settings
+    from git_agentos.guard.configuration import confirmation, settings
 
     applied, _ = settings.review(str(where), os.environ)
     confirmation.confirm(applied.settings, os.environ, by="terminal")

@@ -96,7 +96,7 @@ def test_own_code_with_findings() -> None:
             path = os.path.join(folder, name)
             if name.endswith(".py"):
                 found |= {name for _ in tamper.scan(Path(path).read_bytes(), path)}
-    assert found == {"entry.py", "supervise.py", "plugin.py", "pytest_run.py"}
+    assert found == {"entry.py", "supervisor.py", "plugin.py", "pytest_run.py"}
 
 
 @pytest.mark.parametrize(

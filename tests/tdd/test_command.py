@@ -13,8 +13,8 @@ import pytest
 
 from git_agentos.errors import TddError
 from git_agentos.git.location import locate
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child
+from git_agentos.process import contained
+from git_agentos.run import environment as environments
 from git_agentos.tdd.models.command import Command
 from git_agentos.tdd.models.model import IMPLEMENT, SCAFFOLD, ModelResult
 from tests.support import model_requests
@@ -24,7 +24,7 @@ from tests.support.repo import Repo
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_processes_carry_the_mark_and_end_with_the_command(site: Site) -> None:
     mark = uuid.uuid4().hex
     command('echo "$AGENTOS_RUN_MARK"; setsid sleep 1000 & sleep 0.1').work(site.asked(mark=mark))
     assert site.said() == mark + "\n"
-    assert children.sweep(mark) == []
+    assert contained.sweep(mark) == []
 
 
 def test_a_lock_that_a_killed_git_left_is_gone(site: Site) -> None:
@@ -200,10 +200,10 @@ def test_files_of_an_exchange_never_follow_links(site: Site, tmp_path: Path) -> 
 
 def test_a_child_without_stdin_has_nothing_to_read(site: Site) -> None:
     location = locate(str(site.root))
-    env = children.environment(os.environ, run_id="r1", agent="run-r1", task=None, mark=uuid.uuid4().hex)
+    env = environments.for_command(os.environ, run_id="r1", agent="run-r1", task=None, mark=uuid.uuid4().hex)
     out = io.BytesIO()
-    child = Child("cat; echo end", location, "run-r1", env, None, False)
-    assert children.run(child, out, io.BytesIO(), show=lambda _: None, stop=lambda: False).exit_code == 0
+    child = contained.Command(contained.shell("cat; echo end"), location.root, env)
+    assert contained.run(child, out, io.BytesIO(), show=lambda _: None, stop=lambda: False).exit_code == 0
     assert out.getvalue() == b"end\n"
 
 

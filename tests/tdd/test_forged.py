@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import TddError
-from git_agentos.run.record import evidence
+from git_agentos.run import evidence_store
 from git_agentos.tdd import query, state_database
 from git_agentos.tdd.graph import Graph
 from git_agentos.tdd.state import Workflow
-from git_agentos.worktree import create
+from git_agentos.worktree import creation
 from tests.support.repo import Repo
 from tests.support.tdd_project import context_of, decide, environment, project, resume, script, start
 
@@ -116,13 +116,13 @@ def test_rows_that_are_not_as_they_were_written(
     assert repo.oid("main") == base
     restore()  # it stays: its run's record says so
     assert forged().state == "tampered"
-    problems = evidence.verify(context_of(repo), waiting.id).problems
+    problems = evidence_store.verify(context_of(repo), waiting.id).problems
     assert any("tampered" in each for each in problems), problems
     ended = decide(repo, waiting.id, "abort")
     assert (ended.state, ended.merge_commit, repo.oid("main")) == ("aborted", None, base)
     assert repo.text("for-each-ref", "--format=%(refname:short)", "refs/heads").split() == ["main", "other"]
     assert query.show(context_of(repo), waiting.id, environment()).state == "aborted"
-    made = create.create(context_of(repo), f"run-{waiting.id}", revive=True)
+    made = creation.create(context_of(repo), f"run-{waiting.id}", revive=True)
     assert Path(str(made.path)).is_dir()
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint.context import Context
-from git_agentos.run.kernel import children
+from git_agentos.process import contained
 from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
 from git_agentos.tdd.gate.pytest_run import Control
@@ -45,7 +45,7 @@ RED = ("tests/test_basket.py::test_total[prices0-0]", "tests/test_basket.py::tes
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 class Shop:

@@ -11,7 +11,7 @@ import pytest
 
 from git_agentos.errors import AgentosError, TddError
 from git_agentos.tdd import query
-from git_agentos.worktree import create
+from git_agentos.worktree import creation
 from tests.support import tool
 from tests.support.exhaustive import EXHAUSTIVE
 from tests.support.repo import Repo
@@ -107,7 +107,7 @@ def test_killed_and_aborted(repo: Repo, agent: str, strike: str) -> None:
     assert code.text("worktree", "list").count("\n") == 0
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     assert found.id not in tool.run(code.path, "--json", "doctor").out.decode()
-    made = create.create(context_of(code), f"run-{found.id}", revive=True)
+    made = creation.create(context_of(code), f"run-{found.id}", revive=True)
     assert (Path(str(made.path)) / "calc/left_over.py").exists() == (strike == "ended N3")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import RepositoryError
-from git_agentos.run.kernel import children
+from git_agentos.process import contained
 from git_agentos.tdd import run_pytest_subprocess
 from git_agentos.tdd.gate import cases, pytest_run
 from git_agentos.tdd.state import ExitCode
@@ -26,7 +26,7 @@ from tests.support.state import complete_state
 
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE", 0.3)
+    monkeypatch.setattr(contained, "GRACE", 0.3)
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def test_no_keys_and_nothing_that_changes_how_tests_come_out(project: Repo, tmp_
     assert got["PYTHONPATH"] == str(project.path)
     assert got["PWD"] == str(project.path)
     assert got["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert [name for name in got if name.startswith("AGENTOS_")] == [children.MARK]
+    assert [name for name in got if name.startswith("AGENTOS_")] == [contained.MARK]
 
 
 def test_passed_variables_reach_tests_and_are_redacted(project: Repo) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
+from git_agentos.git import worktrees
+from git_agentos.run import evidence_store
 from git_agentos.tdd import query, workflows
 from git_agentos.tdd.state import Workflow
 from git_agentos.tdd.workflows import WorkflowSpec
-from git_agentos.worktree import create, intent
+from git_agentos.worktree import creation, journal
 from tests.support.repo import Repo
 from tests.support.state import assert_same
 from tests.support.tdd_project import (
@@ -120,7 +122,7 @@ def test_abort_takes_everything_away_and_nothing_is_lost(code: Repo, tmp_path: P
     assert not Path(waiting.worktree_path).exists()
     assert_same(before, users_state(code), "the user's checkout", strict=True)
     # It can be had back, on its branch.
-    made = create.create(context_of(code), f"run-{waiting.id}", revive=True)
+    made = creation.create(context_of(code), f"run-{waiting.id}", revive=True)
     assert made.branch == "feat/issue-87"
     assert (Path(str(made.path)) / "calc/more.py").read_text() == CODE
     assert (Path(str(made.path)) / "tests/test_more.py").read_text() == TESTS
@@ -337,8 +339,8 @@ def test_a_submodule_with_tests_and_configuration_is_nobodys_change(code: Repo, 
 def test_a_removal_that_was_killed_is_done_again(code: Repo, tmp_path: Path) -> None:
     waiting = start(code, script(tmp_path))
     location = context_of(code).location
-    with intent.turn(location):
-        intent.leave(intent.begin(location, f"run-{waiting.id}", "remove"))
+    with worktrees.lock(location):
+        journal.release(journal.start(location, f"run-{waiting.id}", "remove"))
     done = decide(code, waiting.id, "abort")
     assert done.state == "aborted"
     assert branches(code) == ["main", "other"]
@@ -464,10 +466,10 @@ def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
 
 def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     """What it did is kept as the evidence of a run, which can be verified."""
-    from git_agentos.run.record import evidence, runs
+    from git_agentos.run import query as run_query
 
     waiting = start(code, script(tmp_path))
-    run = runs.show(context_of(code), waiting.id)
+    run = run_query.show(context_of(code), waiting.id)
     assert [(each.kind, each.exit_code, each.outcome) for each in run.steps] == [
         ("agent", None, "ok"),
         ("validate", 1, "ok"),
@@ -483,9 +485,9 @@ def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     assert (steps / "002-validate" / "exit_code").read_text() == "1\n"
     assert b"+    return 2 * number" in (steps / "003-agent" / "diff.patch").read_bytes()
     done = decide(code, waiting.id, "approve")
-    found = evidence.verify(context_of(code), done.run_id)
+    found = evidence_store.verify(context_of(code), done.run_id)
     assert (found.ok, found.problems) == (True, [])
-    assert runs.show(context_of(code), done.id).state == "accepted"
+    assert run_query.show(context_of(code), done.id).state == "accepted"
 
 
 @pytest.mark.parametrize("wreck", ['cd / && rm -rf "$OLDPWD"', "rm .git"])

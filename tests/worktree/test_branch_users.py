@@ -10,7 +10,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
-from git_agentos.worktree import create, place, remove
+from git_agentos.worktree import creation, layout, removal
 from tests.support.repo import Repo
 
 REF = "refs/heads/agent/dev-001"
@@ -72,7 +72,7 @@ USES: dict[Callable[[Repo], None], str] = {
 def test_a_branch_in_use_stays(repo: Repo, tmp_path: Path, use: Callable[[Repo], None], where: str) -> None:
     if (list(USES).index(use) + (where == "a worktree")) % 2:
         repo.git("checkout", "-q", "--detach")
-    made = create.create(open_workspace(repo.path).context, "dev-001", guard=False)
+    made = creation.create(open_workspace(repo.path).context, "dev-001", guard=False)
     there = Repo(Path(str(made.path)))
     there.git("checkout", "-q", "--detach")
     if where == "a worktree":
@@ -87,9 +87,9 @@ def test_a_branch_in_use_stays(repo: Repo, tmp_path: Path, use: Callable[[Repo],
     users = worktrees.branch_users(context.location, REF)
     assert [(each.root, each.how) for each in users] == [(str(other.path), USES[use])]
     with pytest.raises(WorktreeError, match="agent/dev-001") as refused:
-        remove.remove(context, "dev-001", delete_branch=True)
+        removal.remove(context, "dev-001", delete_branch=True)
     assert str(other.path) in refused.value.message
-    assert str(place.branch_taken(context, "dev-001", "agent/dev-001").message) == refused.value.message
+    assert str(layout.branch_exists_error(context, "dev-001", "agent/dev-001").message) == refused.value.message
     assert repo.text("for-each-ref", "refs/heads") == before
     assert there.path.exists()
     if use in (_rebased, _moved_by_a_rebase, _rebased_by_patches):
@@ -101,9 +101,9 @@ def test_a_branch_in_use_stays(repo: Repo, tmp_path: Path, use: Callable[[Repo],
 def test_a_worktree_that_cannot_be_read_does_not_stop_it(repo: Repo) -> None:
     context = open_workspace(repo.path).context
     for id_ in ("dev-001", "dev-002"):
-        create.create(context, id_, guard=False)
+        creation.create(context, id_, guard=False)
     head = repo.path / ".git/worktrees/dev-002/HEAD"
     head.unlink()
     head.mkdir()
-    assert remove.remove(context, "dev-001", delete_branch=True).branch_deleted
+    assert removal.remove(context, "dev-001", delete_branch=True).branch_deleted
     assert repo.try_git("rev-parse", "--verify", "-q", REF) != 0

@@ -12,14 +12,14 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import UsageError, WorktreeError
-from git_agentos.worktree import complete, create, record, survey
+from git_agentos.worktree import completion, creation, record, status
 from tests.support.repo import Repo, git_run
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 
 
 def make(repo: Repo, id_: str = "dev-001", **options: Any) -> Repo:
-    made = create.create(open_workspace(repo.path).context, id_, **options)
+    made = creation.create(open_workspace(repo.path).context, id_, **options)
     assert made.path is not None
     return Repo(Path(made.path))
 
@@ -65,7 +65,7 @@ def test_a_merge_request_tells_everything(repo: Repo) -> None:
     assert not differences(before, complete_state(there.path), permissions="all", refs=True)
     kept = record.find(str(repo.git_dir), "dev-001").record
     assert (kept.state, kept.completed_at is not None) == ("complete", True)
-    assert survey.show(open_workspace(repo.path).context, "dev-001").state == "complete"
+    assert status.show(open_workspace(repo.path).context, "dev-001").state == "complete"
     newest = open_workspace(there.path).checkpoints(limit=1)[0]
     assert (newest.trigger, newest.id, newest.task_id) == ("task_complete", done["checkpoint"], "T-42")
 
@@ -85,9 +85,9 @@ def test_one_stands_in_it(repo: Repo) -> None:
 
 def test_without_an_id_in_the_main_worktree(repo: Repo) -> None:
     with pytest.raises(UsageError, match="which worktree"):
-        complete.complete(open_workspace(repo.path).context)
+        completion.complete(open_workspace(repo.path).context)
     with pytest.raises(WorktreeError, match="no managed worktree"):
-        complete.complete(open_workspace(repo.path).context, "nobody")
+        completion.complete(open_workspace(repo.path).context, "nobody")
 
 
 def test_nothing_was_done(repo: Repo) -> None:
@@ -102,7 +102,7 @@ def test_names_and_words_cannot_pass_for_markdown(repo: Repo) -> None:
     there.write(b"``evil`\n# heading.md", "x\n")
     there.commit("<script> [link](http://x) # *bold* @all")
     run_ok(there.path, "log", "add", "decision", "line\n# heading <b>")
-    text = complete.complete(open_workspace(repo.path).context, "dev-001").document
+    text = completion.complete(open_workspace(repo.path).context, "dev-001").document
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert [line.split()[0] for line in headings] == ["#", "##", "###", "##", "##", "##"], headings
     assert "<script>" not in text.replace("\\<script\\>", "")

@@ -14,16 +14,16 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
-from git_agentos.git import refs
-from git_agentos.worktree import abort, create, intent, record, setup, survey
+from git_agentos.git import refs, worktrees
+from git_agentos.worktree import abort, creation, journal, record, setup, status
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
 
 
-def make(repo: Repo, id_: str, **options: object) -> survey.Worktree:
-    return create.create(open_workspace(repo.path).context, id_, **options)  # type: ignore[arg-type]  # as they come
+def make(repo: Repo, id_: str, **options: object) -> status.Worktree:
+    return creation.create(open_workspace(repo.path).context, id_, **options)  # type: ignore[arg-type]  # as they come
 
 
 def folder_of(repo: Repo, id_: str = "") -> Path:
@@ -73,8 +73,8 @@ def test_the_base_is_a_commit(repo: Repo) -> None:
     assert there.oid() == repo.oid("v1")
     there.write("more.txt", "more\n")
     there.commit("work")
-    assert (survey.show(open_workspace(repo.path).context, "a").ahead) == 1
-    inner = create.create(open_workspace(there.path).context, "b")
+    assert (status.show(open_workspace(repo.path).context, "a").ahead) == 1
+    inner = creation.create(open_workspace(there.path).context, "b")
     assert (inner.base_ref, inner.base_sha) == ("agent/a", there.oid())
     assert inner.path == str(folder_of(repo, "b"))
     repo.git("checkout", "-q", "--detach")
@@ -305,10 +305,10 @@ def test_fifty_at_once(repo: Repo) -> None:
         for stream in (worker.stdout, worker.stderr):
             assert stream is not None
             stream.close()
-    found = survey.all_(open_workspace(repo.path).context).worktrees
+    found = status.list_worktrees(open_workspace(repo.path).context).worktrees
     assert sorted(each.id for each in found) == sorted(f"dev-{n}" for n in range(50))
     assert {(each.state, bool(each.dirty), each.integrated) for each in found} == {("active", False, "same-commit")}
-    assert intent.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
 
@@ -320,13 +320,13 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == -signal.SIGKILL
     context = open_workspace(repo.path).context
-    (left,) = intent.pending(context.location)
-    assert [each.state for each in survey.all_(context).worktrees] == ["broken"]
+    (left,) = journal.interrupted(context.location)
+    assert [each.state for each in status.list_worktrees(context).worktrees] == ["broken"]
     again = run(repo.path, "worktree", "create", "dev")
     assert again.code == 1
     assert b"git agentos worktree repair dev" in again.err
-    with intent.turn(context.location):
-        owned = intent.adopt(left)
+    with worktrees.lock(context.location):
+        owned = journal.take_over(left)
         assert owned is not None
         abort.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
@@ -337,14 +337,14 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
 
 def test_one_under_way_is_nobodys_business(repo: Repo) -> None:
     context = open_workspace(repo.path).context
-    with intent.turn(context.location):
-        mine = intent.begin(context.location, "dev", "create")
-    assert intent.pending(context.location) == []
-    assert intent.adopt(mine) is None
+    with worktrees.lock(context.location):
+        mine = journal.start(context.location, "dev", "create")
+    assert journal.interrupted(context.location) == []
+    assert journal.take_over(mine) is None
     done = run(repo.path, "worktree", "create", "dev")
     assert (done.code, b"another git-agentos command is at work" in done.err) == (1, True)
     assert run_ok(repo.path, "worktree", "create", "other")["state"] == "active"
-    intent.end(mine)
+    journal.remove(mine)
     assert make(repo, "dev").state == "active"
 
 
@@ -364,7 +364,7 @@ def test_sparse(repo: Repo) -> None:
     assert there.exists("src/lib/util.py")
     assert there.text("sparse-checkout", "list").split("\n") == ["docs", "src/lib"]
     assert there.git("status", "--porcelain") == b""
-    assert made.dirty == survey.Dirty(0, 0, 0, 0)
+    assert made.dirty == status.Dirty(0, 0, 0, 0)
     assert repo.exists("src/lib/util.py")
     assert repo.git("status", "--porcelain") == b""
     assert record.find(str(repo.git_dir), "dev").record.sparse == ["src/lib", "docs"]
@@ -432,12 +432,12 @@ def test_moved_worktrees_are_found(repo: Repo) -> None:
     elsewhere = repo.scratch / "elsewhere"
     repo.git("worktree", "move", str(folder_of(repo, "dev")), str(elsewhere))
     context = open_workspace(repo.path).context
-    assert survey.path(context, "dev") == str(elsewhere)
+    assert status.path(context, "dev") == str(elsewhere)
     assert open_workspace(elsewhere).timeline == "dev"
     elsewhere.rename(repo.scratch / "by-hand")
-    assert survey.show(context, "dev").state == "broken"
+    assert status.show(context, "dev").state == "broken"
     with pytest.raises(AgentosError, match="is missing"):
-        survey.path(context, "dev")
+        status.path(context, "dev")
 
 
 def test_in_a_submodule_it_goes_beside_the_superproject(repo: Repo, make_repo: Callable[[str], Repo]) -> None:
@@ -445,11 +445,11 @@ def test_in_a_submodule_it_goes_beside_the_superproject(repo: Repo, make_repo: C
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.path), "libs/inner")
     repo.commit("a submodule")
     inner = Repo(repo.path / "libs/inner")
-    made = create.create(open_workspace(inner.path).context, "dev-001")
+    made = creation.create(open_workspace(inner.path).context, "dev-001")
     assert made.path == str(repo.path.parent / "inner.worktrees/dev-001")
     assert repo.text("status", "--porcelain") == ""
     there = Repo(Path(made.path))
-    again = create.create(open_workspace(there.path).context, "dev-002")
+    again = creation.create(open_workspace(there.path).context, "dev-002")
     assert again.path == str(repo.path.parent / "inner.worktrees/dev-002")
 
 
@@ -457,5 +457,5 @@ def test_no_worktree_goes_into_a_git_directory(repo: Repo, make_repo: Callable[[
     other = make_repo("other")
     repo.config("agentos.worktreeRoot", str(other.path / ".git/modules/{id}"))
     with pytest.raises(ConfigurationError, match="inside of the git directory"):
-        create.create(open_workspace(repo.path).context, "dev-001")
+        creation.create(open_workspace(repo.path).context, "dev-001")
     assert not (other.path / ".git/modules").exists()

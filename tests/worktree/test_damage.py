@@ -16,7 +16,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint.context import Context
-from git_agentos.worktree import conflicts, create, intent, merge, pool, refill, repair, survey
+from git_agentos.git import worktrees
+from git_agentos.worktree import agent_merge, conflicts, creation, journal, pool, pool_filling, repair, status
 from tests.support.repo import Repo, fill
 from tests.support.state import complete_state, differences
 from tests.support.tool import run
@@ -73,15 +74,15 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("damage") / "place"
     repo = fill(Repo.init(place / "repo"))
     for id_ in ("dev-001", "dev-002"):
-        there = Repo(Path(str(create.create(context(repo), id_, guard=False).path)))
+        there = Repo(Path(str(creation.create(context(repo), id_, guard=False).path)))
         there.write("committed.txt", f"of {id_}\n")
         there.commit("work")
         there.write("staged.txt", "staged\n")
         there.add("staged.txt")
         there.append("notes.txt", "edited\n")
         open_workspace(there.path).checkpoint("saved")
-    with intent.turn(context(repo).location):
-        intent.leave(intent.begin(context(repo).location, "dev-001", "archive"))
+    with worktrees.lock(context(repo).location):
+        journal.release(journal.start(context(repo).location, "dev-001", "archive"))
     place.rename(place.with_name("template"))
     return place
 
@@ -122,14 +123,14 @@ def test_a_damaged_file_is_named_and_mended(repo: Repo, file: str, damage: str) 
     before = complete_state(there.path)
     passwd = Path("/etc/passwd").read_bytes()
     if file != "intent":
-        intent.end(intent.everything(context(repo).location)[0]._replace(owner=-1))
+        journal.remove(journal.find_all(context(repo).location)[0]._replace(owner=-1))
     DAMAGES[damage](place / FILES[file])
 
     # In nobody's way.
-    listed = {each.id: each.state for each in survey.all_(context(repo)).worktrees}
+    listed = {each.id: each.state for each in status.list_worktrees(context(repo)).worktrees}
     assert listed.keys() == {"dev-001", "dev-002"}
     assert listed["dev-002"] == "active"
-    assert merge.merge(context(repo), ["dev-002"], dry_run=True).merged
+    assert agent_merge.merge(context(repo), ["dev-002"], dry_run=True).merged
     compared = conflicts.conflicts(context(repo))
     assert {*(each.id for each in compared.agents), *(each.id for each in compared.left_out)} == {"dev-001", "dev-002"}
     open_workspace(other.path).checkpoint("beside the damage")
@@ -137,13 +138,13 @@ def test_a_damaged_file_is_named_and_mended(repo: Repo, file: str, damage: str) 
     # Named, and mended.
     named = {each.id for each in repair.examine(context(repo))}
     assert named == ({"dev-001"} if (file, damage) != ("intent", "gone") else set())
-    create.create(context(repo), "dev-003", guard=False)
+    creation.create(context(repo), "dev-003", guard=False)
     found = repair.repair(context(repo)).findings
     assert all(each.fixed for each in found), found
     assert {each.id for each in found} <= {"dev-001"}
     assert repair.repair(context(repo)).findings == []
     assert not differences(before, complete_state(there.path), permissions="all")
-    assert survey.show(context(repo), "dev-001").state == "active"
+    assert status.show(context(repo), "dev-001").state == "active"
     assert (repo.path / ".git/worktrees/dev-001/agentos/id").read_text() == "dev-001\n"
     assert Path("/etc/passwd").read_bytes() == passwd
     if damage in ("zeros", "full folder", "list"):
@@ -164,14 +165,14 @@ def test_what_may_not_be_read_is_told(repo: Repo, file: str) -> None:
 @pytest.mark.parametrize("damage", ["emptied", "list", "null", "zeros", "folder", "link"])
 def test_a_damaged_mark_of_a_prepared_worktree(repo: Repo, damage: str) -> None:
     repo.config("agentos.pool", "1")
-    assert refill.fill(context(repo)) == 1
+    assert pool_filling.fill(context(repo)) == 1
     [prepared] = pool.prepared(context(repo).location)
     DAMAGES[damage](Path(prepared.git_dir) / "agentos/pool.json")
     assert pool.prepared(context(repo).location) == []
-    assert refill.fill(context(repo)) == 1
+    assert pool_filling.fill(context(repo)) == 1
     repo.config("agentos.pool", "0")  # nothing goes on in the background
-    assert create.create(context(repo), "dev-004", guard=False).state == "active"
-    assert [each.id for each in survey.all_(context(repo)).worktrees] == ["dev-001", "dev-002", "dev-004"]
+    assert creation.create(context(repo), "dev-004", guard=False).state == "active"
+    assert [each.id for each in status.list_worktrees(context(repo)).worktrees] == ["dev-001", "dev-002", "dev-004"]
 
 
 @pytest.mark.parametrize("damage", ["emptied", "list", "folder", "link", "zeros"])
@@ -205,4 +206,4 @@ def test_a_journal_whose_fields_are_missing_removes_nothing(repo: Repo, tmp_path
     assert {each.id for each in found if not each.fixed} >= {"dev-11", "dev-12", "dev-13", "dev-20", "dev-21", "dev-22"}
     assert repo.read("src/app.py") == b"print('app')\n"
     assert (precious / "work.txt").exists()
-    assert survey.show(context(repo), "dev-002").state == "active"
+    assert status.show(context(repo), "dev-002").state == "active"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.worktree import create, repair
+from git_agentos.worktree import creation, repair
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import run, run_ok
@@ -74,7 +74,7 @@ _SILENT = (checksum, dangling)
 def make(repo: Repo, where: str) -> Repo:
     if where == "main":
         return repo
-    made = create.create(open_workspace(repo.path).context, "dev-1", guard=False)
+    made = creation.create(open_workspace(repo.path).context, "dev-1", guard=False)
     return Repo(Path(str(made.path)))
 
 

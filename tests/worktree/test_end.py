@@ -26,8 +26,8 @@ from git_agentos.errors import (
     UsageError,
     WorktreeError,
 )
-from git_agentos.git import refs
-from git_agentos.worktree import archive, create, intent, losses, remove, survey, trash
+from git_agentos.git import refs, worktrees
+from git_agentos.worktree import creation, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill, git_run
 from tests.support.state import complete_state, differences
@@ -41,7 +41,7 @@ def context(repo: Repo) -> Context:
 
 
 def make(repo: Repo, id_: str = "dev-001", **options: Any) -> Repo:
-    made = create.create(context(repo), id_, **options)
+    made = creation.create(context(repo), id_, **options)
     assert made.path is not None
     return Repo(Path(made.path))
 
@@ -106,9 +106,9 @@ def test_everything_comes_back(repo: Repo, how: str) -> None:
     before, main = complete_state(there.path), complete_state(repo.path)
 
     if how == "archive":
-        done = archive.archive(context(repo), "dev-001")
+        done = removal.archive(context(repo), "dev-001")
     else:
-        done = remove.remove(context(repo), "dev-001", delete_branch=how == "remove-with-branch")
+        done = removal.remove(context(repo), "dev-001", delete_branch=how == "remove-with-branch")
 
     assert done.losses.dirty == ["data.bin", "docs/guide.md", "notes.txt"]
     assert done.losses.untracked == [".gitignore", os.fsdecode(b"bad\xff"), "new/untracked.txt"]
@@ -129,13 +129,13 @@ def test_everything_comes_back(repo: Repo, how: str) -> None:
     else:
         assert repo.oid("agent/dev-001") == tip
     if how == "archive":
-        assert survey.show(context(repo), "dev-001").state == "archived"
+        assert status.show(context(repo), "dev-001").state == "archived"
     # Nothing of it depends on anything that a gc would take.
     repo.git("reflog", "expire", "--expire=now", "--all")
     repo.git("gc", "-q", "--prune=now")
     assert git_run(repo.path, "fsck", "--strict", "--no-dangling").returncode == 0
 
-    back = create.create(context(repo), "dev-001", revive=True)
+    back = creation.create(context(repo), "dev-001", revive=True)
 
     assert back.state == "active"
     assert back.task == "T-1"
@@ -202,12 +202,12 @@ def test_submodules_come_back_with_what_only_they_had(repo: Repo, make_repo: Cal
     settle(there)
     before = complete_state(there.path)
 
-    done = remove.remove(context(repo), "dev-001")
+    done = removal.remove(context(repo), "dev-001")
 
     assert done.losses.submodules == ["lib"]
     gone(repo, there)
     assert reached(repo, fix)
-    create.create(context(repo), "dev-001", revive=True)
+    creation.create(context(repo), "dev-001", revive=True)
     lines = differences(before, complete_state(there.path), permissions="all")
     assert not lines, lines
     assert Repo(there.path / "lib").oid() == fix
@@ -217,7 +217,7 @@ def test_a_removed_worktree_may_be_made_anew(repo: Repo) -> None:
     there = make(repo)
     there.write("new.txt", "new\n")
     settle(there)
-    remove.remove(context(repo), "dev-001", delete_branch=True)
+    removal.remove(context(repo), "dev-001", delete_branch=True)
     fresh = make(repo)
     assert not fresh.exists("new.txt")
 
@@ -229,9 +229,9 @@ def test_a_branch_that_has_moved_on_is_left_alone(repo: Repo) -> None:
     there.write("dirty.txt", "dirty\n")
     settle(there)
     left = there.oid()
-    archive.archive(context(repo), "dev-001")
+    removal.archive(context(repo), "dev-001")
     repo.git("branch", "-f", "agent/dev-001", "other")
-    back = archive.revive(context(repo), "dev-001")
+    back = revival.revive(context(repo), "dev-001")
     assert back.branch is not None
     assert back.branch.startswith("restore/")
     assert (there.oid(), repo.oid("agent/dev-001")) == (left, repo.oid("other"))
@@ -240,9 +240,9 @@ def test_a_branch_that_has_moved_on_is_left_alone(repo: Repo) -> None:
 
 def test_a_branch_that_is_checked_out_elsewhere_is_left_alone(repo: Repo) -> None:
     there = make(repo)
-    archive.archive(context(repo), "dev-001")
+    removal.archive(context(repo), "dev-001")
     repo.git("checkout", "-q", "agent/dev-001")
-    back = archive.revive(context(repo), "dev-001")
+    back = revival.revive(context(repo), "dev-001")
     assert back.branch is not None
     assert back.branch.startswith("restore/")
     assert repo.text("symbolic-ref", "HEAD") == "refs/heads/agent/dev-001"
@@ -255,7 +255,7 @@ def test_a_worktree_that_was_destroyed_comes_back_from_its_last_checkpoint(repo:
     run_ok(there.path, "checkpoint")
     subprocess.run(["rm", "-rf", str(there.path)], check=True)
     repo.git("worktree", "prune")
-    back = create.create(context(repo), "dev-001", revive=True)
+    back = creation.create(context(repo), "dev-001", revive=True)
     assert there.read("new.txt") == b"new\n"
     assert (back.task, back.base_sha) == ("T-9", repo.oid())
 
@@ -263,7 +263,7 @@ def test_a_worktree_that_was_destroyed_comes_back_from_its_last_checkpoint(repo:
 def test_there_is_nothing_to_revive(repo: Repo) -> None:
     before = whole(repo)
     with pytest.raises(WorktreeError, match="nothing to revive"):
-        create.create(context(repo), "dev-001", revive=True)
+        creation.create(context(repo), "dev-001", revive=True)
     assert_nothing_left(before, repo)
 
 
@@ -274,8 +274,8 @@ def test_a_worktree_on_a_detached_head_comes_back_detached(repo: Repo) -> None:
     aside = there.commit("aside")
     settle(there)
     before = complete_state(there.path)
-    remove.remove(context(repo), "dev-001", delete_branch=True)
-    archive.revive(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001", delete_branch=True)
+    revival.revive(context(repo), "dev-001")
     assert not differences(before, complete_state(there.path), permissions="all")
     assert there.oid() == aside
 
@@ -287,7 +287,7 @@ def test_a_packed_branch_is_deleted_alone(repo: Repo) -> None:
     before = dict(
         line.split(" ") for line in repo.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
     )
-    remove.remove(context(repo), "dev-001", delete_branch=True)
+    removal.remove(context(repo), "dev-001", delete_branch=True)
     after = dict(line.split(" ") for line in repo.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n"))
     assert before.keys() - after.keys() == {"refs/heads/agent/dev-001"}
     same = {name: oid for name, oid in before.items() if "dev-001" not in name}
@@ -303,7 +303,7 @@ def refused(repo: Repo, there: Repo, error: type[AgentosError], match: str, **op
     before, main = complete_state(there.path, strict=False), complete_state(repo.path)
     listed = repo.text("worktree", "list", "--porcelain")
     with pytest.raises(error, match=match) as caught:
-        remove.remove(context(repo), "dev-001", **options)
+        removal.remove(context(repo), "dev-001", **options)
     assert not differences(before, complete_state(there.path), permissions="all", refs=True)
     assert not differences(main, complete_state(repo.path), permissions="all", refs=True)
     assert repo.text("worktree", "list", "--porcelain") == listed
@@ -322,7 +322,7 @@ def test_an_ignored_file_over_the_limit_stops_it_unless_it_may_be_lost(repo: Rep
     hint = refused(repo, there, IncompleteCaptureError, "disk.iso")
     assert "--discard-ignored" in hint
     assert "agentos.maxFileSize" in hint
-    done = remove.remove(context(repo), "dev-001", discard_ignored=True)
+    done = removal.remove(context(repo), "dev-001", discard_ignored=True)
     assert [each.path for each in done.discarded] == ["disk.iso"]
     assert done.losses.ignored == ["small"], "what can be saved is saved all the same"
 
@@ -341,7 +341,7 @@ def test_an_archive_cannot_lose_anything(repo: Repo) -> None:
     there.write(".gitignore", "*.iso\n")
     there.write("disk.iso", b"x" * 2000)
     with pytest.raises(IncompleteCaptureError) as caught:
-        archive.archive(context(repo), "dev-001")
+        removal.archive(context(repo), "dev-001")
     assert "--discard-ignored" not in (caught.value.hint or "")
     assert there.exists("disk.iso")
 
@@ -369,7 +369,7 @@ def test_sockets_and_pipes_are_named(repo: Repo) -> None:
         listening.bind("socket")
     os.chdir(repo.path)
     settle(there)
-    done = remove.remove(context(repo), "dev-001")
+    done = removal.remove(context(repo), "dev-001")
     assert [each.path for each in done.not_saved] == ["pipe", "socket"]
 
 
@@ -405,7 +405,7 @@ def test_a_locked_worktree_stays(repo: Repo) -> None:
     hint = refused(repo, there, WorktreeError, "locked")
     assert "git worktree unlock" in hint
     repo.git("worktree", "unlock", str(there.path))
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
 
 
 def test_a_worktree_with_a_process_in_it_stays(repo: Repo) -> None:
@@ -413,7 +413,7 @@ def test_a_worktree_with_a_process_in_it_stays(repo: Repo) -> None:
     there.mkdir("deep")
     with living("sleep", "600", cwd=there.path / "deep") as child:
         assert f"process {child.pid}" in refused(repo, there, WorktreeError, "sleep 600")
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
 
 
 def test_the_worktree_that_one_is_in_stays(repo: Repo) -> None:
@@ -431,14 +431,14 @@ def test_the_worktree_that_one_is_in_stays(repo: Repo) -> None:
 
 def test_the_main_worktree_and_unknown_ones(repo: Repo) -> None:
     with pytest.raises(WorktreeError, match="main worktree"):
-        remove.remove(context(repo), "main")
+        removal.remove(context(repo), "main")
     with pytest.raises(WorktreeError, match="no managed worktree 'nobody'"):
-        remove.remove(context(repo), "nobody")
+        removal.remove(context(repo), "nobody")
     with pytest.raises(UsageError):
-        remove.remove(context(repo), "a..b")
+        removal.remove(context(repo), "a..b")
     repo.git("worktree", "add", "-q", str(repo.path.parent / "theirs"), "-b", "theirs")
     with pytest.raises(WorktreeError, match="git-agentos did not make"):
-        remove.remove(context(repo), "theirs")
+        removal.remove(context(repo), "theirs")
 
 
 def test_a_worktree_inside_of_it_stops_it(repo: Repo) -> None:
@@ -453,7 +453,7 @@ def test_a_link_to_the_folder_stops_it(repo: Repo) -> None:
     os.rename(there.path, elsewhere)
     os.symlink(elsewhere, there.path)
     with pytest.raises(WorktreeError, match="symbolic link"):
-        remove.remove(context(repo), "dev-001")
+        removal.remove(context(repo), "dev-001")
     assert (elsewhere / "readme.txt").exists()
 
 
@@ -475,7 +475,7 @@ def test_a_folder_that_is_something_else_by_now_stays(repo: Repo, make_repo: Cal
     Repo.init(there.path)
     there.write("precious.txt", "of another repository\n")
     with pytest.raises(WorktreeError, match="no longer the worktree"):
-        remove.remove(context(repo), "dev-001")
+        removal.remove(context(repo), "dev-001")
     assert there.read("precious.txt") == b"of another repository\n"
 
 
@@ -485,8 +485,8 @@ def test_a_git_at_work_stops_it_and_a_stale_lock_does_not(repo: Repo) -> None:
     with open(lock, "w") as file, living("sleep", "600", cwd=Path("/"), pass_fds=[file.fileno()]):
         file.close()
         with pytest.raises(LockedError, match="has it open"):
-            remove.remove(context(repo), "dev-001")
-    remove.remove(context(repo), "dev-001")
+            removal.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
     gone(repo, there)
 
 
@@ -502,7 +502,7 @@ def test_a_branch_that_moves_meanwhile_stays(repo: Repo, monkeypatch: pytest.Mon
     monkeypatch.setattr(refs, "drop", late)
     before = complete_state(there.path).listing()
     with pytest.raises(WorktreeError, match="has just moved"):
-        remove.remove(context(repo), "dev-001", delete_branch=True)
+        removal.remove(context(repo), "dev-001", delete_branch=True)
     assert complete_state(there.path).listing() == before
     assert repo.oid("agent/dev-001") == repo.oid("other")
 
@@ -512,24 +512,24 @@ def test_a_branch_that_is_checked_out_elsewhere_is_not_deleted(repo: Repo) -> No
     there.git("checkout", "-q", "--detach")
     repo.git("checkout", "-q", "agent/dev-001")
     refused(repo, there, WorktreeError, "checked out", delete_branch=True)
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
 
 
 def test_what_changes_while_it_is_saved_is_saved_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     there = make(repo)
     settle(there)
-    throw, late = trash.throw, ["late.txt", "readme.txt"]
+    throw, late = trash.move, ["late.txt", "readme.txt"]
 
     def disturbed(source: str, target: str) -> None:
         if late:
             there.write(late.pop(), "written in the last moment\n")
         throw(source, target)
 
-    monkeypatch.setattr(trash, "throw", disturbed)
-    done = remove.remove(context(repo), "dev-001")
+    monkeypatch.setattr(trash, "move", disturbed)
+    done = removal.remove(context(repo), "dev-001")
     assert (done.losses.dirty, done.losses.untracked) == (["readme.txt"], ["late.txt"])
     monkeypatch.undo()
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert there.read("late.txt") == there.read("readme.txt") == b"written in the last moment\n"
 
 
@@ -554,7 +554,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
         return state
 
     monkeypatch.setattr(capturing, "capture", slowly)
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
     assert reached(repo, taken[0])
 
 
@@ -562,14 +562,14 @@ def test_a_failure_in_the_middle_takes_everything_back(repo: Repo, monkeypatch: 
     there = make(repo)
     there.write("new.txt", "new\n")
     settle(there)
-    throw = trash.throw
+    throw = trash.move
 
     def fails(source: str, target: str) -> None:
         if "agentos/trash" in target:
             raise OSError(28, "No space left on device", target)
         throw(source, target)
 
-    monkeypatch.setattr(trash, "throw", fails)
+    monkeypatch.setattr(trash, "move", fails)
     refused(repo, there, StorageError, "no space left")
 
 
@@ -583,10 +583,10 @@ def test_a_worktree_whose_folder_is_gone_keeps_what_git_knew(repo: Repo) -> None
     there.write("staged.txt", "staged\n")
     there.add("staged.txt")
     subprocess.run(["rm", "-rf", str(there.path)], check=True)
-    done = remove.remove(context(repo), "dev-001", delete_branch=True)
+    done = removal.remove(context(repo), "dev-001", delete_branch=True)
     assert [each.path for each in done.not_saved] == [str(there.path)]
     assert reached(repo, tip)
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert there.text("diff", "--cached", "--name-only") == "staged.txt"
     assert there.read("staged.txt") == b"staged\n"
 
@@ -601,18 +601,18 @@ def test_a_worktree_whose_git_file_is_damaged_is_saved_all_the_same(repo: Repo, 
     if content is not None:
         (there.path / ".git").write_text(content)
     settle(there)
-    remove.remove(context(repo), "dev-001")
-    archive.revive(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert not differences(before, complete_state(there.path), permissions="all")
 
 
 def test_an_interrupted_command_is_told(repo: Repo) -> None:
     there = make(repo)
-    with intent.turn(context(repo).location):
-        begun = intent.begin(context(repo).location, "dev-001", "remove")
-    intent.leave(begun)
+    with worktrees.lock(context(repo).location):
+        begun = journal.start(context(repo).location, "dev-001", "remove")
+    journal.release(begun)
     with pytest.raises(WorktreeError) as caught:
-        remove.remove(context(repo), "dev-001")
+        removal.remove(context(repo), "dev-001")
     assert caught.value.hint == "git agentos worktree repair dev-001"
     assert there.path.exists()
 
@@ -630,8 +630,8 @@ def test_an_operation_in_progress_comes_back(repo: Repo, operation: str) -> None
     next(each for each in OPERATIONS if each.name == operation).start(there)
     settle(there)
     before = complete_state(there.path)
-    archive.archive(context(repo), "dev-001")
-    archive.revive(context(repo), "dev-001")
+    removal.archive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     lines = differences(before, complete_state(there.path), permissions="all")
     assert not lines, lines
 
@@ -641,8 +641,8 @@ def test_a_sparse_checkout_comes_back(repo: Repo) -> None:
     there.append("docs/guide.md", "dirty\n")
     settle(there)
     before = complete_state(there.path)
-    archive.archive(context(repo), "dev-001")
-    archive.revive(context(repo), "dev-001")
+    removal.archive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     lines = differences(before, complete_state(there.path), permissions="all")
     assert not lines, lines
     assert not there.exists("src")
@@ -656,11 +656,11 @@ def test_a_shared_worktree_root_keeps_repositories_apart(repo: Repo, make_repo: 
     assert one.path.parent == two.path.parent
     two.write("new.txt", "of the other\n")
     settle(two)
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
     gone(repo, one)
     assert two.read("new.txt") == b"of the other\n"
-    remove.remove(context(other), "dev-001")
-    archive.revive(context(other), "dev-001")
+    removal.remove(context(other), "dev-001")
+    revival.revive(context(other), "dev-001")
     assert two.read("new.txt") == b"of the other\n"
 
 
@@ -672,6 +672,6 @@ def test_a_bare_repository_has_worktrees_too(repo: Repo, tmp_path: Path) -> None
     there = make(first)
     there.write("new.txt", "new\n")
     settle(there)
-    remove.remove(context(first), "dev-001")
-    archive.revive(context(first), "dev-001")
+    removal.remove(context(first), "dev-001")
+    revival.revive(context(first), "dev-001")
     assert there.read("new.txt") == b"new\n"

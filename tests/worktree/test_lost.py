@@ -15,8 +15,8 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint import timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import WorktreeError
-from git_agentos.worktree import archive, create, remove, repair, survey
-from git_agentos.worktree.end import Removal
+from git_agentos.worktree import creation, removal, repair, revival, status
+from git_agentos.worktree.removal import Removal
 from tests.support.repo import Repo, git
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
@@ -27,7 +27,7 @@ def context(repo: Repo) -> Context:
 
 
 def make(repo: Repo, id_: str = "dev-001") -> Repo:
-    made = create.create(context(repo), id_, guard=False)
+    made = creation.create(context(repo), id_, guard=False)
     assert made.path is not None
     return Repo(Path(made.path))
 
@@ -73,7 +73,7 @@ def _a_dangling_link(there: Repo) -> None:
 
 
 LOSSES: tuple[Callable[[Repo], None], ...] = (_removed, _emptied, _all_but_ours, _a_file, _a_dangling_link)
-END: dict[str, Callable[[Context, str], Removal]] = {"remove": remove.remove, "archive": archive.archive}
+END: dict[str, Callable[[Context, str], Removal]] = {"remove": removal.remove, "archive": removal.archive}
 
 
 def end(repo: Repo, how: str) -> Removal:
@@ -102,7 +102,7 @@ def test_the_last_checkpoint_comes_back(repo: Repo, how: str, lose: Callable[[Re
     done = end(repo, how)
     assert (done.revives, done.checkpoint != saved) == (saved, True)
     clear(there)
-    back = create.create(context(repo), "dev-001", revive=True)
+    back = creation.create(context(repo), "dev-001", revive=True)
     assert not differences(before, complete_state(there.path), permissions="all")
     assert back.revived_from is not None
     assert back.revived_from.id == saved
@@ -145,9 +145,9 @@ def test_what_is_newer_in_head_and_index_is_saved_beside(repo: Repo) -> None:
     there.add("staged.txt")
     blob = there.oid(":staged.txt")
     shutil.rmtree(there.path)
-    done = remove.remove(context(repo), "dev-001", delete_branch=True)
+    done = removal.remove(context(repo), "dev-001", delete_branch=True)
     assert done.revives == saved
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert there.read("notes.txt").endswith(b"edited\n")
     reached = repo.text("rev-list", "--objects", "refs/agentos/timelines/dev-001")
     assert tip in reached
@@ -165,7 +165,7 @@ def test_without_anything_unsaved_head_and_index_come_back(repo: Repo) -> None:
     shutil.rmtree(there.path)
     done = end(repo, "archive")
     assert done.revives == done.checkpoint
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert (there.oid(), there.text("symbolic-ref", "--short", "HEAD")) == (tip, "agent/dev-001")
     assert there.read("work.txt") == b"work\n"
 
@@ -188,7 +188,7 @@ def test_a_part_that_was_restored(repo: Repo, prune: bool) -> None:
         repo.git("worktree", "prune")
     else:
         end(repo, "archive")
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert not differences(before, complete_state(there.path), permissions="all")
 
 
@@ -206,7 +206,7 @@ def test_an_interrupted_restore_does_not_keep_a_lost_worktree(repo: Repo) -> Non
     assert subprocess.run([sys.executable, "-c", code], cwd=repo.path).returncode == -9
     shutil.rmtree(there.path)
     end(repo, "remove")
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert not differences(before, complete_state(there.path), permissions="all")
 
 
@@ -218,7 +218,7 @@ def test_a_git_file_that_is_gone_loses_nothing(repo: Repo) -> None:
     there.remove(".git")
     done = end(repo, "archive")
     assert done.revives == done.checkpoint
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert not differences(before, complete_state(there.path), permissions="all")
 
 
@@ -228,7 +228,7 @@ def test_an_empty_folder_is_not_linked_again(repo: Repo) -> None:
     _emptied(there)
     assert [each.code for each in repair.repair(context(repo)).findings] == ["missing-folder"]
     assert os.listdir(there.path) == []
-    assert survey.show(context(repo), "dev-001").state == "broken"
+    assert status.show(context(repo), "dev-001").state == "broken"
 
 
 def test_a_folder_that_was_moved_and_linked_is_found(repo: Repo, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_nothing_but_an_index_is_better_than_nothing(repo: Repo) -> None:
     shutil.rmtree(there.path)
     done = end(repo, "remove")
     assert done.revives == done.checkpoint
-    archive.revive(context(repo), "dev-001")
+    revival.revive(context(repo), "dev-001")
     assert there.read("staged.txt") == b"staged\n"
 
 

@@ -14,8 +14,8 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError, StorageError, WorktreeError
 from git_agentos.git import index, lockfile
-from git_agentos.worktree import advance, intent
-from git_agentos.worktree import merge as merging
+from git_agentos.worktree import agent_merge as merging
+from git_agentos.worktree import fast_forward, journal
 from tests.cli.test_documents import check_document
 from tests.support.agents import agent, work
 from tests.support.dirty import racily_changed, status
@@ -734,7 +734,7 @@ def test_the_target_moves_meanwhile(repo: Repo, monkeypatch: pytest.MonkeyPatch,
 def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """After everything was looked at, before the branch is locked: nothing is touched, and it is merged anew."""
     work(repo, "dev-001", {"one.txt": "one\n"})
-    real = advance._Move._bring
+    real = fast_forward._Move._bring
     moved: list[str] = []
 
     def bring(self: Any, *args: Any) -> None:
@@ -743,7 +743,7 @@ def test_the_target_moves_at_the_last_moment(repo: Repo, monkeypatch: pytest.Mon
             repo.git("update-ref", "refs/heads/main", moved[0])
         real(self, *args)
 
-    monkeypatch.setattr(advance._Move, "_bring", bring)
+    monkeypatch.setattr(fast_forward._Move, "_bring", bring)
     done = merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert done.before == moved[0]
     assert repo.oid("main^1") == moved[0]
@@ -760,18 +760,18 @@ def test_what_comes_into_the_way_at_the_last_moment_is_kept(
     dev.write("fresh.log", "merged\n")
     dev.git("add", "-f", "fresh.log")
     dev.git("commit", "-qm", "a log")
-    real = advance._Move._bring
+    real = fast_forward._Move._bring
 
     def bring(self: Any, *args: Any) -> None:
         repo.write(name, "mine\n")
         real(self, *args)
 
-    monkeypatch.setattr(advance._Move, "_bring", bring)
+    monkeypatch.setattr(fast_forward._Move, "_bring", bring)
     with pytest.raises(AgentosError, match=name):
         merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert repo.read(name) == b"mine\n"
     assert repo.text("log", "-1", "--format=%s") == "second"
-    assert intent.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
 
 
 def _fails_after_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -812,18 +812,18 @@ def test_a_failure_on_the_way_takes_everything_back(
         failing(patched)
         if failing is _fails_after_files:
             # Only once: what takes it back looks at the index in the same way.
-            real = advance._Move._go_back
+            real = fast_forward._Move._go_back
 
             def go_back(self: Any, *args: Any) -> None:
                 patched.undo()
                 real(self, *args)
 
-            patched.setattr(advance._Move, "_go_back", go_back)
+            patched.setattr(fast_forward._Move, "_go_back", go_back)
         with pytest.raises(StorageError, match="no space left"):
             merging.merge(open_workspace(repo.path).context, ["dev-001"])
     after = complete_state(repo.path)
     assert_same(before, after, "after a failed merge", refs=True)
-    assert intent.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
     assert run(repo.path, "undo").code == 1, "a merge that was taken back is nothing to undo"
     assert _merge(repo, "dev-001")["merged"] is True
 
@@ -833,7 +833,7 @@ def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.Monk
     work(repo, "dev-001", {"src/app.py": "merged\n"})
     repo.append("src/app.py", "# local\n")
     before = complete_state(repo.path)
-    monkeypatch.setattr(advance, "refuse_in_the_way", lambda *args: None)
+    monkeypatch.setattr(fast_forward, "refuse_in_the_way", lambda *args: None)
     with pytest.raises(Exception, match="not uptodate"):
         merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert_same(before, complete_state(repo.path), "after git refused", refs=True)
@@ -842,8 +842,8 @@ def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.Monk
 def test_a_merge_that_was_killed_is_in_the_way_of_the_next(repo: Repo) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     location = open_workspace(repo.path).context.location
-    entry = intent.begin(location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid())
-    intent.leave(entry)
+    entry = journal.start(location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid())
+    journal.release(entry)
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="repair", keeps=repo.path)
 
 
@@ -853,7 +853,7 @@ def test_recover_tells_what_it_found(repo: Repo) -> None:
     context = open_workspace(repo.path).context
 
     def recovered() -> str:
-        entry = intent.begin(
+        entry = journal.start(
             context.location, "main", "merge", ref="refs/heads/main", old=done["before"], new=done["merge_commit"],
             git_dir=context.location.git_dir, root=context.location.root, saved=done["saved"],
         )  # fmt: skip
@@ -861,7 +861,7 @@ def test_recover_tells_what_it_found(repo: Repo) -> None:
         outcome = merging.recover(context, entry).outcome
         if outcome != "went-back":
             assert_unchanged(before, complete_state(repo.path, strict=True), outcome)
-        assert intent.everything(context.location) == []
+        assert journal.find_all(context.location) == []
         return outcome
 
     assert recovered() == "finished"
@@ -882,7 +882,7 @@ def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
     there = tmp_path / "there"
     repo.git("worktree", "add", "-q", str(there), "other")
     context = open_workspace(repo.path).context
-    entry = intent.begin(
+    entry = journal.start(
         context.location,
         "there",
         "merge",
@@ -896,8 +896,8 @@ def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
     os.rename(there, tmp_path / "gone")
     with pytest.raises(WorktreeError, match="not there"):
         merging.recover(context, entry)
-    assert intent.everything(context.location) != []
-    intent.leave(entry)
+    assert journal.find_all(context.location) != []
+    journal.release(entry)
     git(repo.path, "worktree", "list")
 
 
@@ -946,11 +946,11 @@ def test_a_killed_merge_is_mended_by_the_command(repo: Repo) -> None:
     work(repo, "dev-001", {"src/app.py": "merged\n"})
     context = open_workspace(repo.path).context
     saved = run_ok(repo.path, "checkpoint")["id"]
-    entry = intent.begin(
+    entry = journal.start(
         context.location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid("agent/dev-001"),
         git_dir=context.location.git_dir, root=context.location.root, saved=saved,
     )  # fmt: skip
-    intent.leave(entry)
+    journal.release(entry)
     before = complete_state(repo.path)
     repo.write("src/app.py", "mer")
     assert run(repo.path, "worktree", "repair").code == 0

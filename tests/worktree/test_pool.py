@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.git.location import locate
-from git_agentos.worktree import create, intent, pool, record, refill, setup, survey
+from git_agentos.worktree import creation, journal, pool, pool_filling, record, setup, status
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
@@ -34,15 +34,15 @@ def pooled(repo: Repo) -> Repo:
 
 
 def fill_pool(repo: Repo) -> int:
-    return refill.fill(open_workspace(repo.path).context)
+    return pool_filling.fill(open_workspace(repo.path).context)
 
 
 def waiting(repo: Repo) -> list[pool.Prepared]:
     return pool.prepared(locate(str(repo.path)))
 
 
-def make(repo: Repo, id_: str, **options: object) -> survey.Worktree:
-    return create.create(open_workspace(repo.path).context, id_, **options)  # type: ignore[arg-type]  # as they come
+def make(repo: Repo, id_: str, **options: object) -> status.Worktree:
+    return creation.create(open_workspace(repo.path).context, id_, **options)  # type: ignore[arg-type]  # as they come
 
 
 def test_claimed_ones_are_like_any_other(pooled: Repo) -> None:
@@ -58,7 +58,7 @@ def test_claimed_ones_are_like_any_other(pooled: Repo) -> None:
     assert there.git("ls-files", "-s") == pooled.git("ls-files", "-s")
     assert open_workspace(there.path).timeline == "dev"
     assert run_ok(there.path, "checkpoint")["timeline"] == "dev"
-    assert intent.everything(locate(str(pooled.path))) == []
+    assert journal.find_all(locate(str(pooled.path))) == []
 
 
 def test_it_has_its_id_before_anybody_works_in_it(pooled: Repo) -> None:
@@ -87,9 +87,9 @@ def test_one_at_another_commit_is_switched(pooled: Repo) -> None:
 
 def test_nobody_sees_them(pooled: Repo) -> None:
     context = open_workspace(pooled.path).context
-    assert survey.all_(context).worktrees == []
-    assert survey.ids(context) == []
-    assert list(record.managed(context.location.common_dir)) == []
+    assert status.list_worktrees(context).worktrees == []
+    assert status.ids(context) == []
+    assert list(record.agent_worktrees(context.location.common_dir)) == []
     assert pooled.git("for-each-ref", "refs/agentos") == b""
 
 
@@ -138,7 +138,7 @@ def test_too_many_are_removed(pooled: Repo) -> None:
     assert fill_pool(pooled) == 0
     pooled.git("config", "--unset", "agentos.pool")
     assert pooled.git("worktree", "list", "--porcelain").count(b"worktree ") == 1
-    assert intent.everything(locate(str(pooled.path))) == []
+    assert journal.find_all(locate(str(pooled.path))) == []
 
 
 def test_a_bad_number(repo: Repo) -> None:
@@ -167,11 +167,11 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     done = run(repo.path, "worktree", "refill")
     assert done.code == -signal.SIGKILL, str(done)
     repo.git("config", "--unset", "filter.killer.smudge")
-    left = intent.everything(locate(str(repo.path)))
+    left = journal.find_all(locate(str(repo.path)))
     assert len(left) == 1
     # The git that was started lives on for a moment, and what it does is still under way.
     deadline = time.monotonic() + 60
-    while intent.alive(left[0]) and time.monotonic() < deadline:
+    while journal.owner_is_alive(left[0]) and time.monotonic() < deadline:
         time.sleep(0.02)
     repo.config("agentos.pool", "0")
     assert fill_pool(repo) == 0
@@ -187,13 +187,13 @@ def test_claims_at_once(repo: Repo) -> None:
     script = (
         "import sys\n"
         "from git_agentos import open_workspace\n"
-        "from git_agentos.worktree import create, pool\n"
+        "from git_agentos.worktree import creation, pool\n"
         "pool.refill = lambda context: None\n"
-        "create.create(open_workspace(sys.argv[1]).context, sys.argv[2])\n"
+        "creation.create(open_workspace(sys.argv[1]).context, sys.argv[2])\n"
     )
     workers = [subprocess.Popen([sys.executable, "-c", script, str(repo.path), f"dev-{n}"]) for n in range(6)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * 6
-    found = survey.all_(open_workspace(repo.path).context).worktrees
+    found = status.list_worktrees(open_workspace(repo.path).context).worktrees
     assert [(each.id, each.state, bool(each.dirty)) for each in found] == [
         (f"dev-{n}", "active", False) for n in range(6)
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import create
+from git_agentos.worktree import creation
 from tests.support.repo import Repo
 from tests.support.state import complete_state
 from tests.support.tool import run, run_ok
@@ -28,9 +28,9 @@ def prune(repo: Repo, there: Repo) -> None:
 @pytest.mark.parametrize("guard", [True, False])
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_pruned_entry_comes_back(repo: Repo, guard: bool, moved: bool) -> None:
-    kept = create.create(open_workspace(repo.path).context, "other", guard=guard)
+    kept = creation.create(open_workspace(repo.path).context, "other", guard=guard)
     assert kept.path is not None
-    made = create.create(open_workspace(repo.path).context, "dev-001", guard=guard, task="T-7")
+    made = creation.create(open_workspace(repo.path).context, "dev-001", guard=guard, task="T-7")
     there = Repo(Path(str(made.path)))
     there.write("notes.txt", "staged\n")
     there.git("add", "notes.txt")
@@ -60,7 +60,7 @@ def test_a_pruned_entry_comes_back(repo: Repo, guard: bool, moved: bool) -> None
 
 
 def test_a_pruned_entry_whose_branch_is_used_elsewhere(repo: Repo, tmp_path: Path) -> None:
-    made = create.create(open_workspace(repo.path).context, "dev-001", guard=False)
+    made = creation.create(open_workspace(repo.path).context, "dev-001", guard=False)
     there = Repo(Path(str(made.path)))
     prune(repo, there)
     repo.git("worktree", "add", "-q", str(tmp_path / "elsewhere"), "agent/dev-001")
@@ -73,7 +73,7 @@ def test_a_pruned_entry_whose_branch_is_used_elsewhere(repo: Repo, tmp_path: Pat
 def test_a_folder_of_another_repository_is_not_taken_for_a_pruned_one(
     repo: Repo, make_repo: Callable[[str], Repo]
 ) -> None:
-    made = create.create(open_workspace(repo.path).context, "dev-001", guard=False)
+    made = creation.create(open_workspace(repo.path).context, "dev-001", guard=False)
     there, other = Repo(Path(str(made.path))), make_repo("other")
     prune(repo, there)
     before = f"gitdir: {other.git_dir}/worktrees/dev-001\n"

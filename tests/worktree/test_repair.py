@@ -14,7 +14,8 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint.context import Context
-from git_agentos.worktree import create, end, intent, record, remove, repair, survey, trash
+from git_agentos.git import worktrees
+from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
 from tests.support.repo import Repo, git_run
 from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
@@ -27,7 +28,7 @@ def context(repo: Repo) -> Context:
 
 
 def make(repo: Repo, id_: str = "dev-001", **options: Any) -> Repo:
-    made = create.create(context(repo), id_, **options)
+    made = creation.create(context(repo), id_, **options)
     assert made.path is not None
     return Repo(Path(made.path))
 
@@ -63,11 +64,11 @@ def test_a_moved_worktree_is_found_beside_where_it_was(repo: Repo) -> None:
     before = complete_state(there.path)
     other = there.path.with_name("renamed")
     os.rename(there.path, other)
-    assert survey.show(context(repo), "dev-001").state == "broken"
+    assert status.show(context(repo), "dev-001").state == "broken"
     assert mended(repo) == {"moved": True}
     assert not differences(before, complete_state(other), permissions="all", refs=True)
     assert f"worktree {other}" in repo.text("worktree", "list", "--porcelain")
-    assert survey.show(context(repo), "dev-001").path == str(other)
+    assert status.show(context(repo), "dev-001").path == str(other)
     assert mended(repo) == {}
 
 
@@ -154,7 +155,7 @@ def test_a_damaged_record_is_made_anew(repo: Repo, content: str | None) -> None:
     kept = record.find(str(repo.git_dir), "dev-001").record
     assert (kept.id, kept.branch, kept.path, kept.task) == ("dev-001", "agent/dev-001", str(there.path), "T-7")
     assert kept.base_sha == repo.oid()
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
 
 
 @pytest.mark.parametrize("name", ["HEAD", "commondir"])
@@ -242,8 +243,8 @@ def test_a_killed_worktree_add_of_git(repo: Repo, tmp_path: Path, begun: bool) -
 def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
     there = make(repo)
     location = context(repo).location
-    with intent.turn(location):
-        intent.leave(intent.begin(location, "dev-001", "archive"))
+    with worktrees.lock(location):
+        journal.release(journal.start(location, "dev-001", "archive"))
     assert run_ok(repo.path, "status")["interrupted_worktrees"] == ["dev-001"]
     assert b"Interrupted: a command on the worktree dev-001" in run(there.path, "status").out
     told = run(repo.path, "doctor")
@@ -258,22 +259,22 @@ def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
 def test_what_somebody_is_at_is_left_to_them(repo: Repo) -> None:
     make(repo)
     location = context(repo).location
-    with intent.turn(location):
-        begun = intent.begin(location, "dev-001", "archive")
+    with worktrees.lock(location):
+        begun = journal.start(location, "dev-001", "archive")
     assert mended(repo, "dev-001") == {"at-work": False}
     assert mended(repo) == {}
-    intent.end(begun)
+    journal.remove(begun)
 
 
 def test_a_creation_that_was_recorded_is_complete(repo: Repo) -> None:
     """Somebody may have been working in it since: it must not be taken back."""
     there = make(repo)
     location = context(repo).location
-    with intent.turn(location):
-        begun = intent.begin(
+    with worktrees.lock(location):
+        begun = journal.start(
             location, "dev-001", "create", path=str(there.path), entries=[], branch="refs/heads/agent/dev-001"
         )
-    intent.leave(begun)
+    journal.release(begun)
     there.write("work.txt", "done since\n")
     assert mended(repo) == {"interrupted": True}
     assert there.read("work.txt") == b"done since\n"
@@ -282,9 +283,9 @@ def test_a_creation_that_was_recorded_is_complete(repo: Repo) -> None:
 def _thrown(repo: Repo, there: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal that is killed when the folder is in the trash."""
     code = (
-        "import os; from git_agentos import open_workspace; from git_agentos.worktree import end, remove;"
-        "end.stirs = lambda folder, since: os.kill(os.getpid(), 9);"
-        f"remove.remove(open_workspace({str(repo.path)!r}).context, 'dev-001')"
+        "import os; from git_agentos import open_workspace; from git_agentos.worktree import removal;"
+        "removal.stirs = lambda folder, since: os.kill(os.getpid(), 9);"
+        f"removal.remove(open_workspace({str(repo.path)!r}).context, 'dev-001')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo.path)
     assert done.returncode == -9
@@ -295,10 +296,10 @@ def test_a_removal_goes_on_where_the_folder_has_moved(repo: Repo, monkeypatch: p
     there = make(repo)
     there.write("dirty.txt", "dirty\n")
     _thrown(repo, there, monkeypatch)
-    assert survey.show(context(repo), "dev-001").state == "broken"
+    assert status.show(context(repo), "dev-001").state == "broken"
     assert mended(repo) == {"interrupted": True}
     assert "dev-001" not in repo.text("worktree", "list", "--porcelain")
-    create.create(context(repo), "dev-001", revive=True)
+    creation.create(context(repo), "dev-001", revive=True)
     assert there.read("dirty.txt") == b"dirty\n"
 
 
@@ -317,7 +318,7 @@ def test_what_is_left_of_the_trash_is_told_and_deleted(repo: Repo, monkeypatch: 
     there = make(repo)
     there.write("large.bin", b"x" * 100_000)
     monkeypatch.setattr(trash, "delete", lambda bins: None)
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
     monkeypatch.undo()
     told = run_ok_or_told(repo, "doctor")
     assert [each["code"] for each in told["findings"]] == ["worktree-trash"]
@@ -341,9 +342,9 @@ def test_no_other_worktree_is_pruned(repo: Repo, tmp_path: Path, make_repo: Call
     repo.git("worktree", "add", "-q", "-b", "theirs", str(tmp_path / "disk"))
     there = make(repo)
     shutil.move(tmp_path / "disk", tmp_path / "unmounted")
-    remove.remove(context(repo), "dev-001")
+    removal.remove(context(repo), "dev-001")
     mended(repo)
     shutil.move(tmp_path / "unmounted", tmp_path / "disk")
     assert Repo(tmp_path / "disk").text("symbolic-ref", "HEAD") == "refs/heads/theirs"
     assert not there.path.exists()
-    assert end.ARCHIVE == "archive"
+    assert removal.ARCHIVE == "archive"

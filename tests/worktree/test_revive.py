@@ -10,7 +10,7 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint import apply
 from git_agentos.git.location import locate
 from git_agentos.git.repository import Repository
-from git_agentos.worktree import archive, create
+from git_agentos.worktree import creation, removal, revival
 from tests.support.repo import Repo
 from tests.support.state import complete_state, differences
 from tests.support.tool import run_ok
@@ -18,7 +18,7 @@ from tests.support.tool import run_ok
 
 def committed(repo: Repo) -> Repo:
     """A worktree with files of every kind committed."""
-    made = create.create(open_workspace(repo.path).context, "dev-001")
+    made = creation.create(open_workspace(repo.path).context, "dev-001")
     assert made.path is not None
     there = Repo(Path(made.path))
     for name in ("same", "changed", "gone", "folder/one", "folder/two", "file", "ends.txt", "same-ends.txt"):
@@ -59,8 +59,8 @@ def test_what_differs_from_the_commit_in_every_way_comes_back(repo: Repo) -> Non
     there = committed(repo)
     dirty(there)
     before = complete_state(there.path)
-    archive.archive(open_workspace(repo.path).context, "dev-001")
-    archive.revive(open_workspace(repo.path).context, "dev-001")
+    removal.archive(open_workspace(repo.path).context, "dev-001")
+    revival.revive(open_workspace(repo.path).context, "dev-001")
     lines = differences(before, complete_state(there.path), permissions="all")
     assert not lines, lines
 
@@ -68,8 +68,8 @@ def test_what_differs_from_the_commit_in_every_way_comes_back(repo: Repo) -> Non
 def test_undo_afterwards_goes_back_to_the_commit_with_all_its_files(repo: Repo, tmp_path: Path) -> None:
     there = committed(repo)
     dirty(there)
-    archive.archive(open_workspace(repo.path).context, "dev-001")
-    archive.revive(open_workspace(repo.path).context, "dev-001")
+    removal.archive(open_workspace(repo.path).context, "dev-001")
+    revival.revive(open_workspace(repo.path).context, "dev-001")
     revived = complete_state(there.path)
     by_who_revived = {"AGENTOS_AGENT_ID": "main"}
     run_ok(there.path, "undo", env=by_who_revived)

@@ -11,14 +11,14 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import ConfigurationError, WorktreeError
-from git_agentos.worktree import create, record, setup
+from git_agentos.worktree import creation, record, setup
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
 from tests.worktree.whole import assert_nothing_left, whole
 
 
 def make(repo: Repo, id_: str = "dev", *, guard: bool = True) -> Repo:
-    made = create.create(open_workspace(repo.path).context, id_, guard=guard)
+    made = creation.create(open_workspace(repo.path).context, id_, guard=guard)
     return Repo(Path(str(made.path)))
 
 
@@ -82,7 +82,7 @@ def test_ignored_files_that_are_asked_for_are_copied(ignoring: Repo) -> None:
 def test_from_the_worktree_that_one_stands_in(ignoring: Repo) -> None:
     first = make(ignoring, "first")
     first.write(".env", "A=2\n")
-    second = Repo(Path(create.create(open_workspace(first.path / "src").context, "second").path or ""))
+    second = Repo(Path(creation.create(open_workspace(first.path / "src").context, "second").path or ""))
     assert second.read(".env") == b"A=2\n"
 
 
@@ -100,7 +100,7 @@ def test_what_the_commit_has_is_not_overwritten(ignoring: Repo) -> None:
     ignoring.write(".env", "A=1\n")
     ignoring.write("secret/inner/token", "t\n")
     ignoring.write("src/local/x.py", "x\n")
-    made = create.create(open_workspace(ignoring.path).context, "dev", from_ref="base")
+    made = creation.create(open_workspace(ignoring.path).context, "dev", from_ref="base")
     there = Repo(Path(str(made.path)))
     assert there.read(".env") == b"tracked\n"
     assert [path.name for path in ignoring.scratch.rglob("*")] == ["inner"]

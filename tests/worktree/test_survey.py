@@ -14,7 +14,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import WorktreeError
-from git_agentos.worktree import create, record, survey
+from git_agentos.worktree import creation, record, status
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
@@ -22,7 +22,7 @@ from tests.support.tool import run, run_ok
 @pytest.fixture
 def dev(repo: Repo) -> Repo:
     """The worktree `dev` of a repository, with one commit of its own; no guard, whose hooks take checkpoints."""
-    made = create.create(open_workspace(repo.path).context, "dev", task="T-1", guard=False)
+    made = creation.create(open_workspace(repo.path).context, "dev", task="T-1", guard=False)
     there = Repo(Path(str(made.path)))
     there.append("readme.txt", "the agent's line\n")
     there.write("agent.txt", "the agent's file\n")
@@ -30,19 +30,19 @@ def dev(repo: Repo) -> Repo:
     return there
 
 
-def look(repo: Repo, id_: str = "dev") -> survey.Worktree:
-    return survey.show(open_workspace(repo.path).context, id_)
+def look(repo: Repo, id_: str = "dev") -> status.Worktree:
+    return status.show(open_workspace(repo.path).context, id_)
 
 
 def test_dirty_counts(repo: Repo, dev: Repo) -> None:
-    assert look(repo).dirty == survey.Dirty(0, 0, 0, 0)
+    assert look(repo).dirty == status.Dirty(0, 0, 0, 0)
     dev.write("notes.txt", "staged\n")
     dev.add("notes.txt")
     dev.append("notes.txt", "and more\n")
     dev.write(b"new\xff\n/a", "untracked\n")
     dev.write(b"new\xff\n/b", "untracked\n")
     dev.remove("data.bin")
-    assert look(repo).dirty == survey.Dirty(staged=1, unstaged=2, untracked=2, conflicted=0)
+    assert look(repo).dirty == status.Dirty(staged=1, unstaged=2, untracked=2, conflicted=0)
     dev.git("reset", "-q", "--hard")
     dev.git("clean", "-fdxq", "-e", ".agentos")
     repo.append("readme.txt", "another line\n")
@@ -122,7 +122,7 @@ def test_integration(
 def test_a_base_that_is_gone(repo: Repo) -> None:
     """Then what the main worktree is on counts."""
     repo.git("branch", "topic", "v1")
-    create.create(open_workspace(repo.path).context, "dev", from_ref="topic")
+    creation.create(open_workspace(repo.path).context, "dev", from_ref="topic")
     assert look(repo).integrated == "same-commit"
     repo.git("branch", "-D", "topic")
     assert (look(repo).integrated, look(repo).behind) == ("ancestor", 1)
@@ -166,7 +166,7 @@ def test_disk_use(repo: Repo, dev: Repo) -> None:
 
 def test_broken_ones(repo: Repo, dev: Repo) -> None:
     for id_ in ("gone", "unlinked", "damaged"):
-        create.create(open_workspace(repo.path).context, id_)
+        creation.create(open_workspace(repo.path).context, id_)
     folder = dev.path.parent
     shutil.rmtree(folder / "gone")
     (folder / "unlinked/.git").unlink()
@@ -241,7 +241,7 @@ def test_a_base_is_the_same_from_everywhere(repo: Repo, given: str, recorded: st
     """What leads to another commit from elsewhere is recorded as the commit."""
     context = open_workspace(repo.path).context
     expected = repo.oid(given + "^{commit}")
-    made = create.create(context, "dev", from_ref=given, guard=False)
+    made = creation.create(context, "dev", from_ref=given, guard=False)
     assert (made.base_ref, made.base_sha) == (recorded or expected, expected)
     there = Repo(Path(str(made.path)))
     there.write("work.txt", "work\n")
@@ -264,7 +264,7 @@ def test_looking_writes_nothing(repo: Repo, dev: Repo, make_repo: Callable[[str]
     repo.commit("main goes on")
     borrowed = Repo(repo.path.with_name("borrowed"))
     repo.git("clone", "-q", "--shared", str(repo.path), str(borrowed.path))
-    one = create.create(open_workspace(borrowed.path).context, "one", from_ref="origin/agent/dev", guard=False)
+    one = creation.create(open_workspace(borrowed.path).context, "one", from_ref="origin/agent/dev", guard=False)
     there = Repo(Path(str(one.path)))
     there.write("work.txt", "work\n")
     there.commit("work")
@@ -278,7 +278,7 @@ def test_looking_writes_nothing(repo: Repo, dev: Repo, make_repo: Callable[[str]
     for each, id_ in ((repo, "dev"), (borrowed, "one")):
         before = _everything(each)
         look(each, id_)
-        survey.all_(open_workspace(each.path).context)
+        status.list_worktrees(open_workspace(each.path).context)
         assert _everything(each) == before
 
 
@@ -296,4 +296,4 @@ def _everything(repo: Repo) -> dict[str, bytes]:
 def test_a_damaged_timeline_hides_no_other(repo: Repo, dev: Repo) -> None:
     refs = repo.path / ".git/refs/agentos/timelines"
     (refs / "other").write_bytes(b"\0" * 41)
-    assert [each.id for each in survey.all_(open_workspace(repo.path).context).worktrees] == ["dev"]
+    assert [each.id for each in status.list_worktrees(open_workspace(repo.path).context).worktrees] == ["dev"]

@@ -44,14 +44,15 @@ def check(
     """
     if (shell is None) == (not words):
         raise UsageError("give a command behind '--', or shell text with --shell")
-    from git_agentos.guard import commands, identity
+    from git_agentos.guard import identity
+    from git_agentos.guard.assessment import assessor
     from git_agentos.guard.call import Call
 
     where = os.path.abspath(run.directory)
-    who = identity.who(os.environ, identity.git_dir_of(where), os.getpid(), run.agent)
+    who = identity.identify(os.environ, identity.find_git_dir(where), os.getpid(), run.agent)
     call = Call(tuple(words or ()), where, os.environ)
-    found = commands.judge_argv(_with_git(call), who) if shell is None else commands.judge_text(shell, call, who)
-    run.output.show("decision", found.decision, lambda _: worded(found.decision, saved=found.relies_on_save))
+    found = assessor.assess_argv(_with_git(call), who) if shell is None else assessor.assess_text(shell, call, who)
+    run.output.show("decision", found.decision, lambda _: worded(found.decision, saved=found.relies_on_checkpoint))
     if found.decision.decision != ALLOW:
         raise typer.Exit(PolicyError.exit_code)
 

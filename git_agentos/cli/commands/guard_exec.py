@@ -44,7 +44,7 @@ def exec_(
 
     Its exit code is the command's; a git that is stopped ends with 3.
     """
-    from git_agentos.guard import settings
+    from git_agentos.guard.configuration import settings
     from git_agentos.guard.shim import shim
 
     wanted = [*(words or ()), *run.after_dashes]

@@ -13,7 +13,7 @@ from git_agentos.cli.output import Text
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.guard.harness.integration import Integrated
+    from git_agentos.guard.harness.integration import Integration
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -32,26 +32,24 @@ def harness(run: Invocation, name: Name) -> None:
     where the file is not the agent's; edits that were made and turns become checkpoints. What is not understood is
     denied. 'guard integrate' puts this into the harness's settings.
     """
-    from git_agentos.guard.harness import handler, module
+    from git_agentos.guard.harness import adapters, handler
 
-    module(name)
+    adapters.get(name)
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     caller = handler.Caller(os.path.abspath(run.directory), os.environ, os.getpid(), run.agent)
     try:
-        answer = handler.answer(name, data, caller)
+        reply = handler.respond(name, data, caller)
     except Exception as error:  # noqa: BLE001 (most harnesses let a tool run whose hook fails)
         from git_agentos.cli import crash
 
         where = crash.record(error, None)
-        answer = handler.refusal(
-            name, f"git-agentos: denied, since it could not be decided: a bug; the traceback is in '{where}'"
+        reply = handler.refusal(
+            name, f"git-agentos: denied: the guard cannot decide: a bug; the traceback is in '{where}'"
         )
     # What is printed is the harness's format, whatever was asked for.
     run.output.json = False
-    notes = (answer.said.rstrip("\n"),) if answer.said else ()
-    run.output.show("", {}, lambda _: Text(answer.out, answer.out, notes=notes))
-    if answer.code:
-        raise typer.Exit(answer.code)
+    notes = (reply.stderr.rstrip("\n"),) if reply.stderr else ()
+    run.output.show("", {}, lambda _: Text(reply.stdout, reply.stdout, notes=notes))
 
 
 @command
@@ -81,7 +79,7 @@ def integrate(
         raise UsageError("--user and a worktree's ID do not go together")
     root = _settings_root(run, id_, user=user, anywhere=print_)
     if print_:
-        shown = domain.printed(name, root, os.environ, user=user)
+        shown = domain.preview(name, root, os.environ, user=user)
         run.output.show("guard-integrate", shown, lambda _: Text(shown.settings or ""))
         return
     done = (domain.remove if remove else domain.add)(name, root, os.environ, user=user)
@@ -101,7 +99,7 @@ def _settings_root(run: Invocation, id_: str | None, *, user: bool, anywhere: bo
     return found[0] if found is not None else os.path.abspath(run.directory)
 
 
-def worded(done: "Integrated") -> Text:
+def worded(done: "Integration") -> Text:
     """What was done to a harness's settings."""
     where = quote.path(done.path)
     if done.integrated:

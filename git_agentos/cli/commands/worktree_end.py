@@ -31,7 +31,7 @@ def complete(
     It tells what changed, the checkpoints, decisions and errors, and what is not committed. The worktree stays, for
     the review. Without ID it is the worktree that you are in.
     """
-    from git_agentos.worktree import complete as completing
+    from git_agentos.worktree import completion as completing
 
     done = completing.complete(run.workspace().context, id_, push=push)
     run.output.show("worktree-complete", done, lambda _: text_worktree.completed(done))
@@ -46,9 +46,9 @@ def archive(run: Invocation, id_: Id) -> None:
     Branch and timeline stay, 'git agentos worktree create ID --revive' brings the worktree back. Refuses a locked
     worktree, one that a process works in, and one in which something cannot be saved.
     """
-    from git_agentos.worktree import archive as archiving
+    from git_agentos.worktree import removal
 
-    done = archiving.archive(run.workspace().context, id_)
+    done = removal.archive(run.workspace().context, id_)
     run.output.show("worktree-archive", done, lambda style: text_worktree.ended(done, style, archived=True))
 
 
@@ -66,10 +66,10 @@ def remove(
     Changes, untracked and ignored files, commits that no branch has, and repositories inside are saved first. Refuses
     a locked worktree, one that a process works in, and one in which something cannot be saved.
     """
-    from git_agentos.worktree import remove as removing
+    from git_agentos.worktree import removal
 
     context = run.workspace().context
-    done = removing.remove(context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored)
+    done = removal.remove(context, id_, delete_branch=delete_branch, discard_ignored=discard_ignored)
     run.output.show("worktree-remove", done, lambda style: text_worktree.ended(done, style, archived=False))
 
 

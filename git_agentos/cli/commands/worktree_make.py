@@ -42,7 +42,7 @@ def create(
     '.worktreeinclude' lists are copied into it, then the command in agentos.setup is run. The guard is switched on in
     it, unless --no-guard is given. If anything fails, nothing is left.
     """
-    from git_agentos.worktree import create as making
+    from git_agentos.worktree import creation as making
 
     context = run.workspace().context
     made = making.create(
@@ -54,33 +54,33 @@ def create(
 @command
 def list_(run: Invocation) -> None:
     """List the agents' worktrees: active, complete, archived and broken ones."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
     context = run.workspace().context
     if run.output.quiet and not run.output.json:
         # Ids alone, for scripts and completion: nobody has to wait for how each of them stands.
-        ids = survey.ids(context)
+        ids = status.ids(context)
         run.output.show("worktree-list", {}, lambda _: text_worktree.ids(ids))
         return
-    found = survey.all_(context)
+    found = status.list_worktrees(context)
     run.output.show("worktree-list", found, lambda style: text_worktree.listing(found.worktrees, style))
 
 
 @command
 def show(run: Invocation, id_: Id) -> None:
     """Show how one worktree stands."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
-    found = survey.show(run.workspace().context, id_)
+    found = status.show(run.workspace().context, id_)
     run.output.show("worktree", found, lambda style: text_worktree.details(found, style))
 
 
 @command
 def path(run: Invocation, id_: Id) -> None:
     """Print the path of a worktree: cd "$(git agentos worktree path ID)"."""
-    from git_agentos.worktree import survey
+    from git_agentos.worktree import status
 
-    found = survey.path(run.workspace().context, id_)
+    found = status.path(run.workspace().context, id_)
     run.output.show("worktree-path", {"id": id_, "path": found}, lambda _: text_worktree.raw_path(found))
 
 
@@ -90,7 +90,7 @@ def refill(run: Invocation) -> None:
 
     'create' starts this in the background; it prepares as many as agentos.pool says.
     """
-    from git_agentos.worktree import refill as filling
+    from git_agentos.worktree import pool_filling as filling
 
     filled = filling.fill(run.workspace().context)
     run.output.show("worktree-pool", {"prepared": filled}, lambda _: text_worktree.refilled(filled))

@@ -33,7 +33,7 @@ def merge(
     the exit code is 4 and nothing was changed. Where the branch is checked out, the state there is saved, and its files
     come along; local changes are kept, or it refuses before anything moves.
     """
-    from git_agentos.worktree import merge as merging
+    from git_agentos.worktree import agent_merge as merging
 
     done = merging.merge(run.workspace().context, ids, into=into, squash=squash, dry_run=dry_run)
     run.output.show("merge", done, lambda style: text_worktree.merged(done, style))

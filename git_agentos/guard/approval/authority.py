@@ -10,7 +10,7 @@ from git_agentos.errors import PolicyError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.approval import terminal as terminals
-from git_agentos.guard.identity import ILL_FORMED, Who
+from git_agentos.guard.identity import ILL_FORMED, Identity
 
 _FOR_SCRIPTS = (
     "git config --global agentos.approvalKey FILE, a file that agents cannot read, and once git agentos guard confirm"
@@ -19,7 +19,13 @@ _FOR_SCRIPTS = (
 
 
 def require(
-    who: Who, location: Location, *, terminal: int | None, key_file: str | None, what: str, since: float | None = None
+    who: Identity,
+    location: Location,
+    *,
+    terminal: int | None,
+    key_file: str | None,
+    what: str,
+    since: float | None = None,
 ) -> str:
     """Refuse (PolicyError) where `who` may not decide in the repository of `location`; how the right is shown.
 
@@ -43,7 +49,7 @@ def require(
     return "key"
 
 
-def refusal(who: Who, what: str) -> PolicyError:
+def refusal(who: Identity, what: str) -> PolicyError:
     """What an agent is told that would decide for agents; `what` is for people: `granting`."""
     by = {
         "environment": "AGENTOS_AGENT_ID is set",
@@ -51,7 +57,7 @@ def refusal(who: Who, what: str) -> PolicyError:
         "worktree": "this is an agent's worktree",
         "ancestor": "a process above this one is an agent's",
         "as": "--as says so",
-    }[who.how]
+    }[who.source]
     name = "an agent" if who.agent == ILL_FORMED else f"agent '{who.agent}'"
     return PolicyError(
         f"{what} is not for agents, and this is {name}: {by}",
@@ -87,8 +93,8 @@ def _places(location: Location) -> Sequence[str]:
     found = [location.root, location.common_dir]
     if os.path.basename(location.common_dir) == ".git":
         found.append(os.path.dirname(location.common_dir))
-    for git_dir in worktrees.entries(location.common_dir):
-        root = worktrees.known_root(git_dir)
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        root = worktrees.root_or_none(git_dir)
         if root is not None:
             found.append(os.path.realpath(root))
     return found

@@ -29,6 +29,7 @@ from typing import NamedTuple
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import ancestry, identity
+from git_agentos.process import table
 
 _PTY_SLAVE = 136  # the major number of /dev/pts/*
 _DEPTH = 3  # terminals in multiplexers in terminals
@@ -69,7 +70,7 @@ def problem(descriptor: int, location: Location, *, since: float | None = None) 
 
     `since` is when what is decided about was asked for, in seconds since the epoch.
     """
-    if not ancestry.has_proc():
+    if not table.has_proc():
         return _without_proc()
     times = _Times(_first_agent(location), _made(location.common_dir), time.time() if since is None else since)
     return _problem(os.getpid(), os.fstat(descriptor).st_rdev, times, _DEPTH)
@@ -77,7 +78,7 @@ def problem(descriptor: int, location: Location, *, since: float | None = None) 
 
 def _problem(pid: int, device: int, times: _Times, depth: int) -> str | None:
     """Why the terminal `device` does not show that a person has started the process `pid` in it."""
-    above = ancestry.parents(pid)
+    above = table.parents(pid)
     first = next((each for each in above if _holds(each, device)), None)
     said = "was started neither by a login nor by a terminal program"
     if first is None:
@@ -86,7 +87,7 @@ def _problem(pid: int, device: int, times: _Times, depth: int) -> str | None:
         if stat is None or stat.terminal != device or first not in (pid, *above):
             return "this process was not started in it"
         said = "is all that can be seen of who holds its other end, as in a container"
-    chain = [first, *ancestry.parents(first)]
+    chain = [first, *table.parents(first)]
     if times.first_agent is not None and _began(first) < times.first_agent:
         return None
     if times.first_agent is None and not _is_orphaned(chain, times.repository):
@@ -179,7 +180,7 @@ def _clients(server: int) -> Iterator[tuple[int, int]]:
         if stat is None or stat.terminal not in devices or not stat.terminal:
             continue
         same = ancestry.same_program(int(name), server)
-        if same and stat.foreground and identity.who({}, None, int(name)).agent is None:
+        if same and stat.foreground and identity.identify({}, None, int(name)).agent is None:
             yield int(name), stat.terminal
 
 
@@ -193,7 +194,7 @@ def _is_from_here(device: int, below: Sequence[int]) -> bool:
     if recorded is not None:
         return _is_own_address(recorded)
     for pid in below:
-        words = (ancestry.environment(pid) or {}).get("SSH_CONNECTION", "").split()
+        words = (table.environment(pid) or {}).get("SSH_CONNECTION", "").split()
         if len(words) == 4:
             return words[0] == words[2] or _is_own_address(words[0])
     return True
@@ -261,8 +262,8 @@ def _first_agent(location: Location) -> float | None:
     return min(
         (
             _changed(os.path.join(git_dir, name))
-            for git_dir in worktrees.entries(location.common_dir)
-            if identity.recorded(git_dir) is not None
+            for git_dir in worktrees.linked_git_dirs(location.common_dir)
+            if identity.worktree_agent_id(git_dir) is not None
             for name in ("commondir", "agentos/id")
         ),
         default=None,
@@ -309,10 +310,10 @@ def _read(path: str) -> str:
 
 def _without_proc() -> str | None:
     """The same where only parents are known, as on macOS."""
-    from git_agentos import processes
+    from git_agentos.process import table
 
-    for pid in ancestry.parents(os.getpid()):
-        uid, _, program = processes.ps(pid, "uid", "comm").strip().partition(" ")
+    for pid in table.parents(os.getpid()):
+        uid, _, program = table.ps(pid, "uid", "comm").strip().partition(" ")
         if uid == "0" and os.path.basename(program.strip()) in _LOGINS:
             return None
     return "no login of the system's is above this process"

@@ -1,12 +1,12 @@
-"""What a settings file was before we wrote to it, so that it can come back byte for byte.
+"""The content of a settings file before we changed it, so that it can be restored byte for byte.
 
-One JSON file for each, `<the user's configuration folder of ours>/integrations/<hash of its path>.json`:
+One JSON file for each, `<our folder in the user's configuration>/integrations/<hash of the path>.json`:
 
     path      the settings file
-    before    its bytes, Base64; null where it was not there
+    before    its bytes, Base64; null where there was no file
     after     the SHA-256 of what we wrote; null where that is not known
-    harness   whose settings it is; null for `info/exclude`
-    users     the worktrees (or home folder) that were integrated by it
+    harness   the harness that reads it; null for `info/exclude`
+    users     the worktrees (or the home folder) that need our hooks in it
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from git_agentos.util import files
 
 
 class Backup(NamedTuple):
-    """The record of one file; see the module for its fields."""
+    """The backup of one file; the module describes the fields."""
 
     before: bytes | None
     after: str | None
@@ -43,11 +43,11 @@ def digest(data: bytes | None) -> str | None:
 
 
 def load(path: str, environment: Mapping[str, str]) -> Backup | None:
-    """The record of a file; None where there is none, or it is damaged."""
+    """The backup of a file; None where there is none, or it is damaged."""
     try:
-        found = json.loads(files.read(record_path(path, environment)))
-        before, after = found["before"], found["after"]
-        name, users = found.get("harness"), found.get("users", [])
+        body = json.loads(files.read(record_path(path, environment)))
+        before, after = body["before"], body["after"]
+        name, users = body.get("harness"), body.get("users", [])
         if not isinstance(after, str | None) or not isinstance(name, str | None) or not isinstance(users, list):
             return None
         data = base64.b64decode(before) if before is not None else None
@@ -74,20 +74,20 @@ def drop(path: str, environment: Mapping[str, str]) -> None:
         os.unlink(record_path(path, environment))
 
 
-def is_of_this_worktree(path: str, root: str, environment: Mapping[str, str]) -> bool:
-    """Whether the record of `path` is younger than the worktree at `root`: another one may have been there before."""
-    found = gitfile.find(root)
+def is_younger_than_worktree(path: str, root: str, environment: Mapping[str, str]) -> bool:
+    """Whether the backup of `path` is younger than the worktree at `root`: it may be of an earlier one at this path."""
+    worktree = gitfile.find(root)
     try:
-        made = os.stat(os.path.join(found[1], "commondir")).st_mtime_ns if found is not None else 0
+        created = os.stat(os.path.join(worktree[1], "commondir")).st_mtime_ns if worktree is not None else 0
     except OSError:
-        made = 0  # the main checkout
+        created = 0  # the main checkout
     try:
-        return os.stat(record_path(path, environment)).st_mtime_ns >= made
+        return os.stat(record_path(path, environment)).st_mtime_ns >= created
     except OSError:
         return False
 
 
 def record_path(path: str, environment: Mapping[str, str]) -> str:
-    """Where the record of a file is."""
+    """Where the backup of a file is."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
     return os.path.join(folder(environment), f"{name}.json")

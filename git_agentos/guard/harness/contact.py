@@ -1,8 +1,8 @@
-"""When a harness last asked the guard in a worktree: the proof that it reads our hooks.
+"""The last time that a harness called our hook in a worktree: the proof that it reads our settings.
 
     <git directory of the worktree>/agentos/harness/<name>.asked    {"at": seconds, "below_exec": true}
 
-It says nothing that anything is decided by, so it is neither signed nor written durably.
+No decision depends on it, so it is neither signed nor written durably.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from git_agentos.util import files
 
 
 class Contact(NamedTuple):
-    """`at` is in seconds since the epoch; `below_exec` tells whether the harness ran below `guard exec`."""
+    """A call of the hook: `at` is in seconds since the epoch, `below_exec` whether the harness ran below `guard
+    exec`."""
 
     at: float
     below_exec: bool
 
 
 def note(name: str, git_dir: str | None, environment: Mapping[str, str]) -> None:
-    """Note that harness `name` asked in the worktree with this git directory; nothing where it has no state of ours."""
+    """Note that harness `name` called the hook in the worktree with this git directory, if we have state there."""
     if git_dir is None or not os.path.isdir(os.path.join(git_dir, "agentos")):
         return
     path = _path(name, git_dir)
@@ -37,10 +38,10 @@ def note(name: str, git_dir: str | None, environment: Mapping[str, str]) -> None
 
 
 def last(name: str, git_dir: str) -> Contact | None:
-    """When it last asked; None where it never has."""
+    """The last call; None where there was none."""
     try:
-        found = json.loads(files.read(_path(name, git_dir), limit=1 << 12))
-        return Contact(float(found["at"]), found["below_exec"] is True)
+        body = json.loads(files.read(_path(name, git_dir), limit=1 << 12))
+        return Contact(float(body["at"]), body["below_exec"] is True)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,4 +1,4 @@
-"""What a harness tells and is told, in one form for all of them."""
+"""The events of harnesses in one form, and what a hook replies to them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-SHELL, EDIT, DONE, PROMPT, STOP, OTHER = "shell", "edit", "done", "prompt", "stop", "other"
+# What an event is about.
+SHELL, EDIT, TOOL_RAN, PROMPT, STOP, OTHER = "shell", "edit", "tool-ran", "prompt", "stop", "other"
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
-_SHELL_KEYS = ("command", "cmd", "script")
-_PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file", "fileName")
+_COMMAND_FIELDS = ("command", "cmd", "script")
+_FOLDER_FIELDS = ("directory", "dir_path", "workdir", "working_directory")
+_PATH_FIELDS = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "target_file", "fileName")
+_PATCH_FIELDS = ("patchText", "patch", "input", "command")
+_LIST_FIELDS = ("edits", "files")
 
 
-class Malformed(Exception):
-    """The input is none that the harness sends; the text says why."""
+class InvalidEvent(Exception):
+    """The input does not have the form that the harness sends; the text says why."""
 
 
 class Event(NamedTuple):
-    """One event. `kind` is what it is about:
+    """One event. `kind` says what it is about:
 
-    `shell`  a command is about to run: `text`, or `argv` where the harness starts it itself
-    `edit`   files are about to be changed: `paths`, absolute
-    `done`   a tool has run: one that has changed `paths`, or a shell with `text`; others have neither
-    `prompt` the user has said something: `text`
-    `stop`   the agent has finished its turn
-    `other`  nothing that the guard looks at
+    `shell`     a command is about to run: `text`, or `argv` where the harness starts it without a shell
+    `edit`      files are about to be changed: `paths`, absolute
+    `tool-ran`  a tool has run: one that changed `paths`, or a shell with `text`; other tools have neither
+    `prompt`    the user has entered a prompt: `text`
+    `stop`      the agent has finished its turn
+    `other`     nothing that concerns the guard
 
-    `name` is the harness's own name for the event, which some answers have to repeat; `given` is what the tool was
-    given, as JSON; `input` the key under which a shell was given its command, and all that it was given.
+    `name` is the harness's own name for the event, which some replies have to repeat. `given` is the tool's input as
+    JSON. `input` is the field with a shell's command, and the shell's whole input.
     """
 
     kind: str
@@ -45,169 +49,156 @@ class Event(NamedTuple):
     input: tuple[str, dict[str, Any]] | None = None
 
 
-class Answer(NamedTuple):
-    """What goes to the harness: stdout, stderr, and the exit code."""
+class Tools(NamedTuple):
+    """The tools of a harness by name: those that run a shell command, those that edit files, and those that do neither,
+    whatever fields they have. The one called `editor` is `view` or `edit`, as its `command` says."""
 
-    out: str = ""
-    said: str = ""
-    code: int = 0
+    shells: Sequence[str]
+    editors: Sequence[str]
+    readers: Sequence[str] = ()
+    editor: str = ""
 
 
-def document(data: bytes) -> dict[str, Any]:
+class HookReply(NamedTuple):
+    """What the hook prints."""
+
+    stdout: str = ""
+    stderr: str = ""
+
+
+# -- reading JSON ------------------------------------------------------------------------------------------------------
+
+
+def parse_json(data: bytes) -> dict[str, Any]:
     """The JSON object that a harness sends."""
     try:
-        found = json.loads(data.decode("utf-8"))
+        body = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"the input is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise Malformed("the input is no JSON object")
-    return found
+        raise InvalidEvent(f"it is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise InvalidEvent("it is not a JSON object")
+    return body
 
 
-def text_of(body: Mapping[str, Any], *keys: str) -> str | None:
-    """The first of `keys` that is a text; Malformed where one is something else."""
-    for key in keys:
-        value = body.get(key)
+def text_of(body: Mapping[str, Any], *fields: str) -> str | None:
+    """The text in the first of `fields` that is there; InvalidEvent where it is not a text."""
+    for field in fields:
+        value = body.get(field)
         if value is None:
             continue
         if not isinstance(value, str):
-            raise Malformed(f"'{key}' is no text")
+            raise InvalidEvent(f"'{field}' is not a text")
         return value
     return None
 
 
-def required(body: Mapping[str, Any], *keys: str) -> str:
-    found = text_of(body, *keys)
-    if found is None:
-        raise Malformed(f"it has no '{keys[0]}'")
-    return found
+def required_text(body: Mapping[str, Any], field: str) -> str:
+    """The text in `field`; InvalidEvent where there is none."""
+    text = text_of(body, field)
+    if text is None:
+        raise InvalidEvent(f"it has no '{field}'")
+    return text
 
 
-def object_of(body: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object, or one that is written as text, as some harnesses do."""
-    value = body.get(key)
+def object_of(body: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The object in `field`, which may be JSON in a text; empty where there is none."""
+    value = body.get(field)
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise Malformed(f"'{key}' is no JSON") from error
+            raise InvalidEvent(f"'{field}' is not JSON") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Malformed(f"'{key}' is no object")
+        raise InvalidEvent(f"'{field}' is not an object")
     return value
 
 
-def place(body: Mapping[str, Any], *, cwd: str) -> str:
-    """Where it happens: what the harness says, else where the hook was started."""
-    found = text_of(body, "cwd", "directory")
-    if found is None:
+def working_directory(body: Mapping[str, Any], default: str) -> str:
+    """The folder of an event, absolute; `default` where the event does not say."""
+    folder = text_of(body, "cwd", "directory")
+    if folder is None:
         roots = body.get("workspace_roots")
-        found = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else None
-    if not found:
-        return cwd
-    if "\0" in found or not os.path.isabs(found):
-        raise Malformed("'cwd' is no absolute path")
-    return os.path.normpath(found)
+        folder = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else None
+    if not folder:
+        return default
+    if "\0" in folder or not os.path.isabs(folder):
+        raise InvalidEvent("'cwd' is not an absolute path")
+    return os.path.normpath(folder)
 
 
-def tool_event(
-    name: str,
-    tool: str,
-    given: Mapping[str, Any],
-    cwd: str,
-    session: str | None,
-    *,
-    shells: Sequence[str],
-    edits: Sequence[str],
-    reads: Sequence[str] = (),
-) -> Event:
-    """The event of a tool that is about to run.
+# -- tools -------------------------------------------------------------------------------------------------------------
 
-    One that is not known, and is given a command, is taken for a shell: harnesses get new tools, and MCP servers have
-    their own.
+
+def before_tool(event: Event, given: Mapping[str, Any], tools: Tools) -> Event:
+    """The event of a tool that is about to run with the input `given`; `event` is what is known of it without that.
+
+    An unknown tool with a command counts as a shell: harnesses get new tools, and MCP servers have their own.
     """
-    if tool in reads:
-        return Event(OTHER, name, cwd, tool=tool, session=session)
-    if tool in edits:
-        paths = paths_of(tool, given, cwd)
+    if tools.editor and event.tool == tools.editor:
+        event = event._replace(tool="view" if text_of(given, "command") == "view" else "edit")
+    tool = event.tool
+    if tool in tools.editors:
         whole = json.dumps(given, sort_keys=True, ensure_ascii=False)
-        return Event(EDIT, name, cwd, paths=paths, tool=tool, session=session, given=whole)
-    if tool not in shells and not any(isinstance(given.get(key), str | list) for key in _SHELL_KEYS):
-        return Event(OTHER, name, cwd, tool=tool, session=session)  # nothing that is run: its other fields are its own
-    where = _folder(given, strict=tool in shells)
-    there = os.path.normpath(os.path.join(cwd, where)) if where and "\0" not in where else cwd
-    for key in _SHELL_KEYS:
-        value = given.get(key)
+        return event._replace(kind=EDIT, paths=_edited_paths(tool, given, event.cwd), given=whole)
+    is_shell = tool in tools.shells
+    has_command = any(isinstance(given.get(field), str | list) for field in _COMMAND_FIELDS)
+    if tool in tools.readers or not (is_shell or has_command):
+        return event
+    folder = _command_folder(given, strict=is_shell)
+    cwd = os.path.normpath(os.path.join(event.cwd, folder)) if folder and "\0" not in folder else event.cwd
+    for field in _COMMAND_FIELDS:
+        value = given.get(field)
         if isinstance(value, str):
-            return Event(SHELL, name, there, text=value, tool=tool, session=session, input=(key, dict(given)))
+            return event._replace(kind=SHELL, cwd=cwd, text=value, input=(field, dict(given)))
         if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-            return Event(SHELL, name, there, argv=tuple(value), tool=tool, session=session)
-    if tool in shells:
-        raise Malformed(f"the tool '{tool}' has no 'command'")
-    return Event(OTHER, name, cwd, tool=tool, session=session)
+            return event._replace(kind=SHELL, cwd=cwd, argv=tuple(value))
+    if is_shell:
+        raise InvalidEvent(f"the tool '{tool}' has no 'command'")
+    return event
 
 
-def _folder(given: Mapping[str, Any], *, strict: bool) -> str:
-    """Where a tool runs its command. A tool that is no shell may mean anything by these fields."""
+def after_tool(event: Event, given: Mapping[str, Any], tools: Tools) -> Event:
+    """The event of a tool that has run; what is missing from its input is left out."""
+    if event.tool in tools.shells:
+        commands = (value for field in _COMMAND_FIELDS if isinstance(value := given.get(field), str))
+        return event._replace(kind=TOOL_RAN, text=next(commands, event.tool))
+    paths: tuple[str, ...] = ()
+    if event.tool in tools.editors:
+        try:
+            paths = _edited_paths(event.tool, given, event.cwd)
+        except InvalidEvent:
+            pass
+    return event._replace(kind=TOOL_RAN, paths=paths)
+
+
+def _command_folder(given: Mapping[str, Any], *, strict: bool) -> str:
+    """The folder in which a tool runs its command. These fields of other tools than shells may mean anything."""
     try:
-        return text_of(given, "directory", "dir_path", "workdir", "working_directory") or ""
-    except Malformed:
+        return text_of(given, *_FOLDER_FIELDS) or ""
+    except InvalidEvent:
         if strict:
             raise
         return ""
 
 
-def done_event(
-    name: str,
-    tool: str,
-    given: Mapping[str, Any],
-    cwd: str,
-    session: str | None,
-    *,
-    shells: Sequence[str],
-    edits: Sequence[str],
-) -> Event:
-    """The event of a tool that has run: what has happened cannot be malformed."""
-    if tool in shells:
-        text = next((value for key in _SHELL_KEYS if isinstance(value := given.get(key), str)), tool)
-        return Event(DONE, name, cwd, text=text, tool=tool, session=session)
-    return Event(DONE, name, cwd, paths=edited(tool, given, cwd, edits), tool=tool, session=session)
-
-
-def paths_of(tool: str, given: Mapping[str, Any], cwd: str) -> tuple[str, ...]:
-    """The files that an editing tool is given, absolute."""
-    found: list[str] = []
-    for key in _PATH_KEYS:
-        value = given.get(key)
-        if isinstance(value, str) and value:
-            found.append(value)
-    for key in ("patchText", "patch", "input", "command"):
-        value = given.get(key)
+def _edited_paths(tool: str, given: Mapping[str, Any], cwd: str) -> tuple[str, ...]:
+    """The files in the input of a tool that edits, absolute."""
+    paths = [value for field in _PATH_FIELDS if isinstance(value := given.get(field), str) and value]
+    for field in _PATCH_FIELDS:
+        value = given.get(field)
         if isinstance(value, str):
-            found += _PATCHED.findall(value)
-    for key in ("edits", "files"):
-        for each in given.get(key) or () if isinstance(given.get(key), list) else ():
-            if isinstance(each, str):
-                found.append(each)
-            elif isinstance(each, dict):
-                found += [each[inner] for inner in _PATH_KEYS if isinstance(each.get(inner), str)]
-    if not found:
-        raise Malformed(f"the tool '{tool}' names no file")
-    if any("\0" in path for path in found):
-        raise Malformed("a file's name has a NUL in it")
-    return tuple(dict.fromkeys(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for path in found))
-
-
-def edited(tool: str, given: Mapping[str, Any], cwd: str, edits: Sequence[str]) -> tuple[str, ...]:
-    """The files that a tool has changed, as far as that is told: what has happened cannot be malformed."""
-    if tool not in edits:
-        return ()
-    try:
-        return paths_of(tool, given, cwd)
-    except Malformed:
-        return ()
-
-
-def dumped(body: Mapping[str, Any]) -> str:
-    return json.dumps(body) + "\n"
+            paths += _PATCHED.findall(value)
+    for field in _LIST_FIELDS:
+        items = given.get(field)
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, str):
+                paths.append(item)
+            elif isinstance(item, dict):
+                paths += [item[inner] for inner in _PATH_FIELDS if isinstance(item.get(inner), str)]
+    if not paths:
+        raise InvalidEvent(f"the tool '{tool}' names no file")
+    if any("\0" in path for path in paths):
+        raise InvalidEvent("a file name contains NUL")
+    return tuple(dict.fromkeys(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for path in paths))

@@ -1,8 +1,8 @@
-"""Putting our hooks into a harness's settings, and taking them out again.
+"""Our hooks in a harness's settings: added, removed, and looked for.
 
-What is in the file stays where it is: our entries are added behind those of others, and only ours are taken away. What
-the file was before is recorded (`backup`), so that one that nobody has edited since comes back byte for byte, and one
-that was not there goes. In a worktree git ignores what we wrote (`exclude`).
+Entries of ours are added behind those of others, and only ours are removed. The content before is backed up (`backup`):
+a file that nobody has edited since becomes what it was, byte for byte, and one that did not exist is removed. git
+ignores what we write in a worktree (`exclude`).
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from typing import Any
 from git_agentos.errors import AgentosError, GuardError
 from git_agentos.git import gitfile
 from git_agentos.git.location import Location, locate
-from git_agentos.guard import harness
-from git_agentos.guard.harness import backup, exclude, opencode, requirements
+from git_agentos.guard.harness import adapters, backup, exclude, requirements, settings_files
+from git_agentos.guard.harness.adapters import HARNESSES, Harness
 from git_agentos.guard.harness.backup import Backup
 from git_agentos.guard.setup import scripts
 from git_agentos.guard.shell import syntax
 from git_agentos.util import files
 
-_MARK = harness.MARK.decode()
+_MARK = settings_files.MARK.decode()
+_PRINT = "'guard integrate --print' prints what has to be in it"
 
 
 @dataclass(frozen=True)
-class Integrated:
-    """What was done; the fields are the keys of JSON kind `guard-integrate`.
+class Integration:
+    """How a harness's settings are after `guard integrate`; the fields are the keys of JSON kind `guard-integrate`.
 
-    `path` is the settings' file; `integrated` tells whether our hooks are in it now, `changed` whether it was written;
-    `note` is what the user has to do for the harness to notice; `settings` what has to be in the file, where that was
-    asked for (`--print`), else None. `needs` is what keeps the harness from reading it as things are now.
+    `path` is the settings file; `integrated` tells whether our hooks are in it now, `changed` whether it was written;
+    `note` is what the user has to do so that the harness reads it; `settings` what has to be in the file, for
+    `--print`, else None. `needs` is what keeps the harness from reading it as things are now.
     """
 
     harness: str
@@ -45,67 +46,72 @@ class Integrated:
     needs: list[str] = field(default_factory=list)
 
 
-def wanted(name: str) -> str:
-    """What has to be in the settings, as a text of its own."""
-    module = harness.module(name)
-    if module is opencode:
-        return opencode.plugin(_command(name))
-    return _dumped(module.settings(_command(name), _closed(name)), 2).decode()
+def settings_text(name: str) -> str:
+    """What has to be in the settings of a harness, as the content of a file."""
+    harness = adapters.get(name)
+    if harness.settings is None:
+        return _plugin(harness)
+    return _to_json(harness.settings(_command(name), _blocking_command(name)), 2).decode()
 
 
-def printed(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
+def preview(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integration:
     """What has to be in the settings below `root`, and whether our hooks are in there."""
-    path = harness.settings_paths(name, root, user=user)[0]
-    needs = requirements.needs(name, root, path, environment)
-    return Integrated(name, path, harness.asks(path), False, harness.module(name).NOTE, wanted(name), needs)
+    path = settings_files.paths(name, root, user=user)[0]
+    needs = requirements.unmet(name, root, path, environment)
+    has_hooks = settings_files.has_hooks(path)
+    return Integration(name, path, has_hooks, False, adapters.get(name).note, settings_text(name), needs)
 
 
-def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
-    """Put our hooks into the settings below `root` (a worktree, or with `user` the home folder).
+def add(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integration:
+    """Add our hooks to the settings below `root` (a worktree, or with `user` the home folder).
 
-    GuardError where the file is not understood, or where shell text could not be read: it is left as it is.
+    GuardError where the file has an unknown form, which leaves it as it is, or where shell text could not be read.
     """
     if syntax.program() is None:  # every command would be denied
         raise syntax.missing()
-    paths = harness.settings_paths(name, root, user=user)
-    changed = [_install(name, each, root, environment) for each in paths]
+    paths = settings_files.paths(name, root, user=user)
+    changed = [_install(name, path, root, environment) for path in paths]
     if not user:
-        for each in paths:
-            if (location := _location(each)) is not None:
-                exclude.add(location, each, root, environment)
-    needs = requirements.needs(name, root, paths[0], environment)
-    return Integrated(name, paths[0], True, any(changed), harness.module(name).NOTE, None, needs)
+        for path in paths:
+            if (location := _location(path)) is not None:
+                exclude.add(location, path, root, environment)
+    needs = requirements.unmet(name, root, paths[0], environment)
+    return Integration(name, paths[0], True, any(changed), adapters.get(name).note, None, needs)
 
 
-def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integrated:
-    """Take our hooks out of the settings below `root`."""
-    paths = harness.settings_paths(name, root, user=user)
-    locations = [None if user else _location(each) for each in paths]
-    changed = [_uninstall(name, each, root, environment) for each in paths]
-    for each, location in zip(paths, locations, strict=True):
+def remove(name: str, root: str, environment: Mapping[str, str], *, user: bool = False) -> Integration:
+    """Remove our hooks from the settings below `root`."""
+    paths = settings_files.paths(name, root, user=user)
+    locations = [None if user else _location(path) for path in paths]
+    changed = [_uninstall(name, path, root, environment) for path in paths]
+    for path, location in zip(paths, locations, strict=True):
         if location is not None:
-            exclude.remove(location, each, root, environment)
-    return Integrated(name, paths[0], False, any(changed), harness.module(name).NOTE)
+            exclude.remove(location, path, root, environment)
+    return Integration(name, paths[0], False, any(changed), adapters.get(name).note)
 
 
 def missing(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The harnesses that were integrated in the worktree at `root` and do not ask there any more, and the file that
-    lacks our hooks."""
+    """The harnesses that were integrated in the worktree at `root` and lack our hooks now, each with the file that
+    lacks them."""
     if not os.path.isdir(backup.folder(environment)):
         return
-    for name in harness.NAMES:
-        for path in harness.settings_paths(name, root):
-            known = backup.load(path, environment)
-            is_users = known is not None and known.harness == name and root in known.users
-            if is_users and not harness.asks(path) and backup.is_of_this_worktree(path, root, environment):
+    for name in HARNESSES:
+        for path in settings_files.paths(name, root):
+            saved = backup.load(path, environment)
+            is_needed = saved is not None and saved.harness == name and root in saved.users
+            if (
+                is_needed
+                and not settings_files.has_hooks(path)
+                and backup.is_younger_than_worktree(path, root, environment)
+            ):
                 yield name, path
                 break
 
 
-def put_back(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Write the settings again that somebody has removed since (`git clean`, `git stash --all`); which these were.
+def restore_removed(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Write settings again that were removed since (`git clean`, `git stash --all`); yield each harness and file.
 
-    A file that is there without our hooks is left: somebody may have edited it on purpose, and `doctor` tells it.
+    A file without our hooks is left, since somebody may have edited it on purpose: `doctor` reports it.
     """
     for name, path in list(missing(root, environment)):
         if not os.path.lexists(path):
@@ -114,156 +120,159 @@ def put_back(root: str, environment: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _location(path: str) -> Location | None:
-    """The worktree that a settings file is in; None outside of one."""
+    """The worktree that a settings file is in; None where it is in none."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     if gitfile.find(folder) is None:
         return None
     try:
-        return locate(folder, inherit=False)
+        return locate(folder, use_environment=False)
     except AgentosError:
         return None
 
 
 def _install(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
-    """Put our hooks into one file for the worktree at `root`; whether it was written."""
-    module = harness.module(name)
+    """Add our hooks to one file for the worktree at `root`; whether it was written."""
     before = _content(path)
-    if module is opencode:
-        after = wanted(name).encode()
-        if before not in (None, after) and not _is_ours(before or b""):
-            raise GuardError(
-                f"'{path}' is there, and is not ours", "move it away; 'guard integrate --print' prints ours"
-            )
-    else:
-        known = _read(path, before)
-        merged = _merged(_without(known), module.settings(_command(name), _closed(name)))
-        after = before if merged == known and before is not None else _dumped(merged, _indent(before))
-    known_backup = backup.load(path, environment)
-    users = tuple(dict.fromkeys((*(known_backup.users if known_backup is not None else ()), root)))
+    after = _with_ours(adapters.get(name), path, before)
+    saved = backup.load(path, environment)
+    users = tuple(dict.fromkeys((*(saved.users if saved is not None else ()), root)))
     if after != before:
-        if known_backup is not None and known_backup.after == backup.digest(before):
-            original = known_backup.before  # ours is renewed: what was there before it is still that
+        if saved is not None and saved.after == backup.digest(before):
+            original = saved.before  # our hooks are updated: the content before them is the same
         else:
-            # What is recorded is without any hooks of ours: those of an earlier installation would come back else.
-            original = _without_ours(name, path, before, known_backup)
+            # The backup has no hooks of ours: else a later removal would restore those of an earlier installation.
+            original = _without_ours(name, path, before, saved)
         backup.save(path, Backup(original, backup.digest(after), name, users), environment)
         _write(path, after)
-    elif known_backup is None or known_backup.users != users or known_backup.harness != name:
-        original = known_backup.before if known_backup is not None else _without_ours(name, path, before, None)
-        digest = known_backup.after if known_backup is not None else None
+    elif saved is None or saved.users != users or saved.harness != name:
+        original = saved.before if saved is not None else _without_ours(name, path, before, None)
+        digest = saved.after if saved is not None else None
         backup.save(path, Backup(original, digest, name, users), environment)
     return after != before
 
 
 def _uninstall(name: str, path: str, root: str, environment: Mapping[str, str]) -> bool:
-    """Take our hooks out of one file, unless another worktree needs them; whether it was written."""
+    """Remove our hooks from one file, unless another worktree needs them; whether it was written."""
     before = _content(path)
-    known = backup.load(path, environment)
-    others = tuple(each for each in known.users if each != root and os.path.isdir(each)) if known is not None else ()
-    if known is not None and others:
-        backup.save(path, known._replace(users=others), environment)
+    saved = backup.load(path, environment)
+    others = tuple(each for each in saved.users if each != root and os.path.isdir(each)) if saved is not None else ()
+    if saved is not None and others:
+        backup.save(path, saved._replace(users=others), environment)
         return False
     if before is None or not _is_ours(before):
         backup.drop(path, environment)
         return False
-    if known is not None and known.after == backup.digest(before) and not _is_ours(known.before or b""):
-        after = known.before
+    if saved is not None and saved.after == backup.digest(before) and not _is_ours(saved.before or b""):
+        after = saved.before
     else:
-        after = _without_ours(name, path, before, known)
+        after = _without_ours(name, path, before, saved)
     if after is None:
         os.unlink(path)
-        _remove_empty_folders(path, harness.top_of(name, path))
+        _remove_empty_folders(path, settings_files.folder_of(name, path))
     else:
         _write(path, after)
     backup.drop(path, environment)
     return True
 
 
-def _without_ours(name: str, path: str, data: bytes | None, known: Backup | None) -> bytes | None:
-    """What is in a file beside our hooks; None where it would not be there. `known` is its record."""
+def _with_ours(harness: Harness, path: str, before: bytes | None) -> bytes:
+    """The content of a file with our hooks."""
+    if harness.settings is None:
+        after = _plugin(harness).encode()
+        if before not in (None, after) and not _is_ours(before or b""):
+            raise GuardError(f"'{path}' exists, and is not ours", "move it away; 'guard integrate --print' prints ours")
+        return after
+    present = _parse(path, before)
+    ours = harness.settings(_command(harness.name), _blocking_command(harness.name))
+    merged = _merge(_remove_ours(present), ours)
+    return before if before is not None and merged == present else _to_json(merged, _indent(before))
+
+
+def _without_ours(name: str, path: str, data: bytes | None, saved: Backup | None) -> bytes | None:
+    """The content of a file without our hooks; None where it would not exist. `saved` is its backup."""
     if data is None or not _is_ours(data):
         return data
-    if harness.module(name) is opencode:
-        return None if known is None or _is_ours(known.before or b"") else known.before
-    rest = _without(_read(path, data))
-    empty = not {key: value for key, value in rest.items() if key != "version" and value != {}}
-    return None if empty and (known is None or known.before is None) else _dumped(rest, _indent(data))
+    if adapters.get(name).settings is None:
+        return None if saved is None or _is_ours(saved.before or b"") else saved.before
+    rest = _remove_ours(_parse(path, data))
+    is_empty = not {key: value for key, value in rest.items() if key != "version" and value != {}}
+    return None if is_empty and (saved is None or saved.before is None) else _to_json(rest, _indent(data))
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
 def _command(name: str) -> str:
-    """How a harness starts us, for sh."""
+    """The command of a hook, for sh."""
     return f"{scripts.command()} {_MARK}{shlex.quote(name)}"
 
 
-def _closed(name: str) -> str:
-    """The same, blocking where we cannot be started: to every harness, exit code 2 means that."""
+def _blocking_command(name: str) -> str:
+    """The same, but it blocks where our program cannot be started: to every harness, exit code 2 means that."""
     return f"{_command(name)} || {{ echo 'git-agentos could not decide: the hook failed' >&2; exit 2; }}"
+
+
+def _plugin(harness: Harness) -> str:
+    """The plugin of a harness that has plugins."""
+    with open(os.path.join(os.path.dirname(__file__), harness.plugin), encoding="utf-8") as file:
+        return file.read().replace("@COMMAND@", json.dumps(_command(harness.name)))
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def _read(path: str, data: bytes | None) -> dict[str, Any]:
+def _parse(path: str, data: bytes | None) -> dict[str, Any]:
     if data is None or not data.strip():
         return {}
     try:
-        found = json.loads(data)
+        settings = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise GuardError(
-            f"'{path}' is not JSON: {error}",
-            "it was not changed; 'guard integrate --print' prints what has to be in it",
-        ) from error
-    hooks = found.get("hooks", {}) if isinstance(found, dict) else None
+        raise GuardError(f"'{path}' is not JSON: {error}", f"it was not changed; {_PRINT}") from error
+    hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
-        raise GuardError(
-            f"'{path}' has hooks in a form that is not known here",
-            "it was not changed; 'guard integrate --print' prints what has to be in it",
-        )
-    return dict(found)
+        raise GuardError(f"'{path}' has hooks in an unknown form", f"it was not changed; {_PRINT}")
+    return dict(settings)
 
 
-def _merged(known: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(known)
+def _merge(settings: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(settings)
     for key, value in ours.items():
         if key != "hooks":
-            made.setdefault(key, value)
-    hooks = dict(known.get("hooks", {}))
+            merged.setdefault(key, value)
+    hooks = dict(settings.get("hooks", {}))
     for event, entries in ours["hooks"].items():
         hooks[event] = [*hooks.get(event, []), *entries]
-    made["hooks"] = hooks
-    return made
+    merged["hooks"] = hooks
+    return merged
 
 
-def _without(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without our entries, and without what is empty since they are gone."""
+def _remove_ours(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without our entries, and without what is empty when they are removed."""
     hooks = {}
-    for event, entries in known.get("hooks", {}).items():
-        rest = [left for entry in entries for left in _others(entry)]
+    for event, entries in settings.get("hooks", {}).items():
+        rest = [other for entry in entries for other in _others(entry)]
         if rest or not entries:
             hooks[event] = rest
-    made = dict(known)
-    if hooks or not known.get("hooks"):
-        if "hooks" in known:
-            made["hooks"] = hooks
+    result = dict(settings)
+    if hooks or not settings.get("hooks"):
+        if "hooks" in settings:
+            result["hooks"] = hooks
     else:
-        del made["hooks"]
-    return made
+        del result["hooks"]
+    return result
 
 
 def _others(entry: Any) -> list[Any]:
-    """An entry, if anything of it is not ours."""
+    """What of an entry is not ours: the entry, a part of it, or nothing."""
     if not isinstance(entry, dict):
         return [entry]
     if any(isinstance(entry.get(key), str) and _MARK in entry[key] for key in ("command", "bash")):
         return []
     inner = entry.get("hooks")
     if isinstance(inner, list):
-        rest = [left for each in inner for left in _others(each)]
+        rest = [other for each in inner for other in _others(each)]
         if not rest and inner:
             return []
         return [{**entry, "hooks": rest}]
@@ -271,11 +280,11 @@ def _others(entry: Any) -> list[Any]:
 
 
 def _is_ours(data: bytes) -> bool:
-    return _MARK.encode() in data
+    return settings_files.MARK in data
 
 
 def _indent(data: bytes | None) -> int | str:
-    """The indentation that a file has; two blanks where there is none."""
+    """The indentation in a file; two spaces where there is none."""
     for line in (data or b"").decode("utf-8", "replace").splitlines():
         rest = line.lstrip(" \t")
         if rest and rest != line:
@@ -284,7 +293,7 @@ def _indent(data: bytes | None) -> int | str:
     return 2
 
 
-def _dumped(body: Mapping[str, Any], indent: int | str) -> bytes:
+def _to_json(body: Mapping[str, Any], indent: int | str) -> bytes:
     return (json.dumps(body, indent=indent, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
 
 
@@ -292,7 +301,8 @@ def _dumped(body: Mapping[str, Any], indent: int | str) -> bytes:
 
 
 def _content(path: str) -> bytes | None:
-    """The bytes of a settings' file, also by a link; GuardError where it is no file."""
+    """The bytes of a settings file, which may be a link; None where there is none, GuardError where it is not a
+    file."""
     try:
         return files.read(os.path.realpath(path))
     except FileNotFoundError:
@@ -302,14 +312,14 @@ def _content(path: str) -> bytes | None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Replace the file; a link stays one, and what it leads to is replaced."""
+    """Replace the file; where it is a link, the file that the link leads to."""
     real = os.path.realpath(path)
     os.makedirs(os.path.dirname(real), exist_ok=True)
     files.replace(real, data)
 
 
 def _remove_empty_folders(path: str, top: str) -> None:
-    """Remove the folders that were made for a file, as far as nothing else is in them."""
+    """Remove the empty folders between a removed file and `top`."""
     folder = os.path.dirname(path)
     while folder.startswith(top + os.sep):
         try:

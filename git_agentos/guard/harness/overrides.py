@@ -1,10 +1,10 @@
-"""Clients whose shell tool switches the guard off inside git, by variables of its own.
+"""Harnesses whose shell switches the guard off inside git, by environment variables.
 
 Gemini CLI and Copilot CLI start every command with GIT_CONFIG_COUNT and pairs that empty `core.fsmonitor` (Gemini:
 `core.hooksPath` too, and GIT_CONFIG_GLOBAL=/dev/null). Their hooks may replace the command. So each command gets a
-prefix that restores git's environment as it was when the client was started: the layers below act again, in scripts
-too, and git reads the user's own configuration with their policy. An agent did not set these variables, so it is not
-judged by them either.
+prefix that restores git's environment as it was when the harness was started. Then the layers below act again, also in
+scripts, and git reads the user's configuration with its policy. An agent is not judged by these variables, since it did
+not set them.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _END = ": git-agentos; "
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment`, that of the hook, without what the client itself has put there."""
-    kept = {
+    """The hook's `environment` without what the harness has added to it."""
+    rest = {
         key: value for key, value in environment.items() if not key.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
     }
-    kept.pop("GIT_CONFIG_COUNT", None)
-    if kept.get("GIT_CONFIG_GLOBAL") == os.devnull:
+    rest.pop("GIT_CONFIG_COUNT", None)
+    if rest.get("GIT_CONFIG_GLOBAL") == os.devnull:
         for name in _VARIABLES:
-            kept.pop(name, None)
-    return kept
+            rest.pop(name, None)
+    return rest
 
 
 def prefixed(command: str, environment: Mapping[str, str]) -> str:
-    """`command` as it has to be run for the guard's layers to act; `environment` is the hook's."""
-    kept = inherited(environment)
-    values = [f"{name}={shlex.quote(kept[name])}" for name in _VARIABLES if name in kept]
-    # The pairs also keep git from starting an editor, which nobody could leave.
-    values += [] if "GIT_EDITOR" in kept else ["GIT_EDITOR=:"]
-    unset = [name for name in _VARIABLES if name not in kept]
+    """`command` with the prefix that makes the guard's layers act; `environment` is the hook's."""
+    rest = inherited(environment)
+    values = [f"{name}={shlex.quote(rest[name])}" for name in _VARIABLES if name in rest]
+    # The harness's configuration also keeps git from starting an editor, in which the command would hang.
+    values += [] if "GIT_EDITOR" in rest else ["GIT_EDITOR=:"]
+    unset = [name for name in _VARIABLES if name not in rest]
     exported = f"export {' '.join(values)}; " if values else ""
     return f"unset {' '.join(unset)}; {exported}{_END}{command}"
 
 
 def original(command: str) -> str:
-    """What `prefixed` was given, where `command` is what it returned."""
-    before, found, after = command.partition(_END)
-    return after if found and before.startswith("unset GIT_CONFIG_COUNT") else command
+    """`command` without the prefix that `prefixed` adds."""
+    before, separator, after = command.partition(_END)
+    return after if separator and before.startswith("unset GIT_CONFIG_COUNT") else command

@@ -1,7 +1,7 @@
-"""The files by which a harness is told to ask the guard: hooks, plugins, and settings that switch hooks off.
+"""The files that make a harness call our hook: hooks, plugins, and settings that switch hooks off.
 
-Whoever writes to them, moves or removes them can have the harness ask nobody any more, in one word (`disableAllHooks`)
-or by an empty file. So they are not an agent's to change, whatever is written.
+One word in them (`disableAllHooks`), or an empty file in their place, switches the guard off. So an agent may not
+write, move or remove them, whatever the new content is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 _MARK = b"guard harness"
-# Below a worktree or a home folder, in lower case: some file systems do not tell the difference.
+# Below a worktree or a home folder, in lower case, since some file systems ignore case.
 _FILES = (
     ".claude/settings.json", ".claude/settings.local.json", ".claude/managed-settings.json", ".claude.json",
     ".codex/hooks.json", ".codex/config.toml", ".gemini/settings.json", ".cursor/hooks.json", ".copilot/config.json",
@@ -24,12 +24,14 @@ _FOLDERS = (
 
 
 def is_protected(path: str) -> bool:
-    """Whether a file (absolute) is one that a harness is told by what it asks."""
-    return any(_is_named_so(each) for each in {os.path.normpath(path), os.path.realpath(path)}) or _is_marked(path)
+    """Whether a file (absolute) is one of them."""
+    return any(_has_protected_name(each) for each in {os.path.normpath(path), os.path.realpath(path)}) or (
+        _has_our_hook(path)
+    )
 
 
 def contains_protected(folder: str) -> bool:
-    """Whether there is such a file below a folder, or it is one itself: whoever removes the folder removes it."""
+    """Whether a folder is or contains one of them: to remove the folder removes the file."""
     if is_protected(folder):
         return True
     names = [each.split("/") for each in (*_FILES, *_FOLDERS)]
@@ -41,13 +43,13 @@ def contains_protected(folder: str) -> bool:
     return False
 
 
-def _is_named_so(path: str) -> bool:
+def _has_protected_name(path: str) -> bool:
     parts = "/" + path.replace(os.sep, "/").lower().strip("/")
     return parts.endswith(tuple(f"/{name}" for name in _FILES)) or any(f"/{name}/" in f"{parts}/" for name in _FOLDERS)
 
 
-def _is_marked(path: str) -> bool:
-    """Whether a file has our hooks in it, wherever it is."""
+def _has_our_hook(path: str) -> bool:
+    """Whether a file has our hook in it, wherever the file is."""
     if not path.endswith((".json", ".js")) or not os.path.isfile(path):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What keeps a harness from reading our hooks where they are, as far as its own files and environment tell.
+"""What has to be so that a harness reads our hooks, as far as its files and environment tell.
 
 Claude Code  `disableAllHooks` in any of its settings
 Codex        trusts a folder (`projects`), and each hook by its hash (`hooks.state`), in `config.toml`
@@ -16,44 +16,44 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from git_agentos.guard import harness
+from git_agentos.guard.harness import settings_files
 from git_agentos.util import files
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _EVENT = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def needs(name: str, root: str, path: str, environment: Mapping[str, str]) -> list[str]:
-    """What is still to be done before harness `name` reads `path` in the worktree at `root`, one sentence each.
+def unmet(name: str, root: str, path: str, environment: Mapping[str, str]) -> list[str]:
+    """What has to be done so that harness `name` reads `path` in the worktree at `root`, one sentence each.
 
-    `path` is below the home folder where the user's own settings are meant.
+    `path` is one of the user's settings files where it is below the home folder.
     """
-    look = _LOOKS.get(name)
-    return [] if look is None else list(look(root, path, environment))
+    check = _CHECKS.get(name)
+    return [] if check is None else list(check(root, path, environment))
 
 
 def _claude_code(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
     user = environment.get("CLAUDE_CONFIG_DIR") or _home(environment, ".claude")
     names = [os.path.join(root, ".claude", each) for each in ("settings.json", "settings.local.json")]
-    yield from _all_switched_off([*names, os.path.join(user, "settings.json"), path])
+    yield from _disabled_hooks([*names, os.path.join(user, "settings.json"), path])
 
 
 def _codex(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
     configuration = os.path.join(environment.get("CODEX_HOME") or _home(environment, ".codex"), "config.toml")
-    known = _toml(configuration)
-    if not _object(known, "features").get("hooks", True):
+    settings = _toml(configuration)
+    if not _object(settings, "features").get("hooks", True):
         yield f"'hooks = false' in '{configuration}' switches all hooks off: remove it"
     project = os.path.dirname(os.path.dirname(path))
-    trusted = {_object(_object(known, "projects"), each).get("trust_level") for each in (project, root)}
+    trusted = {_object(_object(settings, "projects"), each).get("trust_level") for each in (project, root)}
     is_users = os.path.realpath(path) == os.path.realpath(os.path.join(os.path.dirname(configuration), "hooks.json"))
     if "trusted" not in trusted and not is_users:
-        yield f"codex reads hooks only in a folder that it trusts: start it in '{project}' and trust the folder"
-    states = _object(_object(known, "hooks"), "state")
+        yield f"codex reads hooks only in trusted folders: start it in '{project}' and trust the folder"
+    states = _object(_object(settings, "hooks"), "state")
     for key, digest in _codex_hooks(path):
         state = _object(states, key)
         if state.get("trusted_hash") != digest or state.get("enabled") is False:
             yield (
-                "codex runs hooks only once they are trusted: '/hooks' in codex shows them and trusts them;"
+                "codex runs only trusted hooks: trust them with '/hooks' in codex;"
                 " 'codex exec' needs that too, or --dangerously-bypass-hook-trust"
             )
             return
@@ -64,10 +64,10 @@ def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[st
     for each in dict.fromkeys(
         (os.path.join(folder, "settings.json"), os.path.join(root, ".gemini/settings.json"), path)
     ):
-        known = _object(_json(each), "hooksConfig")
-        disabled = known.get("disabled")
-        if known.get("enabled") is False or (isinstance(disabled, list) and "git-agentos" in disabled):
-            yield f"'hooksConfig' in '{each}' switches our hooks off: remove that"
+        hooks = _object(_json(each), "hooksConfig")
+        disabled = hooks.get("disabled")
+        if hooks.get("enabled") is False or (isinstance(disabled, list) and "git-agentos" in disabled):
+            yield f"'hooksConfig' in '{each}' switches our hooks off: remove it"
     trust = environment.get("GEMINI_CLI_TRUST_WORKSPACE")
     security = _object(_json(os.path.join(folder, "settings.json")), "security")
     if trust == "true" or _object(security, "folderTrust").get("enabled") is False:
@@ -77,26 +77,26 @@ def _gemini(root: str, path: str, environment: Mapping[str, str]) -> Iterator[st
     above = [each for each in folders if _is_below(root, [each])]
     if trust == "false" or not above or folders[max(above, key=len)] == "DO_NOT_TRUST":
         yield (
-            "gemini reads hooks only in a folder that it trusts: start it there and say so, or set"
-            " GEMINI_CLI_TRUST_WORKSPACE=true; with --skip-trust it leaves the folder's settings out"
+            "gemini reads hooks only in trusted folders: start it there and trust the folder, or set"
+            " GEMINI_CLI_TRUST_WORKSPACE=true; with --skip-trust it ignores the folder's settings"
         )
 
 
 def _copilot(root: str, path: str, environment: Mapping[str, str]) -> Iterator[str]:
     folder = environment.get("COPILOT_HOME") or _home(environment, ".copilot")
     names = [os.path.join(folder, each) for each in ("config.json", "settings.json")]
-    yield from _all_switched_off([*names, os.path.join(root, ".github", "copilot", "settings.json")])
+    yield from _disabled_hooks([*names, os.path.join(root, ".github", "copilot", "settings.json")])
     if _is_below(path, [os.path.dirname(names[0])]):
         return
     trusted = [each for name in names for each in _json(name).get("trustedFolders") or () if isinstance(each, str)]
     if not _is_below(root, trusted):
         yield (
-            "copilot reads hooks only in a folder that it trusts: start it there and say so;"
+            "copilot reads hooks only in trusted folders: start it there and trust the folder;"
             " 'copilot -p' needs --trust-folder"
         )
 
 
-_LOOKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = {
+_CHECKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "gemini": _gemini,
@@ -105,13 +105,13 @@ _LOOKS: Mapping[str, Callable[[str, str, Mapping[str, str]], Iterator[str]]] = {
 
 
 def _codex_hooks(path: str) -> Iterator[tuple[str, str]]:
-    """Our hooks in a `hooks.json` as Codex tells them apart: their keys, and the hashes that it trusts them by."""
+    """Our hooks in a `hooks.json` as Codex identifies them: the key of each, and the hash by which it is trusted."""
     for name, groups in _object(_json(path), "hooks").items():
         event = _EVENT.sub("_", name).lower()
         for index, group in enumerate(groups if isinstance(groups, list) else ()):
             for inner, hook in enumerate(_objects(group, "hooks")):
                 command = hook.get("command")
-                if not isinstance(command, str) or harness.MARK.decode() not in command:
+                if not isinstance(command, str) or settings_files.MARK.decode() not in command:
                     continue
                 own = {"async": False, "command": command, "timeout": hook.get("timeout", 600), "type": "command"}
                 identity: dict[str, Any] = {"event_name": event, "hooks": [own]}
@@ -121,7 +121,7 @@ def _codex_hooks(path: str) -> Iterator[tuple[str, str]]:
                 yield f"{path}:{event}:{index}:{inner}", f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _all_switched_off(paths: Iterable[str]) -> Iterator[str]:
+def _disabled_hooks(paths: Iterable[str]) -> Iterator[str]:
     for path in dict.fromkeys(paths):
         if _json(path).get("disableAllHooks") is True:
             yield f"'disableAllHooks' in '{path}' switches all hooks off: remove it"
@@ -137,22 +137,22 @@ def _home(environment: Mapping[str, str], name: str) -> str:
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    item = value.get(key) if isinstance(value, dict) else None
+    return item if isinstance(item, dict) else {}
 
 
 def _objects(value: Any, key: str) -> list[dict[str, Any]]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return [each if isinstance(each, dict) else {} for each in found] if isinstance(found, list) else []
+    items = value.get(key) if isinstance(value, dict) else None
+    return [each if isinstance(each, dict) else {} for each in items] if isinstance(items, list) else []
 
 
 def _json(path: str) -> dict[str, Any]:
-    """A JSON file, which may have lines of comments; empty where it cannot be read."""
+    """The object in a JSON file, which may have lines of comments; empty where it cannot be read."""
     try:
-        found = json.loads(_COMMENT.sub("", files.read(os.path.realpath(path)).decode("utf-8")))
+        body = json.loads(_COMMENT.sub("", files.read(os.path.realpath(path)).decode("utf-8")))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
 def _toml(path: str) -> dict[str, Any]:

@@ -112,8 +112,8 @@ completion | repository | look | look | |
 
 
 class Command(NamedTuple):
-    """One row. `valued` and `flags` are its own options; `variants` the operations that some of them make of it, and
-    `alone` those of them that count whoever's the target is."""
+    """One row. `valued` and `flags` are its own options; `variants` are the operations that some of them make of it,
+    and `alone` those of them that count whoever's the target is."""
 
     path: tuple[str, ...]
     target: str
@@ -130,7 +130,7 @@ class Command(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One call of a command: the words of its name, its operands, the options that are given (`--push`, `-m`), and the
+    """One call of a command: the words of its name, its operands, the options that are given (`--push`, `-m`), the
     folders of `-C`, and the `files` that it writes (`--html`)."""
 
     path: tuple[str, ...]
@@ -163,12 +163,12 @@ def table() -> Mapping[tuple[str, ...], Command]:
 
 @cache
 def groups() -> frozenset[tuple[str, ...]]:
-    """The beginnings of commands that have others below them."""
+    """The first words of commands that have subcommands."""
     return frozenset(path[:length] for path in table() for length in range(len(path)))
 
 
 def operations(command: Command, options: Iterable[str], *, own: bool) -> list[str]:
-    """The operations that a command is with these options, for a target that is the caller's `own` or not."""
+    """The operations that a command is with these options; `own`: its target is the caller's own."""
     given = [each for each in sorted(options) if each in command.variants]
     alone = [command.variants[each] for each in given if each in command.alone]
     if alone:
@@ -180,10 +180,10 @@ def operations(command: Command, options: Iterable[str], *, own: bool) -> list[s
 
 
 def parse(words: Sequence[str]) -> Request | None:
-    """A command line (without the program's name) as the commands' own parser reads it; None where it only asks for
-    help or the version.
+    """A command line (without the program's name) as the commands' own parser reads it; None if it only asks for help
+    or the version.
 
-    Words behind the name that are no options are operands, unknown options are left out: the parser refuses them.
+    Words behind the name that are not options are operands. Unknown options are left out: the parser refuses them.
     """
     path: tuple[str, ...] = ()
     operands: list[str] = []
@@ -222,7 +222,7 @@ def parse(words: Sequence[str]) -> Request | None:
 
 
 def _option(word: str, valued: frozenset[str]) -> tuple[str, str | None, str | None]:
-    """An option's name, the value that is joined to it, and what is left of several in one word (`-qm`)."""
+    """An option's name, the value that is joined to it, and the rest of several options in one word (`-qm`)."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         return name, value if equals else None, None

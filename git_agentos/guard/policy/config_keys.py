@@ -1,6 +1,6 @@
-"""What a configuration key is to the guard: whether it switches the guard off, holds a command, moves what others have.
+"""What a configuration key is to the guard: whether it switches the guard off, holds a command, or moves others' refs.
 
-The same question is asked of `git -c KEY=VALUE`, of GIT_CONFIG_*, of `git config KEY VALUE` and of `git clone -c`.
+`git -c KEY=VALUE`, GIT_CONFIG_*, `git config KEY VALUE` and `git clone -c` are all judged by it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import re
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from git_agentos.guard.policy import harmless
-from git_agentos.guard.policy.git_line import Given
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy import harmless_programs
+from git_agentos.guard.policy.git_line import ConfigOverride
+from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.util.values import parse_boolean
 
 GUARD, ALIAS, COMMAND, TOOL, RISKY, PLAIN = "guard", "alias", "command", "tool", "risky", "plain"
 
@@ -21,17 +22,18 @@ _GUARD = (
 ).split()
 # Keys whose value git runs, by what it runs it for.
 _COMMANDS = {
-    harmless.EDITOR: "core.editor sequence.editor",
-    harmless.PAGER: "core.pager pager.* interactive.difffilter",
-    harmless.VIEWER: "diff.external diff.*.command diff.*.textconv difftool.*.cmd difftool.*.path mergetool.*.path "
-    "browser.*.cmd browser.*.path man.*.cmd man.*.path",
-    harmless.SSH: "core.sshcommand",
-    harmless.CREDENTIAL: "credential.helper credential.*.helper",
-    harmless.ASKPASS: "core.askpass",
-    harmless.SIGNATURE: "gpg.program gpg.*.program",
-    harmless.FILTER: "filter.*.clean filter.*.smudge filter.*.process lfs.extension.*.clean lfs.extension.*.smudge",
-    harmless.TRANSPORT: "remote.*.uploadpack remote.*.receivepack core.gitproxy",
-    harmless.OTHER: "core.alternaterefscommand merge.*.driver mergetool.*.cmd gpg.ssh.defaultkeycommand "
+    harmless_programs.EDITOR: "core.editor sequence.editor",
+    harmless_programs.PAGER: "core.pager pager.* interactive.difffilter",
+    harmless_programs.VIEWER: "diff.external diff.*.command diff.*.textconv difftool.*.cmd difftool.*.path "
+    "mergetool.*.path browser.*.cmd browser.*.path man.*.cmd man.*.path",
+    harmless_programs.SSH: "core.sshcommand",
+    harmless_programs.CREDENTIAL: "credential.helper credential.*.helper",
+    harmless_programs.ASKPASS: "core.askpass",
+    harmless_programs.SIGNATURE: "gpg.program gpg.*.program",
+    harmless_programs.FILTER: "filter.*.clean filter.*.smudge filter.*.process lfs.extension.*.clean "
+    "lfs.extension.*.smudge",
+    harmless_programs.TRANSPORT: "remote.*.uploadpack remote.*.receivepack core.gitproxy",
+    harmless_programs.OTHER: "core.alternaterefscommand merge.*.driver mergetool.*.cmd gpg.ssh.defaultkeycommand "
     "trailer.*.command trailer.*.cmd sendemail.*cmd sendemail.sendmailcmd imap.tunnel remote.*.vcs "
     "uploadpack.packobjectshook tar.*.command guitool.*.cmd lfs.customtransfer.*.path instaweb.httpd",
 }
@@ -60,20 +62,19 @@ _SUSPECT = re.compile(
 )
 _LONG_AGO = re.compile(r"(never|false|(\d+)[. ]*(day|week|month|year)s?([. ]*ago)?)\Z", re.IGNORECASE)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_FALSE = ("false", "no", "off", "0", "")
 
 
-class Meaning(NamedTuple):
-    """What a value comes to: an operation's name, or None; and a shell text that git would run, or None."""
+class ConfigEffect(NamedTuple):
+    """What a value does: an operation's name, or None; and a shell text that git would run, or None."""
 
     operation: str | None = None
-    text: str | None = None
+    shell_text: str | None = None
 
 
-def kind(key: str) -> str:
-    """What a key is; it is compared as git does."""
+def category(key: str) -> str:
+    """What kind of key it is; keys are compared as git does."""
     name = _compared(key)
-    if UNRESOLVED in name or any(fnmatchcase(name, pattern) for pattern in _GUARD):
+    if UNKNOWN in name or any(fnmatchcase(name, pattern) for pattern in _GUARD):
         return GUARD
     if name.startswith("alias."):
         return ALIAS
@@ -93,45 +94,45 @@ def _compared(key: str) -> str:
 
 
 def _role(name: str) -> str | None:
-    """What git runs the value of a key for; None where it does not run it."""
+    """What git runs the value of a key for; None if it does not run it."""
     return next((role for pattern, role in _ROLES.items() if fnmatchcase(name, pattern)), None)
 
 
 def _is_harmless(key: str, value: str) -> bool:
     """Whether git changes nothing by running the value of a key that holds a command."""
     name = _compared(key)
-    if name.startswith("pager.") and value.lower() in (*_FALSE, "true", "yes", "on", "1"):
+    if name.startswith("pager.") and parse_boolean(value) is not None:
         return True
-    return harmless.is_harmless(value, _role(name) or harmless.OTHER)
+    return harmless_programs.is_harmless(value, _role(name) or harmless_programs.OTHER)
 
 
-def given(item: Given) -> Meaning:
-    """What a value that comes with a command (`-c`, GIT_CONFIG_*) comes to."""
-    what = kind(item.key)
+def effect_of_override(item: ConfigOverride) -> ConfigEffect:
+    """What a value does that comes with a command (`-c`, GIT_CONFIG_*)."""
+    what = category(item.key)
     value = "true" if item.value is None else item.value
-    if UNRESOLVED in item.key:
-        return Meaning("config-guard" if item.how != "-c" else "unresolved")
+    if UNKNOWN in item.key:
+        return ConfigEffect("config-guard" if item.source != "-c" else "unresolved")
     if what == GUARD:
-        return Meaning("config-guard")
+        return ConfigEffect("config-guard")
     if what == ALIAS:
         # By `-c` it is judged by what it expands to, if it is run; a variable is there to be met by others.
-        return Meaning(None if item.how == "-c" else "config-guard")
-    if item.how != "-c" and any(fnmatchcase(item.key, pattern) for pattern in _PUSHES):
-        return Meaning("config-guard")
+        return ConfigEffect(None if item.source == "-c" else "config-guard")
+    if item.source != "-c" and any(fnmatchcase(item.key, pattern) for pattern in _PUSHES):
+        return ConfigEffect("config-guard")
     if what == COMMAND or (item.key.startswith("submodule.") and value.startswith("!")):
-        return Meaning() if _is_harmless(item.key, value) else Meaning("run-command", value.removeprefix("!"))
+        return ConfigEffect() if _is_harmless(item.key, value) else ConfigEffect("run-command", value.removeprefix("!"))
     if what == TOOL:
-        return Meaning("run-command" if _is_program(value) else None)
+        return ConfigEffect("run-command" if _is_program(value) else None)
     if what == RISKY:
-        return Meaning(_moves(item.key, value))
-    return Meaning()
+        return ConfigEffect(_operation_of_risky_value(item.key, value))
+    return ConfigEffect()
 
 
-def written(key: str, value: str | None) -> str | None:
-    """The operation that `git config KEY VALUE` is; None for a harmless one. `value` is None where it is taken away."""
-    what = kind(key)
+def operation_of_write(key: str, value: str | None) -> str | None:
+    """The operation that `git config KEY VALUE` is; None if it is harmless. Without `value` the key is removed."""
+    what = category(key)
     if what == GUARD:
-        return "config-guard" if UNRESOLVED not in key else "unresolved"
+        return "config-guard" if UNKNOWN not in key else "unresolved"
     if what == ALIAS:
         return "config-alias"
     if what == COMMAND:
@@ -140,19 +141,19 @@ def written(key: str, value: str | None) -> str | None:
     if what == TOOL:
         return "config-command" if value is not None and _is_program(value) else None
     if what == RISKY:
-        return (_moves(key, value) if value is not None else None) or "config-risky"
+        return (_operation_of_risky_value(key, value) if value is not None else None) or "config-risky"
     return None
 
 
 def _is_program(value: str) -> bool:
-    """Whether what should be a tool's name is a path, or cannot be known."""
-    return "/" in value or UNRESOLVED in value or value.startswith("!")
+    """Whether a value that should be a tool's name is a path, or is not known."""
+    return "/" in value or UNKNOWN in value or value.startswith("!")
 
 
-def runs(text: str) -> str | None:
-    """A value that git runs by the shell, where it has to be looked at; None where it is plainly one harmless program.
+def unsafe_command(text: str) -> str | None:
+    """A value that git gives to the shell and that has to be assessed; None if it is plainly one harmless program.
 
-    A leading `!` (credential helpers, aliases) says that it is shell text.
+    A leading `!` (credential helpers, aliases) marks shell text.
     """
     text = text.removeprefix("!").strip()
     bare = text.replace('"', "").replace("'", "")
@@ -160,26 +161,27 @@ def runs(text: str) -> str | None:
 
 
 def is_recent(value: str) -> bool:
-    """Whether an expiry reaches into the last two weeks, git's own grace for what others may be writing."""
+    """Whether an expiry date is within the last two weeks, git's own grace period for objects that others may be
+    writing."""
     match = _LONG_AGO.match(value.strip())
     return match is None or (match[2] is not None and int(match[2]) * _DAYS[match[3].lower()] < 14)
 
 
-def _moves(key: str, value: str) -> str | None:
-    """The operation that a risky value makes of commands that meet it."""
+def _operation_of_risky_value(key: str, value: str) -> str | None:
+    """The operation that a risky value makes of commands that use it."""
     last = key.rpartition(".")[2].lower()
     section = key.partition(".")[0].lower()
     if section == "remote" and last == "mirror":
-        return "push-mirror" if value.lower() not in _FALSE else None
+        return "push-mirror" if parse_boolean(value) is not False else None
     if section == "remote" and last == "push":
-        return "push-force" if value.startswith(("+", ":")) or UNRESOLVED in value else None
+        return "push-force" if value.startswith(("+", ":")) or UNKNOWN in value else None
     if section == "remote" and last == "fetch":
         return "fetch-force" if into_branches(value) else None
     if section == "gc" and last.endswith("expire") and is_recent(value):
         return "gc-prune"
     if section == "gc" and last.endswith("expireunreachable") and is_recent(value):
         return "gc-prune"
-    if section == "http" and last == "savecookies" and value.lower() not in _FALSE:
+    if section == "http" and last == "savecookies" and parse_boolean(value) is not False:
         return "write-file"  # http.cookieFile
     if section == "protocol" and value.lower() == "always" and ".ext." in key.lower():
         return "run-command"

@@ -1,8 +1,8 @@
-"""Facts: what of a repository a decision depends on, gathered when it is asked for and not before.
+"""Facts of a repository on which a decision depends, read when they are asked for.
 
-Each question is a git process or a look at a file, so only what a command's reading asks is answered, and once. git is
-asked as the command itself would be: in its folder, with its `--git-dir` and GIT_*, so that what is true for it is
-told. What cannot be found out is told as the worse.
+Each question is a git process or a look at a file, so each is answered once, and only if a command's analysis asks. git
+is asked as the command itself would be: in its folder, with its `--git-dir` and GIT_*, so the answers are true for it.
+What cannot be found out counts as the worse case.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import gitfile, process
+from git_agentos.guard.configuration.settings import GuardSettings, Remote
 from git_agentos.guard.policy.git_line import GitLine
-from git_agentos.guard.policy.options import UNRESOLVED
-from git_agentos.guard.settings import GuardSettings, Remote
+from git_agentos.guard.policy.options import UNKNOWN
+from git_agentos.util.values import parse_boolean
 
 # Of the command's environment these would make our own git do something else than answer.
 _LEFT_OUT = (
@@ -31,9 +32,8 @@ _LEFT_OUT = (
 )
 
 
-class Changed(NamedTuple):
-    """One entry of `git status --porcelain=v2`: `x` is index against HEAD, `y` worktree against index (`.`
-    unchanged)."""
+class StatusEntry(NamedTuple):
+    """One entry of `git status --porcelain=v2`: `x` is index against HEAD, `y` worktree against index (`.`: same)."""
 
     path: bytes
     x: str
@@ -42,11 +42,11 @@ class Changed(NamedTuple):
 
 
 class Facts:
-    """What a command line may ask about the repository it works in."""
+    """What a command line may ask about the repository in which it works."""
 
     def __init__(self, line: GitLine, cwd: str, environment: Mapping[str, str], settings: GuardSettings) -> None:
         self.settings = settings
-        unclear = any(UNRESOLVED in word for word in line.where)
+        unclear = any(UNKNOWN in word for word in line.location_options)
         self.folder = cwd if unclear else os.path.normpath(os.path.join(cwd, *line.folders))
         self._line = line
         self._cwd = cwd
@@ -64,12 +64,12 @@ class Facts:
         self._given_index = environment.get("GIT_INDEX_FILE") or ""
 
     def git(self, *args: str, data: bytes | None = None) -> tuple[int, bytes]:
-        """The exit code and the answer of git where the command works; 128 where it cannot be asked."""
-        if any(UNRESOLVED in word for word in (*self._line.where, *args)):
+        """The exit code and the output of git where the command works; 128 if it cannot be run."""
+        if any(UNKNOWN in word for word in (*self._line.location_options, *args)):
             return 128, b""
         try:
             child = process.spawn(
-                [*self._line.where, *args],
+                [*self._line.location_options, *args],
                 cwd=self._cwd,
                 env=self._environment,
                 stdin=process.PIPE if data is not None else None,
@@ -81,7 +81,7 @@ class Facts:
 
     def config(self, key: str) -> str | None:
         """A configuration value (key in lower case) as the command would see it."""
-        given = [item for item in self._line.config if item.key == key]
+        given = [item for item in self._line.overrides if item.key == key]
         if given:
             return "true" if given[-1].value is None else given[-1].value
         values = self.settings.values.get(key)
@@ -89,23 +89,23 @@ class Facts:
 
     def configured(self, keys: re.Pattern[str]) -> list[str]:
         """The values of all keys that a pattern matches (in lower case), as the command would see them."""
-        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.config)])
+        names = dict.fromkeys([*self.settings.values, *(item.key for item in self._line.overrides)])
         return [value for key in names if keys.fullmatch(key.lower()) and (value := self.config(key)) is not None]
 
     def variable(self, name: str) -> str:
-        """An environment variable as the command sees it; empty where it is not set."""
+        """An environment variable as the command sees it; empty if it is not set."""
         return self._variables.get(name, "")
 
     @property
-    def template(self) -> bool:
-        """Whether a folder comes with the command whose hooks a new repository would have."""
+    def has_template(self) -> bool:
+        """Whether the command brings a template folder, whose hooks a new repository would have."""
         return bool(self.variable("GIT_TEMPLATE_DIR")) or (
-            self.is_given("init.templatedir") and bool(self.config("init.templatedir"))
+            self.is_overridden("init.templatedir") and bool(self.config("init.templatedir"))
         )
 
-    def is_given(self, key: str) -> bool:
+    def is_overridden(self, key: str) -> bool:
         """Whether a configuration value comes with the command."""
-        return any(item.key == key for item in self._line.config)
+        return any(item.key == key for item in self._line.overrides)
 
     # -- where -----------------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Facts:
 
     @cached_property
     def redirected(self) -> bool:
-        """Whether a variable or an option sends the command to another repository than the one its folder is in."""
+        """Whether a variable or an option makes the command work in another repository than that of its folder."""
         if not (self._given_dir or self._given_tree or self._given_common or self._given_objects):
             return False
         natural = gitfile.find(self.folder)
@@ -132,7 +132,7 @@ class Facts:
         objects = os.path.join(self.git_dirs[1], "objects") if len(self.git_dirs) > 1 else ""
         if self._given_objects and os.path.realpath(os.path.join(self.folder, self._given_objects)) != objects:
             return True
-        if self._given_common or UNRESOLVED in self._given_dir + self._given_tree:
+        if self._given_common or UNKNOWN in self._given_dir + self._given_tree:
             return True
         given = os.path.realpath(os.path.join(self.folder, self._given_dir)) if self._given_dir else natural[1]
         if given != natural[1]:
@@ -141,8 +141,8 @@ class Facts:
         return tree != natural[0]
 
     @cached_property
-    def private_index(self) -> bool:
-        """Whether the command works on an index of its own, that no worktree has."""
+    def uses_private_index(self) -> bool:
+        """Whether the command works on an index file that is no worktree's."""
         if not self._given_index or not self.git_dirs:
             return False
         # Relative to the top, as git takes it.
@@ -168,14 +168,14 @@ class Facts:
         return tuple(dict.fromkeys(found))
 
     def path(self, name: str) -> str:
-        """A file name on the command line, absolute."""
+        """The absolute path of a file name on the command line."""
         return os.path.normpath(os.path.join(self.folder, name))
 
     def exists(self, name: str) -> bool:
-        return UNRESOLVED not in name and os.path.lexists(self.path(name))
+        return UNKNOWN not in name and os.path.lexists(self.path(name))
 
-    def holds_bytes(self, name: str) -> bool:
-        """Whether writing over a file would lose something: an empty one, as git makes it before it asks, has not."""
+    def is_nonempty(self, name: str) -> bool:
+        """Whether overwriting a file would lose something. git creates an empty file before it asks."""
         try:
             found = os.stat(self.path(name))
         except OSError:
@@ -183,37 +183,37 @@ class Facts:
         return not stat.S_ISREG(found.st_mode) or found.st_size > 0
 
     def names_in(self, name: str) -> list[str]:
-        """What is in a folder; nothing where it is none."""
+        """The names in a folder; none if it is not a folder."""
         try:
             return sorted(os.listdir(self.path(name)))
         except OSError:
             return []
 
     def is_in_worktree(self, name: str) -> bool:
-        """Whether a file name is below the top of the worktree; true outside of one, where nothing else is known."""
+        """Whether a file name is below the top of the worktree; true outside of a worktree."""
         return self.root is None or is_below(self.path(name), self.root)
 
     def from_root(self, name: str) -> frozenset[bytes]:
-        """The file of this name, relative to the top, as a checkpoint is asked for it; nothing where it is none."""
+        """The path of a file relative to the top, as a checkpoint lists it; empty if there is no such file."""
         path = os.path.realpath(self.path(name))
         if self.root is None or not is_below(path, self.root) or not os.path.isfile(path):
             return frozenset()
         return frozenset({os.fsencode(os.path.relpath(path, self.root))})
 
     def in_git_dir(self, name: str) -> bool:
-        """Whether a file name is below some git directory."""
+        """Whether a file name is in some git directory."""
         path = os.path.realpath(self.path(name))
         inside = any(path == each or path.startswith(each + os.sep) for each in self.git_dirs)
         return inside or ".git" in path.split(os.sep)
 
     def in_objects(self, name: str) -> bool:
-        """Whether a file name is where git has its objects."""
+        """Whether a file name is where git keeps its objects."""
         path = os.path.realpath(self.path(name))
         return any(path.startswith(os.path.join(each, "objects") + os.sep) for each in self.git_dirs)
 
     @cached_property
     def exec_path(self) -> str:
-        """Where git has its own programs. It does not depend on where the command works, which may be unknown."""
+        """The folder of git's own programs. It does not depend on where the command works, which may be unknown."""
         env = {key: value for key, value in self._environment.items() if key != "GIT_EXEC_PATH"}
         status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=os.sep, env=env))
         return os.path.realpath(os.fsdecode(out.strip())) if status == 0 else ""
@@ -222,7 +222,7 @@ class Facts:
 
     @cached_property
     def branch(self) -> str | None:
-        """The branch that HEAD is on, short; None where it is detached or cannot be found out."""
+        """The branch that HEAD is on, short; None if HEAD is detached or cannot be read."""
         status, out = self.git("symbolic-ref", "--quiet", "HEAD")
         name = os.fsdecode(out.strip())
         return name.removeprefix("refs/heads/") if status == 0 and name.startswith("refs/heads/") else None
@@ -235,7 +235,7 @@ class Facts:
         return self.settings.is_protected(branch)
 
     def commit(self, revision: str) -> str | None:
-        """The commit that a revision names; None where it names none."""
+        """The commit that a revision names; None if it names none."""
         text = "@{-1}" if revision == "-" else revision
         if not text or text.startswith("-"):
             return None
@@ -252,7 +252,7 @@ class Facts:
         return not word.startswith("-") and self.git("rev-parse", "--verify", "--quiet", f"{word}^{{tree}}")[0] == 0
 
     def ref(self, name: str) -> str | None:
-        """What a ref by its full name is at; None where there is none."""
+        """The value of a ref by its full name; None if there is no such ref."""
         status, out = self.git("rev-parse", "--verify", "--quiet", name)
         return out.strip().decode("ascii", "replace") if status == 0 else None
 
@@ -263,14 +263,14 @@ class Facts:
         return found[0] if status == 0 and found else None
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `new` keeps everything that `old` has."""
+        """Whether `new` contains everything that `old` has."""
         return old == new or self.git("merge-base", "--is-ancestor", old, new)[0] == 0
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def changed(self, pathspecs: Sequence[str], *, submodules: bool = False) -> list[Changed] | None:
-        """Tracked files that differ from HEAD or the index, among what the pathspecs match (all of them where there are
-        none); None where git cannot tell."""
+    def changed(self, pathspecs: Sequence[str], *, submodules: bool = False) -> list[StatusEntry] | None:
+        """Tracked files that differ from HEAD or the index, among those that the pathspecs match (all files without
+        pathspecs); None if git reports an error."""
         args = ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames"]
         args += ["--ignore-submodules=none" if submodules else "--ignore-submodules=all", "--", *pathspecs]
         status, out = self.git(*args)
@@ -281,13 +281,13 @@ class Facts:
             if record[:2] in (b"1 ", b"u "):
                 fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
                 state = fields[1].decode("ascii", "replace")
-                found.append(Changed(fields[-1], state[0], state[1], record[:1] == b"u"))
+                found.append(StatusEntry(fields[-1], state[0], state[1], record[:1] == b"u"))
         # Files that git is told not to look at: what is in them cannot be told from status.
         status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
         for record in out.split(b"\0") if status == 0 else ():
             tag, _, path = record.partition(b" ")
             if tag in (b"S", b"h", b"s") and os.path.lexists(os.path.join(os.fsencode(self.folder), path)):
-                found.append(Changed(path, ".", "M"))
+                found.append(StatusEntry(path, ".", "M"))
         return found
 
     def has_staged_over(self, pathspecs: Sequence[str]) -> bool:
@@ -315,8 +315,8 @@ class Facts:
         """Whether a commit has a file (by its path from the top)."""
         return self.git("rev-parse", "--verify", "--quiet", f"{revision}:{os.fsdecode(path)}")[0] == 0
 
-    def in_the_way(self, revision: str) -> frozenset[bytes]:
-        """Ignored files that have to go where the files of a commit are checked out, relative to the top."""
+    def ignored_in_the_way(self, revision: str) -> frozenset[bytes]:
+        """Ignored files at paths where the files of a commit would be checked out, relative to the top."""
         commit = self.commit(revision)
         if commit is None and (other := self.remote_branch(revision)) is not None:
             commit = self.commit(other)
@@ -337,18 +337,18 @@ class Facts:
         return frozenset(path.removeprefix(b"./") for path in out.split(b"\0") if path)
 
     def ignored(self, pathspecs: Sequence[str]) -> frozenset[bytes]:
-        """The ignored files among what the pathspecs match, relative to the top."""
+        """The ignored files that the pathspecs match, relative to the top."""
         args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--full-name", "-z", "--")
         _, out = self.git(*args, *(pathspecs or ["."]))
         return frozenset(path for path in out.split(b"\0") if path and not path.endswith(b"/"))
 
-    def nested(self, pathspecs: Sequence[str]) -> bool:
-        """Whether repositories of their own are among the untracked folders."""
+    def has_nested_repository(self, pathspecs: Sequence[str]) -> bool:
+        """Whether there are repositories among the untracked folders."""
         status, out = self.git("ls-files", "--others", "-z", "--", *(pathspecs or ["."]))
         return status != 0 or any(path.endswith(b"/") for path in out.split(b"\0") if path)
 
     def staged_below(self, folder: str) -> list[bytes]:
-        """Files below a folder (from the top) that the index has and HEAD has not so."""
+        """Files below a folder (from the top) whose staged version differs from HEAD's."""
         base = "HEAD"
         if self.commit("HEAD") is None:
             base = os.fsdecode(self.git("hash-object", "-t", "tree", "--stdin", data=b"")[1].strip())
@@ -358,9 +358,9 @@ class Facts:
 
     # -- commits ---------------------------------------------------------------------------------------------------
 
-    def orphaned(self, refs: Iterable[str], *, head: bool = False, new: str | None = None) -> list[str]:
-        """The commits that these refs (full names) are at, as far as no other ref, and not `new`, reaches them; with
-        `head`, HEAD moves too."""
+    def unreachable_without(self, refs: Iterable[str], *, head: bool = False, new: str | None = None) -> list[str]:
+        """The commits that these refs (full names) are at and that no other ref, and not `new`, reaches; with `head`,
+        HEAD moves too."""
         names = list(dict.fromkeys(refs))
         tips = dict.fromkeys(oid for name in [*names, *(["HEAD"] if head else [])] if (oid := self.commit(name)))
         found = []
@@ -376,9 +376,9 @@ class Facts:
                 found.append(tip)
         return found
 
-    def held_only_by(self, refs: Collection[str]) -> list[str]:
-        """Commits by which everything is kept that these refs reach (full names, `refs/remotes/origin/` for all below
-        it) and nothing else does: one question for however many refs."""
+    def commits_only_in(self, refs: Collection[str]) -> list[str]:
+        """The tips of everything that only these refs reach (full names, `refs/remotes/origin/` for all below it); one
+        question for any number of refs."""
         status, out = self.git("for-each-ref", "--format=%(objectname) %(refname)")
         rows = [os.fsdecode(line).split(" ", 1) for line in out.splitlines()] if status == 0 else []
         folders = tuple(each for each in refs if each.endswith("/"))
@@ -394,10 +394,10 @@ class Facts:
         parents = {parent for row in found for parent in row[1:]}
         return [row[0] for row in found if row[0] not in parents]
 
-    def own_head(self, new: str | None = None) -> list[str]:
-        """The commit that HEAD is at, where nothing but HEAD and its branch, and not the revision `new`, keeps it."""
+    def unreferenced_head(self, new: str | None = None) -> list[str]:
+        """The commit that HEAD is at, if only HEAD and its branch, and not the revision `new`, keep it."""
         names = [f"refs/heads/{self.branch}"] if self.branch is not None else []
-        return self.orphaned(names, head=True, new=self.commit(new) if new is not None else None)
+        return self.unreachable_without(names, head=True, new=self.commit(new) if new is not None else None)
 
     def stashes(self) -> list[str]:
         """The commits of the stash, the newest first."""
@@ -407,7 +407,7 @@ class Facts:
     # -- remotes ---------------------------------------------------------------------------------------------------
 
     def push_remote(self, word: str | None) -> tuple[str, Remote]:
-        """The remote that a push goes to, and what its configuration says (nothing, for a URL)."""
+        """The remote of a push, and what its configuration says (nothing for a URL)."""
         name = word
         if name is None and self.branch is not None:
             name = self.config(f"branch.{self.branch}.pushremote")
@@ -418,20 +418,20 @@ class Facts:
         return name, self.remote(name)
 
     def remote(self, name: str) -> Remote:
-        """What configuration says of a remote, `-c` included."""
+        """What configuration says about a remote, `-c` included."""
         found = self.settings.remotes.get(name, Remote())
-        for item in self._line.config:
+        for item in self._line.overrides:
             if item.key == f"remote.{name}.push" and item.value is not None:
                 found = found._replace(push=(*found.push, item.value))
             if item.key == f"remote.{name}.fetch" and item.value is not None:
                 found = found._replace(fetch=(*found.fetch, item.value))
             if item.key == f"remote.{name}.mirror":
-                found = found._replace(mirror=(item.value or "true").lower() not in ("false", "no", "off", "0", ""))
+                found = found._replace(mirror=parse_boolean(item.value or "true") is not False)
         return found
 
 
 def _occupants(top: bytes, path: bytes) -> list[bytes]:
-    """The files that are where `path` has to go: itself, what is below it, or what is there in place of its folder."""
+    """The files in the way of `path`: itself, those below it, or a file in place of one of its folders."""
     found = os.path.join(top, path)
     if os.path.isdir(found) and not os.path.islink(found):
         return [
@@ -450,6 +450,6 @@ def _occupants(top: bytes, path: bytes) -> list[bytes]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is in a folder, by where both really are."""
+    """Whether a path is in a folder, with symbolic links resolved."""
     real = os.path.realpath(path)
     return real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep)

@@ -1,7 +1,7 @@
-"""A git command line, taken apart: git's own options, configuration given with it, the subcommand and its arguments.
+"""A git command line, parsed: git's own options, configuration given with it, the subcommand and its arguments.
 
-As git.c does it: its own options come before the subcommand, whole and in order; `git-NAME` is `git NAME`. Nothing here
-looks at the repository.
+As in git.c, git's own options come before the subcommand, whole and in order; `git-NAME` is `git NAME`. The repository
+is not read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.guard.policy.options import UNRESOLVED
+from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util import git_command_line
 
 # git's own options that say where it works: they are handed on to a git that is asked about the same repository.
@@ -21,47 +21,52 @@ _FLAGS = frozenset(
 )
 
 
-class Given(NamedTuple):
-    """One configuration value that comes with a command; `how` is `-c`, or the variable it is from."""
+class ConfigOverride(NamedTuple):
+    """One configuration value that comes with a command; `source` is `-c`, or the variable that it is from."""
 
     key: str
     value: str | None
-    how: str
+    source: str
+
+    @property
+    def text(self) -> str:
+        """The value as it is given to `-c`."""
+        return self.key if self.value is None else f"{self.key}={self.value}"
 
 
 class GitLine(NamedTuple):
     """A git command line.
 
-    `command` is None where git only answers about itself, or has nothing to do; `where` are git's own options that say
-    in which repository it works (to ask another git about the same); `config` what is given by `-c` and GIT_CONFIG_*;
-    `exec_path` that of `--exec-path=`; `strange` are words before the subcommand that git does not know, or that nobody
-    can read.
+    `command` is None if git only answers about itself, or has nothing to do; `location_options` are git's own options
+    that say in which repository it works (another git is asked with the same); `overrides` is the configuration given
+    by `-c` and GIT_CONFIG_*; `exec_path` is the value of `--exec-path=`; `unknown_options` are words before the
+    subcommand that git does not know, or that are known only at run time.
     """
 
     command: str | None
     args: tuple[str, ...]
-    where: tuple[str, ...] = ()
-    config: tuple[Given, ...] = ()
+    location_options: tuple[str, ...] = ()
+    overrides: tuple[ConfigOverride, ...] = ()
     exec_path: str | None = None
-    strange: tuple[str, ...] = ()
+    unknown_options: tuple[str, ...] = ()
 
     @property
     def folders(self) -> list[str]:
         """The folders of `-C`, in order."""
-        words = iter(self.where)
+        words = iter(self.location_options)
         return [next(words, "") for word in words if word == "-C"]
 
     def option(self, name: str) -> str | None:
-        """The value of `--git-dir` and the like; None where it is not given."""
-        found = [word.partition("=")[2] for word in self.where if word.startswith(f"{name}=")]
+        """The value of `--git-dir` and the like; None if it is not given."""
+        found = [word.partition("=")[2] for word in self.location_options if word.startswith(f"{name}=")]
         return found[-1] if found else None
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
-    """Take a git command line apart; `argv[0]` is the program."""
-    given, strange = _of_environment(environment)
+    """Parse a git command line; `argv[0]` is the program."""
+    given, unknown_options = _of_environment(environment)
     line = git_command_line.parse(argv)
-    where: list[str] = []
+    location_options: list[str] = []
     exec_path = None
     for name, value in line.options:
         if name == "-c" and value is not None:
@@ -71,25 +76,25 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> GitLine:
             given.append(_given(name[2:]))
         elif name == "--config-env":
             key, _, variable = (value or "").rpartition("=")
-            given.append(Given(_canonical(key), environment.get(variable, UNRESOLVED), "-c"))
+            given.append(ConfigOverride(_canonical(key), environment.get(variable, UNKNOWN), "-c"))
         elif name == "--exec-path" and value is not None:
             exec_path = value
         elif name in _WHERE:
-            where += git_command_line.words([git_command_line.GlobalOption(name, value)])
+            location_options += git_command_line.words([git_command_line.GlobalOption(name, value)])
         elif name not in git_command_line.VALUED | git_command_line.ANSWERS | _FLAGS:
-            strange.append(name)
-        if UNRESOLVED in (value or "") and name not in ("-c", "--config-env"):
-            strange.append(f"{name} {UNRESOLVED}")
-    return GitLine(line.command, line.args, tuple(where), tuple(given), exec_path, tuple(strange))
+            unknown_options.append(name)
+        if UNKNOWN in (value or "") and name not in ("-c", "--config-env"):
+            unknown_options.append(f"{name} {UNKNOWN}")
+    return GitLine(line.command, line.args, tuple(location_options), tuple(given), exec_path, tuple(unknown_options))
 
 
-def _given(text: str) -> Given:
+def _given(text: str) -> ConfigOverride:
     key, has_value, value = text.partition("=")
-    return Given(_canonical(key), value if has_value else None, "-c")
+    return ConfigOverride(_canonical(key), value if has_value else None, "-c")
 
 
 def expand(alias: str) -> list[str] | None:
-    """The words of an alias that is no shell command; None where it cannot be read."""
+    """The words of an alias that is not a shell command; None if it cannot be parsed."""
     try:
         return shlex.split(alias)
     except ValueError:
@@ -103,23 +108,23 @@ def _canonical(key: str) -> str:
     return f"{section.lower()}{dot}{middle}{other}{last.lower()}"
 
 
-def _of_environment(environment: Mapping[str, str]) -> tuple[list[Given], list[str]]:
-    """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and what of it
-    cannot be read."""
+def _of_environment(environment: Mapping[str, str]) -> tuple[list[ConfigOverride], list[str]]:
+    """Configuration in GIT_CONFIG_PARAMETERS (git's own way to its children) and GIT_CONFIG_COUNT, and which of them
+    cannot be parsed."""
     found = []
-    strange = []
+    unknown_options = []
     parameters = environment.get("GIT_CONFIG_PARAMETERS", "")
     try:
         for item in shlex.split(parameters):
             key, has_value, value = item.partition("=")
-            found.append(Given(_canonical(key), value if has_value else None, "GIT_CONFIG_PARAMETERS"))
+            found.append(ConfigOverride(_canonical(key), value if has_value else None, "GIT_CONFIG_PARAMETERS"))
     except ValueError:
-        strange.append("GIT_CONFIG_PARAMETERS")
+        unknown_options.append("GIT_CONFIG_PARAMETERS")
     count = environment.get("GIT_CONFIG_COUNT", "").strip() or "0"
     if not count.isascii() or not count.isdigit() or int(count) > 10_000:
-        strange.append("GIT_CONFIG_COUNT")
+        unknown_options.append("GIT_CONFIG_COUNT")
         count = "0"
     for n in range(int(count)):
-        key = environment.get(f"GIT_CONFIG_KEY_{n}", UNRESOLVED)
-        found.append(Given(_canonical(key), environment.get(f"GIT_CONFIG_VALUE_{n}"), "GIT_CONFIG_COUNT"))
-    return found, strange
+        key = environment.get(f"GIT_CONFIG_KEY_{n}", UNKNOWN)
+        found.append(ConfigOverride(_canonical(key), environment.get(f"GIT_CONFIG_VALUE_{n}"), "GIT_CONFIG_COUNT"))
+    return found, unknown_options

@@ -1,7 +1,7 @@
 """Options as git reads them (parse-options.c): abbreviated, clustered, negated, before and after operands, up to `--`.
 
-Where an abbreviation fits several options, git stops with an error in one version and takes one of them in another:
-here it counts as all of them, since a guess must not be the harmless one.
+If an abbreviation fits several options, some versions of git stop with an error and some take one of them. Here it
+counts as all of them, since a guess must not be the harmless one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from git_agentos.guard.policy.option_table import SPECS
 
 # Stands in argv for text that only a shell knows (`words.UNKNOWN`); no real argument can hold it.
-UNRESOLVED = "\0"
+UNKNOWN = "\0"
 
 NONE, OPTIONAL, REQUIRED = "", "?", "="
 
@@ -26,11 +26,11 @@ class Spec(NamedTuple):
 
 
 class Options(NamedTuple):
-    """A command line as read.
+    """A command line, parsed.
 
-    `given` are the options that hold at the end (`--no-X` takes X back), each with its values ("" for none);
-    `operands` everything else, of which those from `dashes` on came after `--` (None: there was no `--`);
-    `unknown` options that the command is not known to have; `unresolved` tells that some word may be any option.
+    `given` are the options that apply at the end (`--no-X` removes X), each with its values ("" for none); `operands`
+    everything else, of which those from `dashes` on came after `--` (None: there was no `--`); `unknown` options are
+    not known for this command; `unresolved`: some word, known only at run time, may be any option.
     """
 
     given: Mapping[str, Sequence[str]]
@@ -44,7 +44,7 @@ class Options(NamedTuple):
         return any(name in self.given for name in names)
 
     def value(self, name: str) -> str:
-        """The last value of an option, "" where it has none or is not given."""
+        """The last value of an option, "" if it has none or is not given."""
         return self.given[name][-1] if name in self.given else ""
 
     @property
@@ -75,7 +75,7 @@ def spec(name: str) -> Spec:
 
 
 def parse(which: Spec, args: Sequence[str], *, stop: bool = False) -> Options:
-    """Read a command's arguments; with `stop`, all from the first operand on are operands."""
+    """Parse a command's arguments; with `stop`, everything from the first operand on is an operand."""
     reader = _Reader(which)
     words = list(args)
     position = 0
@@ -109,18 +109,18 @@ class _Reader:
         self.help = False
 
     def operand(self, word: str) -> None:
-        self.unresolved |= word.startswith(UNRESOLVED)
+        self.unresolved |= word.startswith(UNKNOWN)
         self.operands.append(word)
 
     def take(self, name: str, value: str) -> None:
-        """Note an option, which takes back one that is its opposite by name (`tags`, `no-tags`)."""
+        """Add an option, and remove its opposite by name (`tags`, `no-tags`)."""
         self.given.pop(name[3:] if name.startswith("no-") else f"no-{name}", None)
         self.given.setdefault(name, []).append(value)
 
     def long(self, text: str, rest: Sequence[str]) -> int:
-        """Take `--text`; how many of the words after it are its value."""
+        """Read `--text`; the number of the words after it that are its value."""
         name, equals, value = text.partition("=")
-        if UNRESOLVED in name:
+        if UNKNOWN in name:
             self.unresolved = True
             return 0
         if name in ("help", "help-all") and name not in self.spec.long:
@@ -143,7 +143,7 @@ class _Reader:
         return consumed
 
     def _fitting(self, name: str) -> list[tuple[str, bool]]:
-        """Which options `--name` may be, and whether it takes them back."""
+        """Which options `--name` may be, and whether it negates them."""
         forms: dict[str, tuple[str, bool]] = {}
         names = [option for option in self.spec.long if len(option) > 1]
         for option in names:
@@ -155,9 +155,9 @@ class _Reader:
         return list(dict.fromkeys(found for form, found in forms.items() if name and form.startswith(name)))
 
     def cluster(self, text: str, rest: Sequence[str]) -> int:
-        """Take `-text`; how many of the words after it are the last one's value."""
+        """Read `-text`; the number of the words after it that are the last one's value."""
         for n, letter in enumerate(text):
-            if letter == UNRESOLVED:
+            if letter == UNKNOWN:
                 self.unresolved = True
                 return 0
             option = self.spec.short.get(letter)

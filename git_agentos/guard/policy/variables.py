@@ -6,43 +6,43 @@ import os
 from collections.abc import Mapping, Sequence
 
 from git_agentos.errors import ConfigurationError, UnreadableConfiguration
-from git_agentos.guard import settings
 from git_agentos.guard.call import Call
-from git_agentos.guard.devices import is_device
-from git_agentos.guard.policy import config_keys, harmless
-from git_agentos.guard.policy.git_line import Given
+from git_agentos.guard.configuration import settings
+from git_agentos.guard.paths import is_device
+from git_agentos.guard.policy import config_keys, harmless_programs
+from git_agentos.guard.policy.git_line import ConfigOverride
 
 # Variables that hold commands for git to run, and what it runs them for.
 COMMANDS = {
-    "GIT_EDITOR": harmless.EDITOR,
-    "GIT_SEQUENCE_EDITOR": harmless.EDITOR,
-    "VISUAL": harmless.EDITOR,
-    "EDITOR": harmless.EDITOR,
-    "GIT_PAGER": harmless.PAGER,
-    "PAGER": harmless.PAGER,
-    "GIT_EXTERNAL_DIFF": harmless.VIEWER,
-    "GIT_DIFFTOOL_EXTCMD": harmless.VIEWER,
-    "GIT_SSH_COMMAND": harmless.SSH,
-    "GIT_SSH": harmless.SSH,
-    "GIT_ASKPASS": harmless.ASKPASS,
-    "SSH_ASKPASS": harmless.ASKPASS,
-    "GIT_PROXY_COMMAND": harmless.TRANSPORT,
+    "GIT_EDITOR": harmless_programs.EDITOR,
+    "GIT_SEQUENCE_EDITOR": harmless_programs.EDITOR,
+    "VISUAL": harmless_programs.EDITOR,
+    "EDITOR": harmless_programs.EDITOR,
+    "GIT_PAGER": harmless_programs.PAGER,
+    "PAGER": harmless_programs.PAGER,
+    "GIT_EXTERNAL_DIFF": harmless_programs.VIEWER,
+    "GIT_DIFFTOOL_EXTCMD": harmless_programs.VIEWER,
+    "GIT_SSH_COMMAND": harmless_programs.SSH,
+    "GIT_SSH": harmless_programs.SSH,
+    "GIT_ASKPASS": harmless_programs.ASKPASS,
+    "SSH_ASKPASS": harmless_programs.ASKPASS,
+    "GIT_PROXY_COMMAND": harmless_programs.TRANSPORT,
 }
 # Those that other programs use as well: they are in everybody's environment.
 _GENERAL = frozenset({"VISUAL", "EDITOR", "PAGER", "SSH_ASKPASS"})
 
 
 def that_run(environment: Mapping[str, str], users: Mapping[str, str] | None) -> list[str]:
-    """The variables that make git run what may change something. What the user has set himself does not count; `users`
-    is his environment, None where it is not known: then any variable may be his that is not git's alone and does not
-    look like git, a shell, or a deletion."""
+    """The variables that make git run something that may change files. What the user has set does not count; `users` is
+    the user's environment, None if it is not known: then a variable that other programs use as well may be the user's,
+    unless it looks like git, a shell, or a deletion."""
     found = []
     for name, role in COMMANDS.items():
         text = environment.get(name, "")
-        if not text or harmless.is_harmless(text, role) or harmless.is_own_program(text, role):
+        if not text or harmless_programs.is_harmless(text, role) or harmless_programs.is_own_program(text, role):
             continue
         if users is None:
-            if name not in _GENERAL or config_keys.runs(text) is not None:
+            if name not in _GENERAL or config_keys.unsafe_command(text) is not None:
                 found.append(name)
         elif users.get(name) != text:
             found.append(name)
@@ -50,25 +50,25 @@ def that_run(environment: Mapping[str, str], users: Mapping[str, str] | None) ->
 
 
 def traces(environment: Mapping[str, str]) -> list[str]:
-    """The files that variables make git append to (GIT_TRACE and its like)."""
+    """The files that variables make git append to (GIT_TRACE and the like)."""
     found = [value for key, value in environment.items() if key.startswith("GIT_TRACE")]
     return [value for value in found if os.path.isabs(value) and not is_device(value)]
 
 
 def allow_programs_as_urls(environment: Mapping[str, str]) -> bool:
-    """Whether `ext::COMMAND` is a URL that git takes."""
+    """Whether git accepts `ext::COMMAND` as a URL."""
     return "ext" in environment.get("GIT_ALLOW_PROTOCOL", "").split(":")
 
 
 def are_plain(environment: Mapping[str, str], users: Mapping[str, str] | None) -> bool:
-    """Whether the variables of a command make git do nothing beside what it is told on its command line."""
+    """Whether the variables of a command make git do nothing beside what its command line says."""
     given = traces(environment) or allow_programs_as_urls(environment) or that_run(environment, users)
     return not (given or _chosen_places(environment, users))
 
 
-def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[Given]:
-    """Configuration that a command has because it chooses itself which files are the user's, and would not have
-    otherwise: it is given with the command, as by `-c`. `where` are git's own options that say where it works."""
+def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -> list[ConfigOverride]:
+    """Configuration that a command has because it chooses which files are the user's, and would not have otherwise: it
+    is given with the command, as by `-c`. `where` are git's own options that say where it works."""
     places = _chosen_places(call.environment, users)
     if not places or users is None:
         return []
@@ -76,7 +76,7 @@ def brought(call: Call, where: Sequence[str], users: Mapping[str, str] | None) -
     environment |= {name: users[name] for name in places if name in users}
     others = {(entry.key, entry.value) for entry in _entries(call, where, environment)}
     return [
-        Given(entry.key, entry.value, "-c")
+        ConfigOverride(entry.key, entry.value, "-c")
         for entry in _entries(call, where, call.environment)
         if entry.scope in ("system", "global") and (entry.key, entry.value) not in others
     ]

@@ -23,14 +23,14 @@ from collections.abc import Collection, Iterator
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
-from git_agentos.git import chained, worktrees
+from git_agentos.git import configuration, user_hooks, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import identity
 from git_agentos.guard.setup import config_edit, manifest, scripts
 from git_agentos.guard.setup.config_edit import Added, Value
 from git_agentos.guard.setup.manifest import Manifest
+from git_agentos.util.values import parse_boolean
 
-_TRUE = ("true", "yes", "on", "1")
 _EXTENSION = "extensions.worktreeconfig"
 COMMENT = "git-agentos guard: `git agentos guard disable` takes these away"
 PEOPLE_COMMENT = "git-agentos hooks: `git agentos hooks uninstall` takes this away"
@@ -71,7 +71,7 @@ def is_set(location: Location) -> bool:
 
 def enable(location: Location) -> None:
     """Switch layers 1 and 2 on for this worktree, or bring them up to date. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         enable_locked(location)
 
 
@@ -128,7 +128,7 @@ def worktree_id_of(path: str) -> str:
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
         return timeline.MAIN
-    return identity.recorded(git_dir) or os.path.basename(git_dir)
+    return identity.worktree_agent_id(git_dir) or os.path.basename(git_dir)
 
 
 def record_problem(location: Location) -> str | None:
@@ -155,7 +155,7 @@ def _record_problem(location: Location, known: Manifest) -> str | None:
 
 def reinstall(location: Location) -> None:
     """`place_again_in_turn`. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         reinstall_locked(location)
 
 
@@ -190,7 +190,7 @@ def reinstall_locked(location: Location) -> None:
 def disable(location: Location) -> None:
     """Take away exactly what `enable` added to this worktree, and the shared part when nobody needs it any more. Takes
     the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         known = _readable(location)
         added = _added(known, location)
         if added is not None:
@@ -313,7 +313,7 @@ def _updated(location: Location, added: Added) -> Added:
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
     """The worktrees' own configuration files that have a block of ours which the manifest does not know."""
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         with contextlib.suppress(OSError, GuardError):
             if path not in recorded and config_edit.mentions(path, COMMENT):
@@ -328,10 +328,10 @@ def _strip(location: Location, path: str) -> None:
 
 def _set_without_record(location: Location, path: str) -> list[Value]:
     """The values of ours that the file sets, wherever they lead."""
-    said = config_edit.values_of(path)
+    said = configuration.read_file(path)
     found = [Value("core", "hooksPath", each) for each in said.get("core.hookspath", ())]
     found += [Value("core", "fsmonitor", each) for each in said.get("core.fsmonitor", ())]
-    ours = [each for each in found if chained.is_guards(each.value.strip("'"), location.common_dir)]
+    ours = [each for each in found if user_hooks.is_guards(each.value.strip("'"), location.common_dir)]
     return [*ours, Value("core", "fsmonitorHookVersion", "2")]
 
 
@@ -350,14 +350,14 @@ def _without(location: Location, known: Manifest, git_dir: str) -> Manifest:
 
 def _swept(location: Location, known: Manifest) -> Manifest:
     """Without worktrees that are gone."""
-    folders = (location.common_dir, *worktrees.entries(location.common_dir))
+    folders = (location.common_dir, *worktrees.linked_git_dirs(location.common_dir))
     living = {manifest.key_of(location.common_dir, each) for each in folders}
     return known._replace(worktrees={key: added for key, added in known.worktrees.items() if key in living})
 
 
 def _has_extension(location: Location) -> bool:
-    said = config_edit.values_of(os.path.join(location.common_dir, "config"))
-    return said.get(_EXTENSION, ["false"])[-1].lower() in _TRUE
+    said = configuration.read_file(os.path.join(location.common_dir, "config"))
+    return parse_boolean(said.get(_EXTENSION, [""])[-1]) is True
 
 
 def _share(location: Location, known: Manifest) -> Manifest:
@@ -368,8 +368,8 @@ def _share(location: Location, known: Manifest) -> Manifest:
     elif _has_extension(location):
         return known
     else:
-        said = config_edit.values_of(path)
-        moved = [Value("core", "bare", "true")] if said.get("core.bare", [""])[-1].lower() in _TRUE else []
+        said = configuration.read_file(path)
+        moved = [Value("core", "bare", "true")] if parse_boolean(said.get("core.bare", [""])[-1]) else []
         moved += [Value("core", "worktree", each) for each in said.get("core.worktree", [])[-1:]]
         extension = Value("extensions", "worktreeConfig", "true")
         shared = config_edit.plan(path, [extension], _SHARED_COMMENT, moved=moved)
@@ -386,7 +386,7 @@ def _share(location: Location, known: Manifest) -> Manifest:
 def _remove_if_unused(location: Location, known: Manifest) -> None:
     known = _swept(location, known)
     if not known.worktrees:
-        for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+        for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
             remove_copied(location._replace(git_dir=git_dir))
     if not known.worktrees and known.shared is not None:
         if not any(_relies(path) for path in _own_files(location, known)):
@@ -406,7 +406,7 @@ def read_swept(location: Location) -> Manifest:
 
 def _own_files(location: Location, known: Manifest) -> Iterator[str]:
     """The worktrees' own configuration files, but for the one that was made to move something there."""
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         if known.main is None or known.main.path != path or known.main.after != config_edit.read(path):
             yield path

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import AgentosError, ConfigurationError
 from git_agentos.findings import Finding
-from git_agentos.git import chained, process, worktrees
-from git_agentos.git.chained import Chained
+from git_agentos.git import process, user_hooks, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard import confirmation, identity, settings, signing, tampering
+from git_agentos.git.user_hooks import UserHooks
+from git_agentos.guard import identity, signing, tampering
 from git_agentos.guard.ancestry import MARKER
 from git_agentos.guard.approval import documents, weaker_settings
+from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.harness import findings as harness_findings
 from git_agentos.guard.setup import activation, effect, manifest, probe, repository_hooks, scripts
 from git_agentos.guard.setup.probe import FSMONITOR, HOOK, Layer
@@ -161,7 +162,7 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
     """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
-    for path in documents.damaged(location.common_dir):
+    for path in documents.damaged_files(location.common_dir):
         message = f"'{path}' is not what git-agentos wrote there: it does not count"
         if fix:
             try:
@@ -257,10 +258,10 @@ def _hooks_path(location: Location, environment: Mapping[str, str]) -> Iterator[
 
 def _fsmonitor(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     users = _chained(location, environment)
-    if users.version == chained.BUILTIN:
+    if users.version == user_hooks.BUILTIN:
         message = "git's own file system monitor (core.fsmonitor) is not asked in guarded worktrees"
         yield Finding("other-fsmonitor", "info", message, None, False)
-    elif users.version != chained.NONE:
+    elif users.version != user_hooks.NONE:
         message = f"your file system monitor is asked through the guard's: {users.fsmonitor}"
         yield Finding("other-fsmonitor", "info", message, None, False)
 
@@ -275,7 +276,7 @@ def _not_acting(layers: list[Layer]) -> Iterator[Finding]:
 
 def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[Finding]:
     """The same of the repository's other guarded worktrees, as git reads its configuration in each."""
-    for each in worktrees.living(location):
+    for each in worktrees.list_existing(location):
         if each.git_dir == location.git_dir or not _enabled(each):
             continue
         try:
@@ -317,8 +318,8 @@ def _shell_reader() -> Iterator[Finding]:
 
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
-    for git_dir in worktrees.entries(location.common_dir):
-        id_ = identity.recorded(git_dir)
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(
                 "guard-off", "info", f"the worktree '{id_}' is not guarded", f"git agentos guard enable {id_}", False
@@ -336,9 +337,8 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = (
-            f"{weaker_settings.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
-        )
+        setting = weaker_settings.format_setting(each)
+        message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 
@@ -359,15 +359,15 @@ def _installed(location: Location) -> bool:
         return False
 
 
-def _chained(location: Location, environment: Mapping[str, str]) -> Chained:
+def _chained(location: Location, environment: Mapping[str, str]) -> UserHooks:
     env = process.environment(base=environment)
-    return chained.read(location.root, location.git_dir, location.common_dir, env)
+    return user_hooks.read(location.root, location.git_dir, location.common_dir, env)
 
 
 def _effective(location: Location, environment: Mapping[str, str]) -> str:
     """The folder that git takes hooks from."""
     args = ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]
-    out = process.run(args, cwd=location.root, env=process.environment(base=environment), fixed=False)
+    out = process.run(args, cwd=location.root, env=process.environment(base=environment), neutral_config=False)
     return os.fsdecode(out.removesuffix(b"\n"))
 
 

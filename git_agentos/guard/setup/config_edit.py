@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GuardError
-from git_agentos.git import lockfile, process
+from git_agentos.git import configuration, lockfile, process
 from git_agentos.git.location import Location
 from git_agentos.util import files
 
@@ -159,7 +159,7 @@ def lost(added: Added) -> list[Value]:
 
 def not_last(path: str, values: Sequence[Value]) -> list[Value]:
     """Those of the values that the file does not say, or not in the end, as git reads it."""
-    said = values_of(path, includes=True)
+    said = configuration.read_file(path, includes=True)
     return [each for each in values if said.get(each.name.lower(), [""])[-1] != each.value]
 
 
@@ -180,19 +180,6 @@ def read(path: str) -> bytes | None:
         return None
     except files.NotRegularError:
         raise GuardError(f"'{path}' is not a file", "git cannot read its configuration there: move it away") from None
-
-
-def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:
-    """What the file says: lower-cased key -> values. Empty where there is none."""
-    if not os.path.exists(path):
-        return {}
-    which = "--includes" if includes else "--no-includes"
-    out = process.run(["config", "--file", path, which, "--null", "--list"], cwd=os.path.dirname(path))
-    found: dict[str, list[str]] = {}
-    for item in out.split(b"\0")[:-1]:
-        key, equals, value = item.partition(b"\n")
-        found.setdefault(os.fsdecode(key), []).append(os.fsdecode(value) if equals else "true")
-    return found
 
 
 # -- the block ---------------------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 
-from git_agentos import processes
 from git_agentos.errors import AgentosError
-from git_agentos.git import process
+from git_agentos.git import configuration, process
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, scripts
+from git_agentos.process import programs
 from git_agentos.util import files
 
 ON, OFF, BROKEN = "on", "off", "broken"
@@ -78,7 +78,11 @@ def not_refused(location: Location, environment: Mapping[str, str]) -> str | Non
     """Why the guard's hook for refs does not stop git in this worktree; None where it does. What git is told to do
     changes nothing if it is not stopped."""
     child = process.spawn(
-        ["update-ref", "--stdin"], cwd=location.root, env=_environment(environment), stdin=process.PIPE, fixed=False
+        ["update-ref", "--stdin"],
+        cwd=location.root,
+        env=_environment(environment),
+        stdin=process.PIPE,
+        neutral_config=False,
     )
     ref = f"{scripts.PROBE_REF}{os.urandom(6).hex()}"  # git locks it: another process may try at the same time
     code, _, err = process.finish(child, f"verify {ref}\n".encode())
@@ -122,7 +126,7 @@ def program(common_dir: str, environment: Mapping[str, str]) -> str | None:
         if other is None:
             return f"the Python that its hooks are run with is gone: '{python}'"
         argv = [other, "hook"]
-    ended = processes.run(argv, cwd="/", env=process.environment(base=environment), timeout=_PATIENCE)
+    ended = programs.run(argv, cwd="/", env=process.environment(base=environment), timeout=_PATIENCE)
     if ended.code == _NAMED_NO_HOOK:
         return None
     said = ended.output.decode("utf-8", "replace").strip().splitlines()
@@ -165,9 +169,8 @@ def cannot_start(path: str) -> str | None:
 def _configured(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
     """core.fsmonitor and core.hooksPath as git in this worktree reads them, by lower-cased key."""
     args = ["config", "-z", "--get-regexp", r"^core\.(fsmonitor|hookspath)$"]
-    out = process.run(args, cwd=location.root, env=_environment(environment), ok=(0, 1), fixed=False)
-    items = (os.fsdecode(item).partition("\n") for item in out.split(b"\0")[:-1])
-    return {key: value if has_value else "true" for key, has_value, value in items}
+    out = process.run(args, cwd=location.root, env=_environment(environment), ok=(0, 1), neutral_config=False)
+    return {key: values[-1] for key, values in configuration.parse(out).items()}
 
 
 def not_asked(location: Location, environment: Mapping[str, str]) -> str | None:
@@ -179,7 +182,7 @@ def not_asked(location: Location, environment: Mapping[str, str]) -> str | None:
         events = os.path.join(folder, "events")
         env = {**_environment(environment), "GIT_TRACE2_EVENT": events}
         args = ["--no-optional-locks", "diff-files", "--quiet", "--", ".git/nothing"]
-        child = process.spawn(args, cwd=location.root, env=env, fixed=False)
+        child = process.spawn(args, cwd=location.root, env=env, neutral_config=False)
         _, _, err = process.finish(child)
         started = _started(events, script)
     if started is None:

@@ -97,18 +97,19 @@ def _shim(location: Location, environment: Mapping[str, str]) -> Layer:
 
 
 def _harness(location: Location, environment: Mapping[str, str]) -> Layer:
-    from git_agentos.guard import commands, harness
+    from git_agentos.guard.assessment import assessor
     from git_agentos.guard.call import Call
-    from git_agentos.guard.identity import Who
+    from git_agentos.guard.harness import settings_files
+    from git_agentos.guard.identity import Identity
 
     folders = (location.root, environment.get("HOME") or os.path.expanduser("~"))
-    paths = harness.settings_files(folders)
+    paths = settings_files.integrated(*folders)
     if not paths:
         return Layer(HARNESS, False, "no harness asks it here: `git agentos guard integrate NAME` makes one ask")
     reason = next(filter(None, map(_hook_is_gone, paths)), None)
     if reason is None:
         try:
-            commands.judge_text("git status", Call((), location.root, environment), Who(_AGENT, "environment"))
+            assessor.assess_text("git status", Call((), location.root, environment), Identity(_AGENT, "environment"))
         except AgentosError as error:
             reason = error.message
     return Layer(HARNESS, reason is None, reason)

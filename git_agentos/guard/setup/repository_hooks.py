@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from git_agentos.git import worktrees
+from git_agentos.git import configuration, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation, config_edit, manifest, scripts
 from git_agentos.guard.setup.activation import PEOPLE_COMMENT
@@ -47,7 +47,7 @@ def restore_record(location: Location) -> None:
 def install(location: Location, *, save: bool) -> None:
     """Have git run our hooks in every worktree of the repository; `save` has people's work saved before a command that
     loses some. What is installed already is brought up to date. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         scripts.install(location)
         known = activation.read_swept(location)
         values = activation.values(location)
@@ -64,7 +64,7 @@ def install(location: Location, *, save: bool) -> None:
 
 def uninstall(location: Location) -> None:
     """Take away exactly what `install` added. Takes the worktrees' turn."""
-    with worktrees.turn(location):
+    with worktrees.lock(location):
         known = activation.read_swept(location)
         for each in known.people:
             if each.path != _file(location) and os.path.isdir(os.path.dirname(each.path)):
@@ -77,9 +77,9 @@ def uninstall(location: Location) -> None:
 def _later(location: Location) -> Iterator[str]:
     """The configuration files of single worktrees that have a say in what we set."""
     ours = {each.name.lower(): each.value for each in activation.values(location)}
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
-        said = config_edit.values_of(path, includes=True)
+        said = configuration.read_file(path, includes=True)
         if any(said.get(key, [value])[-1] != value for key, value in ours.items()):
             yield path
 

@@ -25,11 +25,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import git_agentos
-from git_agentos import processes
 from git_agentos.errors import GuardError
-from git_agentos.git import chained, process
+from git_agentos.git import process, user_hooks
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
+from git_agentos.process import deletion
 from git_agentos.util import directories, files, locks
 
 FSMONITOR = "fsmonitor"
@@ -148,7 +148,7 @@ def uninstall(location: Location) -> None:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(top, name))
     for name in _CACHES:
-        processes.remove_folder(os.path.join(top, name))
+        deletion.remove_folder(os.path.join(top, name))
     for path in (hooks_dir(location.common_dir), shim_dir(location.common_dir), top):
         with contextlib.suppress(OSError):
             os.rmdir(path)
@@ -180,7 +180,7 @@ def _without_git_behind(path: str, shim: bytes) -> bytes:
     if behind is None:
         return shim
     env = {key: value for key, value in process.environment().items() if key != "GIT_EXEC_PATH"}
-    own = process.run(["--exec-path"], cwd=os.sep, env=env, fixed=False)
+    own = process.run(["--exec-path"], cwd=os.sep, env=env, neutral_config=False)
     if behind != os.path.join(os.fsdecode(own.rstrip(b"\n")), "git"):
         return shim
     return shim.replace(b"guard_behind=" + _quoted(behind), b"guard_behind=''", 1)
@@ -214,7 +214,7 @@ def _hand_over(location: Location) -> None:
     if not theirs:
         return
     env = process.environment()
-    folder_ = chained.read(location.root, location.git_dir, location.common_dir, env).hooks
+    folder_ = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
     os.makedirs(folder_, exist_ok=True)
     for name in theirs:
         if not os.path.lexists(os.path.join(folder_, name)):
@@ -259,7 +259,7 @@ def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator
 def _there(location: Location) -> list[str]:
     """Those hooks of the user that only where they are have one of ours in front of them."""
     env = process.environment()
-    users = chained.read(location.root, location.git_dir, location.common_dir, env).hooks
+    users = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
     return [name for name in _PASSED_ON_WHERE_THERE if os.access(os.path.join(users, name), os.X_OK)]
 
 

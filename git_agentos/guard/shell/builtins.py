@@ -47,12 +47,12 @@ class Builtins:
     def do_cd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
         targets = [word for word in argv[1:] if not (word.startswith("-") and word != "-") and not word.startswith("+")]
         if argv[0] == "popd" or (argv[0] == "pushd" and not targets) or len(targets) > 1:
-            state.lost = True
+            state.cwd_unknown = True
             return ""
         target = targets[0] if targets else state.one("HOME")
         if target == "-":
             target = state.one("OLDPWD")
-        state.assign("OLDPWD", ((UNKNOWN if state.lost else state.directory,),))
+        state.assign("OLDPWD", ((UNKNOWN if state.cwd_unknown else state.directory,),))
         if state.one("CDPATH") not in ("", UNKNOWN) or "CDPATH" in state.variables:
             target = target if target.startswith(("/", "./", "../")) or target in (".", "..") else UNKNOWN
         self.move(state, target, physical="-P" in argv)
@@ -65,10 +65,10 @@ class Builtins:
         if place:
             place = os.path.realpath(place) if physical else os.path.normpath(place)
         if place and os.path.isdir(place) and not any(_below(place, changed) for changed in self.changed):
-            state.lost = state.lost and not os.path.isabs(target)
+            state.cwd_unknown = state.cwd_unknown and not os.path.isabs(target)
             state.directory = place
         else:
-            state.lost = True
+            state.cwd_unknown = True
 
     def do_eval(self, argv: list[str], state: State, stdin: str | None) -> str:
         return self.text(" ".join(argv[1:]), state, stdin)
@@ -84,7 +84,9 @@ class Builtins:
         state.forget_variables()
         if name not in _READ_FOR_VARIABLES and os.path.basename(name) not in _READ_FOR_VARIABLES:
             self.starts(tuple(argv), state)
-            state.lost = state.lost or _may_move(os.path.join(state.directory, name) if words.known(name) else "")
+            state.cwd_unknown = state.cwd_unknown or _may_move(
+                os.path.join(state.directory, name) if words.known(name) else ""
+            )
         return UNKNOWN
 
     def do_trap(self, argv: list[str], state: State, stdin: str | None) -> str:
@@ -174,12 +176,12 @@ class Builtins:
         return UNKNOWN if said is None else said
 
     def do_pwd(self, argv: list[str], state: State, stdin: str | None) -> str:  # noqa: ARG002
-        return UNKNOWN if state.lost else state.directory + "\n"
+        return UNKNOWN if state.cwd_unknown else state.directory + "\n"
 
 
 def place(name: str, state: State) -> str | None:
     """The path that a file's name stands for; None where that is not known."""
-    if not words.known(name) or not name or (state.lost and not os.path.isabs(name)):
+    if not words.known(name) or not name or (state.cwd_unknown and not os.path.isabs(name)):
         return None
     return os.path.normpath(os.path.join(state.directory, name))
 

@@ -153,7 +153,7 @@ class Reader(SimpleCommands):
         elif name == "false":
             success = None
         elif BUILTINS.get(name) == "cd":
-            failure = before if state.lost else None
+            failure = before if state.cwd_unknown else None
         return (said, failure, success) if node.get("Negated") else (said, success, failure)
 
     def _of_ifclause(self, node: Node, state: State, stdin: str | None) -> str:
@@ -207,7 +207,7 @@ class Reader(SimpleCommands):
             inner = state.inner()
             if n == _MOST_ROUNDS - 1:
                 inner.forget_variables()
-                inner.lost = True
+                inner.cwd_unknown = True
             said += self._round(body, inner, stdin, left)
             for each in (inner, *left):
                 state.join(each)

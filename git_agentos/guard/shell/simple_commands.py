@@ -8,7 +8,7 @@ from typing import NamedTuple
 from git_agentos.guard.shell import builtins, words
 from git_agentos.guard.shell.builtins import BUILTINS, DECLARING, SILENT, Builtins
 from git_agentos.guard.shell.expansion import combined, commands_in, document, fields, numbers_in, one_of, single
-from git_agentos.guard.shell.programs import without_prefix
+from git_agentos.guard.shell.runners import without_prefix
 from git_agentos.guard.shell.state import ANY, Alternatives, State
 from git_agentos.guard.shell.syntax import OR, Node, ShellError
 from git_agentos.guard.shell.words import FILE, UNKNOWN
@@ -24,7 +24,7 @@ class Program(NamedTuple):
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     directory: str
-    lost: bool = False
+    cwd_unknown: bool = False
     stdin: str | None = None
     writes: tuple[str, ...] = ()
     feeds: Mapping[str, str] = {}
@@ -151,7 +151,7 @@ class SimpleCommands(Builtins):
         if name in state.functions:
             self._call(argv, state, stdin)
         if BUILTINS.get(name) == "cd" and (name in state.functions or name in state.aliases):
-            state.lost = True
+            state.cwd_unknown = True
             return ""
         if argv[:2] == ["command", "-v"] and len(argv) == 3:
             self._written(writes, state)
@@ -167,7 +167,7 @@ class SimpleCommands(Builtins):
             self._program((":", *argv[1:]), state, None, writes, {})
             return ""
         if overlay.get("CDPATH") and BUILTINS.get(argv[0]) == "cd":
-            state.lost = True
+            state.cwd_unknown = True
             return ""
         how = "declare" if argv[0] in DECLARING else BUILTINS.get(argv[0], "")
         builtin = getattr(self, "do_" + how, None)
@@ -212,7 +212,7 @@ class SimpleCommands(Builtins):
                 else:
                     environment[name] = values[0][0] if len(values) == 1 and values[0] else UNKNOWN
         environment.update(overlay)
-        return self.start(Program(argv, environment, state.directory, state.lost, stdin, writes, state.feeds))
+        return self.start(Program(argv, environment, state.directory, state.cwd_unknown, stdin, writes, state.feeds))
 
 
 def _leave(how: str, state: State) -> None:

@@ -31,7 +31,7 @@ class State:
 
     environment: Mapping[str, str]
     directory: str
-    lost: bool = False
+    cwd_unknown: bool = False
     variables: dict[str, Alternatives] = field(default_factory=dict)
     exported: frozenset[str] = frozenset()
     functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class State:
     def known(self) -> tuple[object, ...]:
         """All that a command may depend on, to compare."""
         return (
-            self.directory, self.lost, dict(self.variables), self.exported, dict(self.functions), dict(self.aliases),
-            self.positional,
+            self.directory, self.cwd_unknown, dict(self.variables), self.exported, dict(self.functions),
+            dict(self.aliases), self.positional,
         )  # fmt: skip
 
     def assign(self, name: str, values: Alternatives) -> None:
@@ -81,7 +81,7 @@ class State:
         for name, text in other.aliases.items():
             self.aliases[name] = text if self.aliases.get(name, text) == text else UNKNOWN
         self.exported |= other.exported
-        self.lost = self.lost or other.lost or self.directory != other.directory
+        self.cwd_unknown = self.cwd_unknown or other.cwd_unknown or self.directory != other.directory
         if other.positional != self.positional:
             self.positional = None
 
@@ -103,5 +103,5 @@ class State:
         if name == "IFS":
             return ((" \t\n",),)
         if name == "PWD":
-            return ((self.directory,),) if not self.lost else None
+            return ((self.directory,),) if not self.cwd_unknown else None
         return ((self.environment[name],),) if name in self.environment else None

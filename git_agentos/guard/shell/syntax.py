@@ -12,8 +12,8 @@ import os
 import sys
 from typing import Any
 
-from git_agentos import processes
 from git_agentos.errors import GuardError
+from git_agentos.process import programs
 
 Node = dict[str, Any]
 """A node of shfmt's tree; its fields are those of Go's package `mvdan.cc/sh/v3/syntax`."""
@@ -68,12 +68,12 @@ def parse(text: str) -> list[Node]:
     if path is None:
         raise missing()
     try:
-        code, out, said = processes.feed(
+        code, out, said = programs.feed(
             [path, "-ln", "bash", "--to-json"], text.encode("utf-8", "surrogateescape"), timeout=_MOST_SECONDS
         )
     except UnicodeEncodeError:
         raise ShellError("it has a character that is no text") from None
-    except (OSError, processes.TooLate) as error:
+    except (OSError, programs.TimeoutExpired) as error:
         raise GuardError(f"shell text cannot be read: '{path}' cannot be started: {error}", missing().hint) from error
     if code != 0:
         raise ShellError(said.decode("utf-8", "replace").strip() or f"shfmt ended with {code}")

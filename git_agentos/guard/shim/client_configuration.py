@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping
 
 from git_agentos.guard import ancestry
-from git_agentos.guard.shim import supervise
+from git_agentos.process import supervisor, table
+from git_agentos.util.values import parse_boolean
 
 # The guard is called by the first two, and the third says in which form.
 _OF_GUARD = frozenset({"core.fsmonitor", "core.hookspath", "core.fsmonitorhookversion"})
@@ -23,7 +24,6 @@ _STARTERS = frozenset(
     "sh bash dash zsh ksh mksh ash fish busybox env nice nohup setsid timeout stdbuf script xargs find sudo bwrap uv "
     "npm npx npm-cli.js npx-cli.js pnpm pnpx yarn bunx".split()
 )
-_OFF = ("", "false", "no", "off", "0")
 
 
 def without_guard_pairs(environment: Mapping[str, str]) -> dict[str, str] | None:
@@ -44,7 +44,7 @@ def are_the_clients(pid: int, environment: Mapping[str, str]) -> bool:
     """Whether the guard's pairs in `environment`, with which the process `pid` is about to become git, were set by the
     agent's client and not by a command that it runs. False where `guard exec` is not above, or nothing can be seen."""
     chain = _below_guard_exec(pid)
-    started_with = [_guard_pairs(ancestry.environment(each) or {}) for each in chain]
+    started_with = [_guard_pairs(table.environment(each) or {}) for each in chain]
     mine = _guard_pairs(environment)
     if not chain or not mine or any(found not in ((), mine) for found in started_with):
         return False
@@ -57,17 +57,13 @@ def are_the_clients(pid: int, environment: Mapping[str, str]) -> bool:
 
 def _below_guard_exec(pid: int) -> list[int]:
     """The processes from the one that the outermost `guard exec` has started to `pid`; empty where there is none."""
-    found = [pid, *ancestry.parents(pid)]
-    marked = [at for at, each in enumerate(found) if ancestry.MARKER in (ancestry.environment(each) or {})]
+    found = [pid, *table.parents(pid)]
+    marked = [at for at, each in enumerate(found) if ancestry.MARKER in (table.environment(each) or {})]
     if not marked:
         return []
     chain = found[: marked[-1] + 1]
     # In a sandbox the supervisor is not to be seen.
-    return list(reversed(chain[:-1] if _is_supervisor(chain[-1]) else chain))
-
-
-def _is_supervisor(pid: int) -> bool:
-    return any(os.path.basename(word) == os.path.basename(supervise.__file__) for word in ancestry.argv(pid)[:4])
+    return list(reversed(chain[:-1] if supervisor.is_supervisor(table.argv(chain[-1])) else chain))
 
 
 def _is_client(chain: list[int]) -> bool:
@@ -78,23 +74,20 @@ def _is_client(chain: list[int]) -> bool:
 
 
 def _is_starter(pid: int) -> bool:
-    names = (_program(pid), *ancestry.argv(pid)[:2])
+    names = (_program(pid), *table.argv(pid)[:2])
     return any(os.path.basename(name) in _STARTERS for name in names)
 
 
 def _program(pid: int) -> str:
     """The file that a process was started from; empty where that is not to be seen."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
+    return table.link(pid, "exe") or ""
 
 
 def _only_switches_off(environment: Mapping[str, str], pairs: tuple[tuple[str, str], ...]) -> bool:
     """Whether pairs lead to no other hooks, and are no shorter list over a longer one."""
     count = int(environment[_COUNT])
     leads = [value for key, value in pairs if key != "core.fsmonitorhookversion"]
-    return f"{_KEY}{count}" not in environment and all(value.lower() in _OFF for value in leads)
+    return f"{_KEY}{count}" not in environment and all(parse_boolean(value) is False for value in leads)
 
 
 def _guard_pairs(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -24,16 +24,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
-from git_agentos import processes
 from git_agentos.errors import GuardError
 from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard import confirmation, settings, signing
+from git_agentos.guard import signing
 from git_agentos.guard.approval import documents
+from git_agentos.guard.configuration import confirmation, settings
 from git_agentos.guard.setup import scripts
+from git_agentos.process import bubblewrap
 from git_agentos.util import files
 
 # Of ours in the common git directory, what is written at every checkpoint and by every request.
@@ -49,14 +49,9 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
 
     GuardError where bubblewrap is missing, or cannot make one.
     """
-    program = shutil.which("bwrap", path=environment.get("PATH"))
-    if program is None:
-        raise GuardError(
-            "there is no bubblewrap, which makes the sandbox",
-            "install it (the package is called bubblewrap), or leave --sandbox out",
-        )
+    program = bubblewrap.find(environment, GuardError)
     scripts.install(location)  # what is mounted has to be there
-    documents.store(location.common_dir, environment)
+    documents.open_store(location.common_dir, environment)
     # A user namespace of its own, for root too: else what is outside is to be seen through /proc/PID/root of others.
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):
@@ -72,7 +67,7 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
     if approval_key is not None and os.path.exists(approval_key):
         words += ["--ro-bind", "/dev/null", os.path.realpath(approval_key)]
     words += ["--chdir", cwd, "--"]
-    _try(words, environment)
+    bubblewrap.require(words, environment, GuardError)
     return words
 
 
@@ -82,7 +77,7 @@ def _mounts(location: Location, environment: Mapping[str, str]) -> Iterator[tupl
     configuration = list(dict.fromkeys(_configuration(location, environment)))
     for path in _movable([*configuration, os.path.realpath(signing.folder(environment))]):
         yield "--dev-bind", path  # first of all: everything else lies over it
-    others = [each for each in worktrees.living(location) if each.git_dir != location.git_dir]
+    others = [each for each in worktrees.list_existing(location) if each.git_dir != location.git_dir]
     # Outer folders first: a worktree may lie in another one.
     places = [("--ro-bind", each.root) for each in others]
     places += [("--bind", location.root), ("--bind", common)]
@@ -120,7 +115,9 @@ def _over_git(location: Location, environment: Mapping[str, str]) -> list[str]:
 
 def _exec_path(location: Location, environment: Mapping[str, str]) -> str:
     """git's own folder."""
-    out = process.run(["--exec-path"], cwd=location.root, env=process.environment(base=environment), fixed=False)
+    out = process.run(
+        ["--exec-path"], cwd=location.root, env=process.environment(base=environment), neutral_config=False
+    )
     return os.fsdecode(out.rstrip(b"\n"))
 
 
@@ -160,7 +157,7 @@ def _system_files(location: Location, environment: Mapping[str, str]) -> list[st
     """The system's configuration files, where git reads and tells them (2.41); they need not be there."""
     env = process.environment(base=environment)
     status, out, _ = process.finish(
-        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, fixed=False)
+        process.spawn(["var", "GIT_CONFIG_SYSTEM"], cwd=location.root, env=env, neutral_config=False)
     )
     return [os.fsdecode(line) for line in out.split(b"\n") if line] if status == 0 else []
 
@@ -175,14 +172,3 @@ def _movable(paths: Sequence[str]) -> list[str]:
                 found.add(above)
             above = os.path.dirname(above)
     return sorted(found)  # outer ones first
-
-
-def _try(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Make such a sandbox once for nothing: many systems do not let their users, and say so only then."""
-    ended = processes.run([*words, "/bin/sh", "-c", ":"], cwd="/", env=environment)
-    if ended.code != 0:
-        said = ended.output.decode("utf-8", "replace").strip().splitlines()
-        why = said[-1].removeprefix("bwrap: ") if said else f"exit code {ended.code}"
-        raise GuardError(
-            f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces"
-        )

@@ -1,13 +1,12 @@
 """`guard exec`: how a command is started so that every `git` below it is decided about first.
 
 The command gets the shim (`hooks/git-shim`) first on PATH and the agent's id in its environment, and runs below a
-process of ours (`guard.supervise`), by which everything it starts is known to be the agent's.
+supervisor (`process.supervisor`), whose environment shows that everything below is the agent's.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,9 +14,10 @@ from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.process import SHIM_FOLDER
 from git_agentos.guard.ancestry import MARKER
-from git_agentos.guard.settings import PLACES
+from git_agentos.guard.configuration.settings import PLACES
 from git_agentos.guard.setup import scripts
-from git_agentos.guard.shim import client_configuration, supervise
+from git_agentos.guard.shim import client_configuration
+from git_agentos.process import supervisor
 
 WAIT = "AGENTOS_GUARD_WAIT"
 _PLACES = "AGENTOS_GUARD_PLACES"
@@ -29,7 +29,7 @@ class Start(NamedTuple):
     """What to become: `argv` of a program, found without PATH, and its complete `environment`."""
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: dict[str, str]
 
 
 def start(
@@ -40,13 +40,18 @@ def start(
     *,
     wait: bool = False,
     within: Sequence[str] = (),
-    options: Sequence[str] = (),
 ) -> Start:
-    """How `command` is started for `agent`; the shim is placed in the repository if it is not there.
+    """How `command` is started for `agent` below a supervisor; `within` are words that run another command
+    (`sandbox`)."""
+    guarded = with_shim(location, agent, command, environment, wait=wait)
+    return Start((*supervisor.command_line(), *within, *guarded.argv), guarded.environment)
 
-    With `wait`, what needs approval waits for it. `within` is a command line that runs another one (`guard.sandbox`);
-    `options` are the supervisor's.
-    """
+
+def with_shim(
+    location: Location, agent: str, command: Sequence[str], environment: Mapping[str, str], *, wait: bool = False
+) -> Start:
+    """`command` and its environment with the shim first on PATH; the shim is placed in the repository if it is not
+    there. With `wait`, what needs approval waits for it."""
     shims = scripts.shim_dir(location.common_dir)
     try:
         scripts.install(location)
@@ -59,13 +64,7 @@ def start(
         words[0] = os.path.join(shims, "git")
     changed = _environment(shims, agent, environment, wait=wait)
     _reach_login_shells(scripts.bash_env(location.common_dir), changed)
-    return Start((*supervisor(options), *within, *words), changed)
-
-
-def supervisor(options: Sequence[str] = ()) -> tuple[str, ...]:
-    """The words before a command by which it is run below a process of ours; `options` as `guard.shim.supervise` has
-    them."""
-    return (sys.executable, "-I", "-S", os.path.abspath(supervise.__file__), *options, "--")
+    return Start(tuple(words), changed)
 
 
 def _environment(shims: str, agent: str, environment: Mapping[str, str], *, wait: bool) -> dict[str, str]:

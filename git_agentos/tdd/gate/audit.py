@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos import config, processes
+from git_agentos import config
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import trees
+from git_agentos.process import programs
 from git_agentos.redact import redact
 from git_agentos.tdd.gate import frozen_files, pytest_config, tamper
 from git_agentos.tdd.gate.setup import PytestSetup
@@ -96,8 +97,8 @@ class _Changes:
         is_file = entry is not None and entry[0] in (trees.REGULAR, trees.EXECUTABLE)
         return self._repository.blob(entry[1]) if entry is not None and is_file else None
 
-    def run(self, argv: Sequence[str]) -> processes.Ended:
-        return processes.run(argv, cwd=self.root, env=self.setup.environment, timeout=_TIMEOUT)
+    def run(self, argv: Sequence[str]) -> programs.Ended:
+        return programs.run(argv, cwd=self.root, env=self.setup.environment, timeout=_TIMEOUT)
 
 
 # -- tampering ---------------------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def _lint(changes: _Changes) -> Iterable[Finding]:
         if ruff is not None and changes.python:
             yield from _run_ruff(ruff, changes)
         return
-    ended = processes.run_shell(command, cwd=changes.root, env=changes.setup.environment, timeout=_TIMEOUT)
+    ended = programs.run_shell(command, cwd=changes.root, env=changes.setup.environment, timeout=_TIMEOUT)
     if ended.code != 0:
         how = "it took too long" if ended.timed_out else f"exit {ended.code}"
         output = _tail(ended)
@@ -214,7 +215,7 @@ def _new_lines(data: bytes, before: bytes | None) -> set[int]:
     return found
 
 
-def _tail(ended: processes.Ended) -> str:
+def _tail(ended: programs.Ended) -> str:
     return redact(ended.output[-_MAX_OUTPUT:].decode("utf-8", "replace"))[0].strip()
 
 

@@ -20,10 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from git_agentos import processes
 from git_agentos.errors import RepositoryError, UnsupportedRepository
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child
+from git_agentos.process import contained, deletion
 from git_agentos.tdd.gate import python, sandbox
 from git_agentos.tdd.gate import setup as setups
 from git_agentos.tdd.gate.cases import Case, read_cases
@@ -150,16 +148,10 @@ def run_pytest_subprocess(worktree_path: str, timeout: float = 300) -> tuple[int
 
 def _run(
     folder: _RunFolder, setup: PytestSetup, command: Sequence[str], output: BinaryIO, control: Control
-) -> children.Finished:
-    child = Child(
-        f"exec 2>&1; exec {shlex.join([*folder.sandbox_command(setup), *command])}",
-        setup.location,
-        setup.agent,
-        folder.environment(setup),
-        setup.timeout,
-        guarded=False,
-    )
-    return children.run(child, output, output, show=control.show, stop=control.stop)
+) -> contained.Result:
+    words = contained.shell(f"exec 2>&1; exec {shlex.join([*folder.sandbox_command(setup), *command])}")
+    contained_command = contained.Command(words, setup.location.root, folder.environment(setup), setup.timeout)
+    return contained.run(contained_command, output, output, show=control.show, stop=control.stop)
 
 
 def _read_output(path: str) -> bytes:
@@ -191,8 +183,8 @@ def _collect(results: Sequence[Mapping[str, Any]], key: str) -> tuple[str, ...]:
 def _scratch_folder() -> Iterator[str]:
     """A scratch folder. Those that killed processes left are removed first."""
     parent = os.path.realpath(tempfile.gettempdir())
-    directories.remove_abandoned(parent, _PREFIX, delete=processes.remove_folder)
-    with directories.scratch(parent, _PREFIX, delete=processes.remove_folder) as path:
+    directories.remove_abandoned(parent, _PREFIX, delete=deletion.remove_folder)
+    with directories.scratch(parent, _PREFIX, delete=deletion.remove_folder) as path:
         yield path
 
 

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
-from git_agentos import processes
 from git_agentos.errors import TddError
+from git_agentos.process import programs
 
 _TIMEOUT = 120.0  # seconds for the probe
 _PREFIX = "agentos-probe:"
@@ -106,7 +106,7 @@ def _is_executable(path: str) -> bool:
 
 def _probe(path: str, environment: Mapping[str, str], hidden_plugins: tuple[str, ...]) -> Interpreter:
     try:
-        ended = processes.run([path, "-c", _PROBE], cwd="/", env=environment, timeout=_TIMEOUT)
+        ended = programs.run([path, "-c", _PROBE], cwd="/", env=environment, timeout=_TIMEOUT)
     except OSError as error:
         raise TddError(f"cannot run '{path}': {(error.strerror or str(error)).lower()}", _CHOOSE_ANOTHER) from error
     lines = ended.output.decode("utf-8", "replace").splitlines()

@@ -9,12 +9,11 @@ read-only.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 
-from git_agentos import processes
 from git_agentos.errors import TddError
 from git_agentos.git.location import Location
+from git_agentos.process import bubblewrap
 
 _HIDDEN = ("/tmp", "/run", "/var/tmp")
 _REPLACED = (*_HIDDEN, "/dev")
@@ -23,17 +22,8 @@ _NOT_WRITTEN = (".git", ".agentos")
 
 def program(environment: Mapping[str, str]) -> str:
     """Where bubblewrap is. TddError where it is missing, or cannot make a sandbox."""
-    found = shutil.which("bwrap", path=environment.get("PATH", os.defpath))
-    if found is None:
-        raise TddError(
-            "there is no bubblewrap, which makes the sandbox",
-            "install it (the package is called bubblewrap), or leave --sandbox out",
-        )
-    ended = processes.run([found, *_bare(), "/bin/sh", "-c", ":"], cwd="/", env=environment)
-    if ended.code != 0:
-        said = ended.output.decode("utf-8", "replace").strip().splitlines()
-        why = said[-1].removeprefix("bwrap: ") if said else f"exit code {ended.code}"
-        raise TddError(f"bubblewrap cannot make a sandbox here: {why}", "leave --sandbox out, or allow user namespaces")
+    found = bubblewrap.find(environment, TddError)
+    bubblewrap.require([found, *_bare()], environment, TddError)
     return found
 
 

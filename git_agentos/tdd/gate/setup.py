@@ -16,7 +16,7 @@ from git_agentos import config, redact
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
-from git_agentos.run.kernel.children import MARK
+from git_agentos.process.contained import MARK
 from git_agentos.tdd.gate import python
 from git_agentos.tdd.gate import sandbox as sandboxes
 from git_agentos.tdd.gate.python import Interpreter
@@ -42,7 +42,7 @@ _HARMLESS = ("PWD", "OLDPWD")  # their names look like those of secrets
 class PytestSetup:
     """What a run of pytest needs. `main_root` is the main checkout (None: this is it, or there is none);
     `other_checkouts` are all others of the repository, whose copies must not be imported; `environment` is the
-    process's, with the mark of the run (`run.kernel.children.MARK`); `timeout` is in seconds; `bwrap` is the path of
+    process's, with the mark of the run (`process.contained.MARK`); `timeout` is in seconds; `bwrap` is the path of
     bubblewrap (None: no sandbox)."""
 
     location: Location
@@ -63,10 +63,10 @@ def prepare(
     main_root = _main_root(location)
     configured = config.tdd_python(values) or ""
     cleaned = clean_environment(environment, config.tdd_pass_environment(values))
-    cleaned |= authorship.carry(location.root, environment, cleaned)
+    cleaned |= authorship.variables(location.root, environment, cleaned)
     interpreter = python.find_interpreter(location.root, main_root, configured, environment, cleaned)
     bwrap = sandboxes.program(cleaned) if sandbox else None
-    others = tuple(each.root for each in worktrees.living(location) if each.root != location.root)
+    others = tuple(each.root for each in worktrees.list_existing(location) if each.root != location.root)
     activated = {**_activate(cleaned, interpreter.prefix), MARK: mark}
     return PytestSetup(location, context.agent, main_root, others, interpreter, activated, timeout, bwrap)
 
@@ -113,4 +113,4 @@ def _activate(environment: Mapping[str, str], prefix: str | None) -> dict[str, s
 def _main_root(location: Location) -> str | None:
     if location.is_main:
         return None
-    return next((each.root for each in worktrees.living(location) if each.is_main), None)
+    return next((each.root for each in worktrees.list_existing(location) if each.is_main), None)

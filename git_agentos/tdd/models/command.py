@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
+from git_agentos.guard.shim import shim
+from git_agentos.process import contained
 from git_agentos.redact import redact
-from git_agentos.run.kernel import children
-from git_agentos.run.kernel.children import Child, Finished
-from git_agentos.run.rollback import mend
+from git_agentos.run import environment as run_environment
+from git_agentos.run import rebuild
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, ModelResult, Request
 from git_agentos.tdd.models.transcript import Transcript
@@ -64,20 +65,14 @@ def run(
     *,
     limit: float | None = None,
     stdin: str | None = None,
-) -> Finished:
+) -> contained.Result:
     """Run shell text in the worktree as the agent at work there."""
-    child = Child(
-        command=text,
-        location=request.worktree.location,
-        agent=request.run.agent_id,
-        environment=environment,
-        limit=limit,
-        guarded=True,
-        stdin=stdin,
-    )
-    ended = children.run(child, log.out, log.err, show=request.show, stop=request.stop)
+    location = request.worktree.location
+    guarded = shim.with_shim(location, request.run.agent_id, contained.shell(text), environment)
+    command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
+    ended = contained.run(command, log.out, log.err, show=request.show, stop=request.stop)
     # What was killed may have been a git, whose locks nobody else removes.
-    mend.unlock(request.worktree.location, request.run, killed=ended.is_killed)
+    rebuild.unlock(location, request.run, killed=ended.is_killed)
     return ended
 
 
@@ -87,8 +82,10 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
     mine = {key: value for key, value in base.items() if key not in process.LOCATION_VARIABLES}
     if "://" in mine.get(_DATABASE, ""):
         del mine[_DATABASE]
-    found = children.environment(mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark)
-    found |= authorship.carry(request.worktree.location.root, mine, found)
+    found = run_environment.for_command(
+        mine, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=request.mark
+    )
+    found |= authorship.variables(request.worktree.location.root, mine, found)
     return found | {NODE: request.node, ATTEMPT: str(request.attempt + 1), "PWD": request.worktree.location.root}
 
 

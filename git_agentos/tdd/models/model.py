@@ -23,7 +23,7 @@ _AGENT_FORMS = "--agent takes mock, mock:SCRIPT, command:'SHELL TEXT' or model:P
 class Request:
     """One task: `node` is `scaffold` or `implement`, `attempt` counts from 0, `worktree` is the agent in the worktree,
     `frozen` are the paths that must not be changed. `show` gets each line of output (redacted), `stop` is asked whether
-    to end; `mark` is the run's (`run.kernel.children.MARK`). `folder` is for the transcript (absolute)."""
+    to end; `mark` is the run's (`process.contained.MARK`). `folder` is for the transcript (absolute)."""
 
     node: str
     issue_id: str

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import BinaryIO
 
-from git_agentos.run.kernel import streams
+from git_agentos.process.output import RedactingWriter
+from git_agentos.redact_lines import secrets_of
 
 PROMPT = "prompt.txt"
 STREAMS = ("stdout", "stderr")
@@ -28,7 +29,7 @@ class Transcript:
         os.makedirs(folder, exist_ok=True)
         self._paths = [os.path.join(folder, name) for name in STREAMS]
         self.out, self.err = (_create(path) for path in self._paths)
-        self._stream = streams.Stream(self.out, show, streams.secrets_of(environment))
+        self._stream = RedactingWriter(self.out, show, secrets_of(environment))
 
     def __enter__(self) -> Transcript:
         return self
@@ -43,7 +44,7 @@ class Transcript:
 
     def write(self, text: str) -> None:
         """Write a line or more, for a model that does not write itself."""
-        self._stream.feed(_encode(text if text.endswith("\n") else text + "\n"))
+        self._stream.write(_encode(text if text.endswith("\n") else text + "\n"))
 
     def last_line(self) -> str:
         """The last line of the output, of stderr if there is one."""
@@ -61,18 +62,18 @@ def write_file(folder: str, name: str, text: str, environment: Mapping[str, str]
     """Write a text into the folder, without secrets."""
     os.makedirs(folder, exist_ok=True)
     with _create(os.path.join(folder, name)) as file:
-        stream = streams.Stream(file, lambda _: None, streams.secrets_of(environment))
-        stream.feed(_encode(text))
-        stream.end()
+        stream = RedactingWriter(file, lambda _: None, secrets_of(environment))
+        stream.write(_encode(text))
+        stream.close()
 
 
 def without_secrets(text: str, environment: Mapping[str, str]) -> str:
     """A text without secrets."""
     lines: list[bytes] = []
     with open(os.devnull, "wb") as nothing:
-        stream = streams.Stream(nothing, lines.append, streams.secrets_of(environment))
-        stream.feed(_encode(text))
-        stream.end()
+        stream = RedactingWriter(nothing, lines.append, secrets_of(environment))
+        stream.write(_encode(text))
+        stream.close()
     return b"\n".join(lines).decode("utf-8", "replace")
 
 

@@ -12,12 +12,12 @@ from git_agentos.cli.render.text import layout as table
 from git_agentos.cli.render.text.checkpoint import age, short
 
 if TYPE_CHECKING:
-    from git_agentos.worktree.complete import Completion
+    from git_agentos.worktree.agent_merge import Merge, Source
+    from git_agentos.worktree.completion import Completion
     from git_agentos.worktree.conflicts import Conflicts
-    from git_agentos.worktree.end import Removal
-    from git_agentos.worktree.merge import Merge, Source
+    from git_agentos.worktree.removal import Removal
     from git_agentos.worktree.repair import Repair
-    from git_agentos.worktree.survey import Worktree
+    from git_agentos.worktree.status import Worktree
 
 _COLOURS = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
 _MOST_NAMES = 10

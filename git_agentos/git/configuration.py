@@ -1,0 +1,71 @@
+"""Reading git's configuration: `git config --list` with values, or with scopes and origins.
+
+Keys are as git prints them: the first and the last part in lower case. A key that stands alone, without a value, is
+git's spelling of true.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.git import process
+from git_agentos.git.location import Location
+
+LIST = ("config", "--null", "--list")
+LIST_WITH_ORIGINS = (*LIST, "--show-scope", "--show-origin")
+
+
+class Entry(NamedTuple):
+    """One value of git's configuration. `scope` and `origin` are what `git config --show-scope --show-origin` prints;
+    `value` is None where a key stands alone."""
+
+    scope: str
+    origin: str
+    key: str
+    value: str | None
+
+    @property
+    def file(self) -> str | None:
+        """The file of the value, as git names it; None where it is from the command line or elsewhere."""
+        kind, _, name = self.origin.partition(":")
+        return name if kind == "file" else None
+
+
+def parse(out: bytes) -> dict[str, list[str]]:
+    """The output of `config --null --list` or `--get-regexp`: key -> values, the last one in force."""
+    values: dict[str, list[str]] = {}
+    for record in out.split(b"\0"):
+        if record:
+            key, newline, value = record.partition(b"\n")
+            values.setdefault(os.fsdecode(key), []).append(os.fsdecode(value) if newline else "true")
+    return values
+
+
+def parse_with_origins(out: bytes) -> tuple[Entry, ...]:
+    """The output of LIST_WITH_ORIGINS, in git's order: the last entry of a key is in force."""
+    fields = [os.fsdecode(field) for field in out.split(b"\0")]
+    entries = []
+    for n in range(0, len(fields) - 2, 3):
+        key, newline, value = fields[n + 2].partition("\n")
+        entries.append(Entry(fields[n], fields[n + 1], key, value if newline else None))
+    return tuple(entries)
+
+
+def read(location: Location) -> dict[str, list[str]]:
+    """The configuration as git reads it in this worktree."""
+    return parse(process.run(LIST, cwd=location.root, env=location.environment(), neutral_config=False))
+
+
+def read_with_origins(cwd: str, env: Mapping[str, str], options: Sequence[str] = ()) -> tuple[Entry, ...]:
+    """The configuration as git reads it in `cwd`, with `options` of git's own; GitCommandError if git cannot."""
+    return parse_with_origins(process.run([*options, *LIST_WITH_ORIGINS], cwd=cwd, env=env, neutral_config=False))
+
+
+def read_file(path: str, *, includes: bool = False) -> dict[str, list[str]]:
+    """What one file says, with `includes` also what it includes; empty where there is no such file."""
+    if not os.path.exists(path):
+        return {}
+    which = "--includes" if includes else "--no-includes"
+    return parse(process.run(["config", "--file", path, which, "--null", "--list"], cwd=os.path.dirname(path)))

@@ -1,0 +1,198 @@
+"""Bytes that cross the working tree through a filter: line ends, encodings, ident, clean and smudge.
+
+libgit2 runs no external filters, so git does the work: `hash-object` on the way in, `cat-file --filters` on the way
+out. Most paths are not converted at all; `Conversion.applies` finds out at the price of a look for attribute files, and
+of one `check-attr` where there are any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+
+from git_agentos.errors import GitCommandError
+from git_agentos.git import trees
+from git_agentos.git.repository import Repository, Writer
+
+_ATTRIBUTES = (b"text", b"eol", b"crlf", b"ident", b"filter", b"working-tree-encoding")
+_LINE_ENDS = {"core.autocrlf": "false", "core.eol": "native"}
+_IDLE = (b"unspecified", b"unset")
+
+
+def paths_to_convert(
+    repository: Repository,
+    paths: Sequence[bytes],
+    config: Mapping[str, list[str]],
+    *,
+    tracks_attributes: bool,
+    root: str | None = None,
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> set[bytes]:
+    """Those of `paths` whose bytes may differ between worktree and object store.
+
+    `root` and `env` name another working tree and index to take the attributes from, `options` are git's.
+    """
+    if not paths:
+        return set()
+    if _line_ends_everywhere(config):
+        return set(paths)
+    top = os.fsencode(root or repository.location.root)
+    if not (tracks_attributes or _outside_attributes(repository, config) or _attribute_files(top, paths)):
+        return set()
+    words = (b"check-attr", b"-z", b"--stdin", *_ATTRIBUTES)
+    out = repository.git(*options, *words, data=b"\0".join(paths) + b"\0", env=env, cwd=root)
+    fields = out.split(b"\0")
+    found = set()
+    for n in range(0, len(fields) - 2, 3):
+        path, _name, value = fields[n : n + 3]
+        if value not in _IDLE:
+            found.add(path)
+    return found
+
+
+def named_filters(
+    repository: Repository, paths: Iterable[bytes], *, root: str, env: Mapping[str, str], options: Sequence[str]
+) -> dict[bytes, str]:
+    """Path -> filter, where one is named."""
+    data = b"".join(path + b"\0" for path in paths)
+    out = repository.git(*options, "check-attr", "-z", "--stdin", "filter", data=data, env=env, cwd=root)
+    fields = out.split(b"\0")
+    rows = (fields[n : n + 3] for n in range(0, len(fields) - 2, 3))
+    return {path: os.fsdecode(value) for path, _, value in rows if value not in _IDLE}
+
+
+def any_configured(repository: Repository, config: Mapping[str, list[str]], *, tracks_attributes: bool) -> bool:
+    """Whether any tracked file may be converted at all, as far as can be told without looking at one."""
+    return tracks_attributes or _line_ends_everywhere(config) or _outside_attributes(repository, config)
+
+
+def _line_ends_everywhere(config: Mapping[str, list[str]]) -> bool:
+    return config.get("core.autocrlf", ["false"])[-1].lower() not in ("false", "no", "off", "0", "")
+
+
+def _outside_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bool:
+    """Whether attributes may come from outside of the worktree: info/attributes, the user's or the system's file."""
+    xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    files = [
+        os.path.join(repository.location.common_dir, "info", "attributes"),
+        os.path.join(xdg, "git", "attributes"),
+        "/etc/gitattributes",
+    ]
+    return "core.attributesfile" in config or any(os.path.exists(file) for file in files)
+
+
+def _attribute_files(top: bytes, paths: Iterable[bytes]) -> bool:
+    return any(os.path.lexists(os.path.join(top, each, b".gitattributes")) for each in trees.folders_above(paths))
+
+
+def drivers(config: Mapping[str, list[str]]) -> set[str]:
+    """The filters that write something else into the worktree than the blob."""
+    keys = (key.removeprefix("filter.").rpartition(".") for key in config if key.startswith("filter."))
+    return {name for name, _, kind in keys if kind in ("smudge", "process")}
+
+
+def line_ends(config: Mapping[str, list[str]]) -> dict[str, str]:
+    """The settings that say which line ends a checkout writes, where there are any."""
+    return {key: config[key][-1] for key in _LINE_ENDS if key in config}
+
+
+def with_line_ends(config: Mapping[str, list[str]], values: Mapping[str, str]) -> dict[str, list[str]]:
+    """`config` with what `line_ends` said of another one."""
+    return {**config, **{key: [values.get(key, default)] for key, default in _LINE_ENDS.items()}}
+
+
+def options(config: Mapping[str, list[str]]) -> list[str]:
+    """What makes git convert as `config` says."""
+    return [word for key, value in line_ends(config).items() for word in ("-c", f"{key}={value}")]
+
+
+def attribute_files(repository: Repository, paths: Iterable[bytes], config: Mapping[str, list[str]]) -> list[bytes]:
+    """Where in the worktree there may be attributes of `paths`: `.gitattributes` files, and core.attributesFile."""
+    names = [folder + b"/.gitattributes" if folder else b".gitattributes" for folder in trees.folders_above(paths)]
+    users = users_attributes(repository, config)
+    return [*names, users] if users is not None else names
+
+
+def users_attributes(repository: Repository, config: Mapping[str, list[str]]) -> bytes | None:
+    """core.attributesFile, relative to the worktree; None where it is not inside."""
+    users = config.get("core.attributesfile", [""])[-1]
+    if not users:
+        return None
+    root = os.path.realpath(repository.location.root)  # where git reads a relative one from
+    path = os.path.relpath(os.path.realpath(os.path.join(root, os.path.expanduser(users))), root)
+    return None if path.split("/")[0] in ("..", ".", ".git") else os.fsencode(path)
+
+
+def to_blobs(writer: Writer, paths: Sequence[bytes]) -> dict[bytes, str | None]:
+    """Store worktree files as git would on `add`, where `writer` writes: path -> blob oid, None where a required filter
+    fails."""
+    if not paths:
+        return {}
+    git = functools.partial(writer.repository.git, env=writer.environment)
+    args = ["-c", "core.fsync=loose-object", "hash-object", "-w", "--stdin-paths"]
+    try:
+        out = git(*args, data=b"".join(_line(path) + b"\n" for path in paths))
+        oids = out.decode().split()
+        if len(oids) == len(paths):
+            return dict(zip(paths, oids, strict=True))
+    except GitCommandError:
+        pass
+    result: dict[bytes, str | None] = {}
+    for path in paths:
+        try:
+            result[path] = git(*args, data=_line(path) + b"\n").decode().strip()
+        except GitCommandError:
+            result[path] = None
+    return result
+
+
+def _line(path: bytes) -> bytes:
+    """A path as one line of `--stdin-paths`, in git's C quoting where it would be misread."""
+    if not path.startswith(b'"') and b"\n" not in path and b"\r" not in path:
+        return path
+    quoted = b"".join(
+        b"\\%03o" % byte if byte < 0x20 or byte in b'"\\' or byte >= 0x7F else bytes([byte]) for byte in path
+    )
+    return b'"' + quoted + b'"'
+
+
+def to_files(
+    repository: Repository,
+    files: Mapping[bytes, tuple[int, str]],
+    into: str,
+    *,
+    base_index: str | None,
+    attributes_from: str | None = None,
+    store: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> None:
+    """Write blobs (path -> mode, oid) below the directory `into`, converted as a checkout would.
+
+    Attributes are taken from the `.gitattributes` files in the working tree `attributes_from` (default: the worktree's
+    own), and where there is none, from `base_index`. A filter that must not fail and fails is a GitCommandError.
+    `store` is the environment in which git finds the blobs, `options` are git's.
+    """
+    index = os.path.join(os.path.dirname(into), os.path.basename(into) + ".index")
+    root = attributes_from or repository.location.root
+    env = {**(store or {}), "GIT_INDEX_FILE": index, "GIT_WORK_TREE": root}
+    try:
+        if base_index is not None and os.path.exists(base_index):
+            shutil.copy2(base_index, index)
+        rows = b"".join(
+            b"0 %b\t%b\0%o %b\t%b\0" % (b"0" * 40, path, mode, oid.encode(), path)
+            for path, (mode, oid) in files.items()
+        )
+        # A split index would leave its shared part in the git directory.
+        args = ("-c", "core.splitIndex=false", "update-index", "-z", "--index-info")
+        repository.git(*args, data=rows, env=env, cwd=root)
+        names = b"\0".join(files) + b"\0"
+        checkout = (*options, "checkout-index", "-f", "-z", "--stdin", f"--prefix={into}/")
+        repository.git(*checkout, data=names, env=env, cwd=root)
+    finally:
+        for leftover in (index, index + ".lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)

@@ -1,0 +1,55 @@
+"""The scan of a worktree that git has just checked out and in which nothing has been done since.
+
+Nothing differs from the commit, so git need not look. It would read every file again: stat data that are as young as
+the index prove nothing to it (racy-git in git's technical documentation).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from git_agentos.git import process, scan
+from git_agentos.git.location import Location
+from git_agentos.git.scan import Scan, ScanResult
+from git_agentos.util.values import parse_boolean
+
+# With another value, a checkout may write other files than the commit has, or not all of them, or mark entries.
+_USUAL = {
+    "core.symlinks": True,
+    "core.filemode": True,
+    "core.ignorecase": False,
+    "core.precomposeunicode": False,
+    "core.ignorestat": False,
+    "core.sparsecheckout": False,
+}
+
+
+class FreshCheckout(Scan):
+    """What a `Scan` would find: no difference."""
+
+    def __init__(self, location: Location, commit: str, config: Mapping[str, list[str]]) -> None:
+        self.location = location
+        self.index_stamp = scan.index_stamp(location)
+        self._commit = commit
+        self._config_values = dict(config)
+
+    def discard(self) -> None:
+        """There is no process to stop."""
+
+    def read(self) -> ScanResult:
+        version = process.run(("version",)).decode("ascii", "replace").strip()
+        return ScanResult(self._commit, tracks_attributes=True, config=self.config(), git_version=version)
+
+
+def start_scan(location: Location, commit: str, config: Mapping[str, list[str]]) -> Scan:
+    """The scan of such a worktree, which has this commit and this configuration. Where the file system or the
+    configuration may have made something else of the files than what the commit has, git looks."""
+    usual = all(key not in config or parse_boolean(config[key][-1]) is usual for key, usual in _USUAL.items())
+    # What git has noted of the file system holds for the one that the repository is on; whether case matters can differ
+    # from folder to folder.
+    probed = os.stat(location.root).st_dev == os.stat(location.common_dir).st_dev
+    folds_case = os.path.lexists(os.path.join(location.root, ".GIT"))
+    if not usual or not probed or folds_case or scan.may_have_gitlinks(location.git_dir):
+        return Scan(location)
+    return FreshCheckout(location, commit, config)

@@ -1,0 +1,221 @@
+"""git's lock files whose makers are proven to be dead. (Locks of ours carry their own proof: `locks`.)
+
+git makes `<file>.lock` with O_EXCL and may close it while it works on (an editor, a hook); nothing in it tells whose it
+is. A git that is killed leaves it. It is stale where every process that may have made it has ended:
+
+    alive            when the lock was first seen: whoever starts later finds it there already
+    of its owner     by user id
+    at it            has the file open, or is a git that works in one of the folders from which git makes this lock
+
+What belongs to one worktree (its index, its submodules, repositories inside of it) is locked by gits that work in that
+worktree. Its HEAD and its refs, and what all worktrees share (refs, configuration, objects), by gits in any of them.
+What is shared has to stay unchanged for a second as well: programs other than git (JGit) close such a lock before they
+let go of it.
+
+While it is looked at, the lock is kept open (O_PATH), so that no other file can have its inode. A process that is about
+to end is waited for. Where nothing can be proven (no /proc, a file system that other machines share), the lock stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.git import worktrees
+from git_agentos.git.location import Location
+from git_agentos.process import lock_holders
+from git_agentos.process.table import Process
+from git_agentos.util import directories, locks
+
+PATIENCE = 5.0  # seconds that processes have to end by themselves
+_SETTLED = 1.0  # seconds that a lock on what is shared stays unchanged
+_LOCK = ".lock"
+_NEW_PACKED_REFS = "packed-refs.new"  # git makes it with O_EXCL too, while it holds packed-refs.lock
+_SHARED = ("config.lock", "packed-refs.lock", "shallow.lock", "gc.pid.lock", "gc.log.lock", _NEW_PACKED_REFS)
+_OBJECT_FOLDERS = ("info", os.path.join("info", "commit-graphs"), "pack")
+
+
+class Candidate(NamedTuple):
+    """A lock file, where a git that makes it works, and whether it has to stay unchanged for a second."""
+
+    path: str
+    places: Sequence[str]
+    settles: bool = False
+
+
+class Lock:
+    """A lock file that is looked at. `reason` says why it is not proven to be stale, None where it is."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.path = candidate.path
+        self.reason: str | None = None
+        self.waits = False
+        self._candidate = candidate
+        self._descriptor: int | None = None
+        self._makers: Mapping[Process, str] = {}
+        self._first: os.stat_result
+
+    def look(self) -> None:
+        """Look for the first time."""
+        try:
+            # O_PATH is Linux's; elsewhere there is no proof, and nothing is kept open.
+            self._descriptor = os.open(self.path, getattr(os, "O_PATH", os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._first = os.fstat(self._descriptor)
+        except OSError as error:
+            self.reason = "it is gone" if isinstance(error, FileNotFoundError) else (error.strerror or "").lower()
+            return
+        self.reason = lock_holders.why_unprovable(self.path, self._first)
+        if self.reason is None:
+            self._makers = lock_holders.holders(self._first, self._candidate.places)
+            self.waits = bool(self._makers) or self._candidate.settles
+            self.reason = next(iter(self._makers.values()), "it has just been made" if self.waits else None)
+
+    def look_again(self, age: float) -> None:
+        """Look at it `age` seconds after the first time."""
+        if not self._is_same():
+            self.reason, self.waits = "it is gone", False
+            return
+        if self._makers:
+            self._makers = lock_holders.holders(self._first, self._candidate.places, self._makers)
+            self.reason = next(iter(self._makers.values()), "it has just been made")
+        if not self._makers and (age >= _SETTLED or not self._candidate.settles):
+            self.reason, self.waits = None, False
+
+    def remove(self, location: Location) -> bool:
+        """Remove it where it is proven to be stale, and still the same; whether it was."""
+        if self.reason is not None:
+            return False
+        # Two of us at once: the second would remove the lock of a git that has come after the first.
+        turn = os.path.join(directories.make_own(location.shared_state_dir), "dead-locks.turn")
+        with contextlib.suppress(OSError), locks.hold(turn):
+            if self._is_same():
+                os.unlink(self.path)
+                return True
+        return False
+
+    def close(self) -> None:
+        """Stop looking at it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _is_same(self) -> bool:
+        """Whether the file is the one that was first seen, unchanged."""
+        with contextlib.suppress(OSError):
+            now = os.lstat(self.path)
+            return os.path.samestat(now, self._first) and now.st_ctime_ns == self._first.st_ctime_ns
+        return False
+
+
+@contextlib.contextmanager
+def examined(candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> Iterator[list[Lock]]:
+    """The lock files among `candidates` that are there, each looked at until it is known to be stale, or gone, or
+    `patience` seconds have passed."""
+    wanted: dict[str, Candidate] = {}
+    for candidate in candidates:
+        if os.path.lexists(candidate.path):
+            wanted.setdefault(candidate.path, candidate)
+    found = [Lock(each) for each in wanted.values()]
+    try:
+        for each in found:
+            each.look()
+        began, pause = time.monotonic(), 0.005
+        while any(each.waits for each in found):
+            time.sleep(pause)
+            pause = min(pause * 2, 0.1)
+            age = time.monotonic() - began
+            for each in found:
+                if each.waits:
+                    each.look_again(age)
+            if age > patience:
+                break
+        yield found
+    finally:
+        for each in found:
+            each.close()
+
+
+def remove(location: Location, candidates: Iterable[Candidate], *, patience: float = PATIENCE) -> dict[str, str | None]:
+    """Remove the stale ones among lock files; of each that is there, why it stays, or None where it was removed."""
+    with examined(candidates, patience=patience) as found:
+        return {each.path: each.reason for each in found if each.remove(location) or each.reason is not None}
+
+
+# -- where git makes locks -----------------------------------------------------------------------------------------
+
+
+def of_worktree(location: Location) -> Iterator[Candidate]:
+    """The locks in a linked worktree's own git directory, its submodules' included."""
+    own, all_ = [location.root, location.git_dir], everywhere(location)
+    for path in in_git_dir(location.git_dir):
+        first = os.path.relpath(path, location.git_dir).split(os.sep)[0]
+        yield Candidate(path, all_ if first in ("HEAD.lock", "refs", "logs") else own)
+
+
+def of_repositories_inside(location: Location) -> Iterator[Candidate]:
+    """The locks of repositories that lie in a worktree, in folders called `.git`. All of its folders are walked."""
+    for git_dir in _repositories(location.root):
+        roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(git_dir)))
+        places = [location.root, location.git_dir, *roots]
+        yield from (Candidate(path, places) for path in in_git_dir(git_dir))
+
+
+def shared(location: Location, since: float) -> Iterator[Candidate]:
+    """The locks on what all worktrees share, as far as they were made, or changed, after the time `since`."""
+    all_, common = everywhere(location), location.common_dir
+    for path in in_git_dir(common):
+        first, *rest = os.path.relpath(path, common).split(os.sep)
+        if first in _SHARED if not rest else first in ("refs", "logs", "objects"):
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_ctime >= since - 1.0:  # the kernel's clock has ticks
+                    yield Candidate(path, all_, settles=True)
+
+
+def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
+    """The locks that are in the way of moving a ref."""
+    all_ = everywhere(location)
+    yield Candidate(os.path.join(location.common_dir, ref + _LOCK), all_)
+    yield from (Candidate(os.path.join(location.common_dir, name), all_, settles=True) for name in _SHARED[1:2])
+
+
+def everywhere(location: Location) -> list[str]:
+    """The folders in which a git that works in this repository stands."""
+    common = location.common_dir
+    roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(common)))
+    return list(dict.fromkeys([common, common.removesuffix(os.sep + ".git"), location.root, location.git_dir, *roots]))
+
+
+def in_git_dir(git_dir: str) -> Iterator[str]:
+    """The lock files in a git directory, and in those of its submodules."""
+    yield from _locks_in(git_dir)
+    yield from _locks_in(os.path.join(git_dir, "info"))
+    yield from _locks_in(os.path.join(git_dir, "reftable"))
+    for name in ("refs", "logs"):
+        for folder, _, _ in os.walk(os.path.join(git_dir, name)):
+            yield from _locks_in(folder)
+    objects = os.path.join(git_dir, "objects")
+    for name in ("", *_OBJECT_FOLDERS):
+        yield from _locks_in(os.path.join(objects, name))
+    for folder, below, _ in os.walk(os.path.join(git_dir, "modules")):
+        if os.path.lexists(os.path.join(folder, "HEAD")):
+            below.clear()
+            yield from in_git_dir(folder)
+
+
+def _locks_in(folder: str) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(_LOCK) or name == _NEW_PACKED_REFS:
+                yield os.path.join(folder, name)
+
+
+def _repositories(root: str) -> Iterator[str]:
+    for folder, below, _ in os.walk(root):
+        if ".git" in below:
+            below.remove(".git")
+            git_dir = os.path.join(folder, ".git")
+            if not os.path.islink(git_dir):
+                yield git_dir

@@ -1,0 +1,80 @@
+"""Files that a ref of their own keeps in the object store: the ref points at a tree, without a commit or a history.
+
+`git clean` and `rm` in a worktree do not reach them. `git show REF:PATH` prints one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from git_agentos.errors import AgentosError, LockedError, RepositoryError
+from git_agentos.git import gc, refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+
+Files = Mapping[bytes, trees.Entry]
+_ATTEMPTS = 20
+
+
+def open_store(location: Location) -> Repository:
+    """The repository that all worktrees share, which is there whatever became of the worktree `location`."""
+    top = location.common_dir.removesuffix("/.git")
+    return Repository(Location(top, location.common_dir, location.common_dir))
+
+
+def names(location: Location, prefix: str) -> list[str]:
+    """The names of the refs below `prefix`, without it; those that are damaged are left out."""
+    return [name.removeprefix(prefix) for name in refs.list_refs(location, prefix, skip_broken=True)]
+
+
+def files(repository: Repository, name: str) -> Files:
+    """The files of a ref by path; empty where there is no such ref, or it cannot be read."""
+    try:
+        oid = refs.resolve(repository.location, name)
+        if oid is None or repository.kind(oid) != "tree":
+            return {}
+        found = dict(trees.walk(repository, oid))
+    except AgentosError:
+        return {}
+    return {path: entry for path, entry in found.items() if entry[0] == trees.REGULAR and _is_plain(path)}
+
+
+def put(repository: Repository, name: str, make: Callable[[Writer], Files]) -> None:
+    """Make a ref keep exactly the files that `make` gives, durably. What it kept before is gone with the next gc."""
+    location = repository.location
+    with repository.writer() as writer:
+        tree = trees.build(writer, make(writer))
+        writer.flush()
+        for _ in range(_ATTEMPTS):
+            try:
+                old = refs.resolve(location, name)
+            except RepositoryError:  # it is damaged
+                refs.repair(location, name, None)
+                continue
+            if old == tree:
+                return
+            try:
+                refs.update(location, name, tree, old, ready=writer.rewrite_missing)
+            except refs.RefMoved:
+                continue
+            gc.note_loose(repository, writer.loose)
+            return
+    raise LockedError(f"the ref '{name}' moves faster than it can be set", "try again")
+
+
+def delete(location: Location, name: str) -> None:
+    """Remove a ref, if it is there."""
+    for _ in range(_ATTEMPTS):
+        old = refs.resolve(location, name)
+        if old is None:
+            return
+        try:
+            refs.drop(location, name, old)
+        except refs.RefMoved:
+            continue
+        return
+
+
+def _is_plain(path: bytes) -> bool:
+    """Whether a path stays in the folder that it is written to: anybody can make a tree."""
+    return not any(part in (b"", b".", b"..") or b"\0" in part for part in path.split(b"/"))

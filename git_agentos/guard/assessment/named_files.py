@@ -1,0 +1,143 @@
+"""What shell text does to the files that it names: which are not the agent's to change, and which must be saved first.
+
+Before a program that writes to or deletes files, or that is not known, the guard saves the worktree in which it runs,
+and the worktrees of the repository and the ignored files that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos.guard.assessment import ignored_files
+from git_agentos.guard.assessment.file_owners import Targets, is_below
+from git_agentos.guard.call import Call
+from git_agentos.guard.decision import Operation, SaveScope
+from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import is_device
+from git_agentos.guard.shell import file_programs
+from git_agentos.guard.shell.file_programs import Files
+from git_agentos.guard.shell.simple_commands import Program
+from git_agentos.guard.shell.words import UNKNOWN, known
+
+# All of a folder whose name is not known: all of `/`, where the variable is not set.
+_ALL_OF_UNKNOWN = re.compile(UNKNOWN + r"/+\.?\*")
+
+
+# These act on a link itself, not on what it leads to.
+_OF_LINKS = frozenset({"rm", "unlink", "rmdir", "mv", "ln", "trash", "trash-put"})
+
+
+class FileEffect(NamedTuple):
+    """`operations` that a program does, or what must be saved before it of the worktree `root`."""
+
+    operations: Sequence[Operation] = ()
+    save: SaveScope | None = None
+    root: str | None = None
+
+
+class NamedFiles:
+    """The files of one shell text, which `identity` gives as `call`. `values` returns git's configuration."""
+
+    def __init__(self, call: Call, identity: Identity, values: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+        self.call = call
+        self.identity = identity
+        self.values = values
+        self.targets = Targets(call, identity)
+        self.links: dict[str, str] = {}  # those that the text makes, and where they lead
+
+    def named_by(self, program: Program) -> Iterator[FileEffect]:
+        """What a program does to files that it names, and to those that the shell writes its output to."""
+        writes = Files(tuple(word for word in program.writes if not is_device(word)), overwrites=True)
+        argv = program.argv if program.argv and known(program.argv[0]) else ()
+        files_written_by = file_programs.files_written_by(argv, program.directory) if argv else None
+        of_links = bool(argv) and file_programs.plain(argv[0]) in _OF_LINKS
+        for files, follows in ((files_written_by, not of_links), (writes, True)):
+            if files is not None and (files.paths or files.deleted_trees or files.into):
+                yield from self._of(program, files, follows=follows)
+        if argv and file_programs.plain(argv[0]) == "ln":
+            made = file_programs.links(argv, program.directory)
+            if not file_programs.is_symbolic(argv):
+                # Whoever writes to a hard link writes to the file.
+                yield from self._of(program, Files(into=tuple(made.values())), follows=True)
+            self.links |= made
+
+    def unnamed_by(self, program: Program) -> Iterator[FileEffect]:
+        """What must be saved before a program that may change files which its command line does not name."""
+        if self.identity.agent is None or not file_programs.may_write(program.argv):
+            return
+        if file_programs.files_written_by(program.argv, program.directory) is None:
+            mentioned_paths = Files(into=tuple(file_programs.mentioned_paths(program.argv)))
+            yield from self._saves(program, mentioned_paths, named=False)
+
+    def _of(self, program: Program, files: Files, *, follows: bool) -> Iterator[FileEffect]:
+        own = file_programs.git_directories(program.directory)
+        found = file_programs.in_git_directory(files, program.directory, own)
+        if found is not None:
+            yield FileEffect([Operation("git-dir-write", found.replace(UNKNOWN, "…"))])
+            return
+        asked = self._not_ones_own(program, files, follows)
+        asked += [
+            Operation("unresolved", w.replace(UNKNOWN, "…"))
+            for w in files.deleted_trees
+            if _ALL_OF_UNKNOWN.fullmatch(w)
+        ]
+        if asked:
+            yield FileEffect(asked)
+        if files.overwrites and file_programs.exists(files, program.directory):
+            yield from self._saves(program, files, named=True)
+
+    def _not_ones_own(self, program: Program, files: Files, follows: bool) -> list[Operation]:
+        """The operations on files that are not the agent's to change; with `follows`, also on what links lead to."""
+        found: list[Operation] = []
+        for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
+            if program.cwd_unknown and not os.path.isabs(word):
+                continue
+            # Of a word that is not wholly known, the folder counts that it begins with.
+            whole = known(word) and (word in files.deleted_trees or (files.below and word in files.into))
+            for path in file_programs.named(word, program.directory):
+                if is_device(path):
+                    continue
+                through = follows or word.endswith("/")
+                place = self._without_links(path, through)
+                operation = self.targets.operation(place, whole=whole, follows=through)
+                if operation is not None:
+                    found.append(operation._replace(subject=word.replace(UNKNOWN, "…")))
+        return list(dict.fromkeys(found))
+
+    def _without_links(self, path: str, follows: bool) -> str:
+        """`path` as it will be once the text has made its links."""
+        for link, target in reversed(self.links.items()):
+            if is_below(path, link) and (follows or path != link):
+                return target + path[len(link) :]
+        return path
+
+    def _saves(self, program: Program, files: Files, *, named: bool) -> Iterator[FileEffect]:
+        """What must be saved before a program: the worktree in which it runs, those of the files in `files`, and, if
+        these files are its `named` targets, the ignored ones among them."""
+        words = [word for word in (*files.paths, *files.deleted_trees, *files.into) if known(word)]
+        paths = [path for word in words for path in file_programs.named(word, program.directory)]
+        places: dict[str, list[str]] = {}
+        stands = (program.directory, self.call.cwd) if program.cwd_unknown else (program.directory,)
+        for path in (*stands, *paths):
+            root = self.targets.worktree(path)
+            if root is not None and (named or path in stands or self.targets.is_sibling(root)):
+                real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+                places.setdefault(root, []).extend(each for each in (real, os.path.realpath(path)) if path in paths)
+        everywhere = len(words) < len(files.paths + files.deleted_trees + files.into) and file_programs.deletes(
+            program.argv
+        )
+        for root, inside in places.items():
+            if not os.access(root, os.W_OK):
+                continue  # a sandbox keeps it as it is
+            below = [root] if everywhere else inside
+            save = self._ignored_among(root, below if named else [], files.names, collapse=everywhere)
+            yield FileEffect((), save, root)
+
+    def _ignored_among(self, root: str, paths: Sequence[str], names: Sequence[str], *, collapse: bool) -> SaveScope:
+        inside = [path for path in paths if is_below(path, root)]
+        if not inside or self.identity.agent is None:
+            return SaveScope()
+        return ignored_files.save_of(root, inside, names, self.values(), collapse=collapse)

@@ -1,0 +1,1 @@
+"""The settings of the guard, and which values of them count."""

@@ -1,0 +1,120 @@
+"""The checkpoint before a command that may lose something: `before_risky`, with everything that a `SaveScope` names."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from git_agentos import config
+from git_agentos.checkpoint import take, timeline
+from git_agentos.checkpoint.capture import Request, capture
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Checkpoint, Origin
+from git_agentos.checkpoint.state import Skipped, SkipReason, State
+from git_agentos.checkpoint.take import Cargo
+from git_agentos.git import configuration, gc, process, state_dir
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.guard.decision import SaveScope
+from git_agentos.guard.identity import ILL_FORMED
+from git_agentos.util import directories
+
+TRIGGER = "before_risky"
+
+
+class Saved(NamedTuple):
+    """The checkpoint that was created, None if it would have been incomplete, and what of the worktree it does not
+    hold."""
+
+    checkpoint: Checkpoint | None
+    skipped: tuple[Skipped, ...]
+
+
+def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> Context:
+    """The context for acting in a worktree as `agent`, or as a person."""
+    for folder in {location.state_dir, location.shared_state_dir}:
+        if os.path.lexists(folder):
+            directories.make_own(folder)
+    name = timeline.name_of(location)
+    settings = config.settings(configuration.read(location), environment)
+    return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
+
+
+def save(
+    context: Context,
+    wanted: SaveScope,
+    *,
+    description: str,
+    meta: Mapping[str, str],
+    whole: bool,
+    trigger: str = TRIGGER,
+    needed: Callable[[Skipped], bool] | None = None,
+) -> Saved:
+    """Take a checkpoint of the worktree with what `wanted` names.
+
+    `whole` takes in the files that the command may change, however large they are: it is going to run, and nothing else
+    will hold them. Where `needed` holds for something that the checkpoint would lack, none is taken. A state that was
+    saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
+    `take.take` does.
+    """
+    request = Request(
+        ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
+    )
+    origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
+
+    def large(state: State) -> frozenset[bytes]:
+        found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)
+        return frozenset(path for path in found if wanted.may_touch(path))
+
+    def is_complete(state: State) -> bool:
+        return needed is None or not any(needed(item) for item in state.skipped)
+
+    def is_whole(state: State) -> bool:
+        return not large(state) and is_complete(state)
+
+    checkpoint, state = _take(context, origin, request, wanted.commits, is_whole if whole else is_complete)
+    if whole and checkpoint is None and large(state):
+        request = request._replace(ignored=request.ignored | large(state))
+        checkpoint, state = _take(context, origin, request, wanted.commits, is_complete)
+    return Saved(checkpoint, tuple(state.skipped))
+
+
+def _take(
+    context: Context, origin: Origin, request: Request, commits: Sequence[str], accepts: Callable[[State], bool]
+) -> tuple[Checkpoint | None, State]:
+    """The checkpoint and the state in it; none is written where `accepts` does not hold for the state."""
+    repository = context.repository
+    process.require_no_quarantine()
+    tips = _unkept(repository, context.timeline, commits)
+    inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
+    try:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
+            state = _captured(context, writer, request._replace(take_nested=inner))
+            if not accepts(state):
+                return None, state
+            state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
+            # With cargo, even without any, a checkpoint is made though the state is an old one.
+            taken = take.record(repository, writer, context.settings, state, origin, Cargo() if tips else None)
+            gc.note_loose(repository, writer.loose)
+            return taken.checkpoint, state
+    except OSError as error:
+        raise take.storage_error(error) from error
+
+
+def _captured(context: Context, writer: Writer, request: Request) -> State:
+    return capture(context.repository, writer, context.settings, None, request)
+
+
+def _unkept(repository: Repository, name: str, commits: Sequence[str]) -> list[str]:
+    """Of `commits`, those that the timeline does not keep alive yet, without those that others of them reach."""
+    wanted = [oid for oid in dict.fromkeys(commits) if len(oid) in (40, 64) and oid.strip("0")]
+    if not wanted:
+        return []
+    tip = timeline.tip(repository.location, name)
+    lines = "".join([f"{oid}\n" for oid in wanted] + ([f"^{tip}\n"] if tip is not None else []))
+    out = repository.git("rev-list", "--ignore-missing", "--parents", "--stdin", data=lines.encode()).decode()
+    rows = [line.split(" ") for line in out.splitlines()]
+    parents = {parent for row in rows for parent in row[1:]}
+    return [row[0] for row in rows if row[0] in set(wanted) and row[0] not in parents]

@@ -1,0 +1,449 @@
+"""The harnesses: a table with one row each. A new harness is a new row.
+
+A row says which events the harness sends and in which fields (`parse`), which of its tools run commands and which edit
+files, how the hook replies (`deny`, `no_objection`), and where its settings are and what has to be in them. What is
+done about an event is the same for all harnesses (`handler`).
+
+A hook never replies `allow`: with that, a harness would skip the questions that it asks its user.
+
+    Claude Code   exit code 2 blocks too. Any other failure of a hook lets the tool run, so the command in the settings
+                  turns a failure to start into 2.
+    Codex         as Claude Code, but `allow` and `ask` count as failures of the hook, after which the command runs.
+                  `apply_patch` has its patch in `command`.
+    Gemini CLI    only JSON may be on stdout. Its shell overrides git's configuration (`overrides`).
+    Cursor        `failClosed` makes a hook that fails block.
+    Copilot CLI   its events do not have a name: their fields tell them apart. It also sends the form of Claude Code,
+                  which it shares with VS Code. Its shell overrides git's configuration too.
+    opencode      has plugins instead of hooks. `opencode.js` is ours, and so is the form of what it sends and reads:
+                  {"event": …, "tool": …, "args": {…}, "sessionID": …, "cwd": …}, {"decision": "deny", "reason": …}.
+                  It throws an error where a tool must not run, or where our program fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from git_agentos.errors import UsageError
+from git_agentos.guard.harness import overrides
+from git_agentos.guard.harness.events import (
+    OTHER,
+    PROMPT,
+    SHELL,
+    STOP,
+    Event,
+    HookReply,
+    InvalidEvent,
+    Tools,
+    after_tool,
+    before_tool,
+    object_of,
+    required_text,
+    text_of,
+    working_directory,
+)
+
+# What the events of a harness are about, beside the kinds of `events`.
+_BEFORE_TOOL, _AFTER_TOOL, _COMMAND, _FILE_EDITED = "before tool", "after tool", "command", "file edited"
+
+
+class Fields(NamedTuple):
+    """The fields of an event that have its name, the tool, the tool's input, and the session (the first one counts)."""
+
+    name: str = "hook_event_name"
+    tool: str = "tool_name"
+    input: str = "tool_input"
+    session: Sequence[str] = ("session_id",)
+
+
+_SNAKE_CASE = Fields()
+
+
+@dataclass(frozen=True)
+class Harness:
+    """How to talk to one harness.
+
+    `project_settings` and `user_settings` are the files with its hooks, below a worktree and below the home folder;
+    `settings` makes what has to be in there of two commands, one that only records and one that blocks where it cannot
+    be started. A harness without has a `plugin`, a file of this package.
+    `note` says how the harness notices new settings. `events` are the events that concern the guard. `name_event` finds
+    the name of an event that may lack it. `shared_form` is another harness whose form of events this one sends as well.
+    `override_variable` is in the environment of a harness whose shell overrides git's configuration; `rewrite` replies
+    with another command to run. With `reads_main_checkout`, the settings of the main checkout are read in all
+    worktrees.
+    """
+
+    name: str
+    project_settings: str
+    user_settings: str
+    note: str
+    tools: Tools
+    events: Mapping[str, str]
+    deny: Callable[[Event | None, str], HookReply]
+    no_objection: Callable[[Event, str], HookReply]
+    fields: Fields = _SNAKE_CASE
+    settings: Callable[[str, str], dict[str, Any]] | None = None
+    plugin: str = ""
+    name_event: Callable[[Mapping[str, Any]], str] | None = None
+    shared_form: Harness | None = None
+    override_variable: str = ""
+    rewrite: Callable[[Event, str], HookReply] | None = None
+    reads_main_checkout: bool = False
+
+    def parse(self, body: Mapping[str, Any], cwd: str) -> Event:
+        """The event that `body` describes; `cwd` is where the hook was started. InvalidEvent for another form."""
+        if (
+            self.shared_form is not None
+            and self.fields.tool not in body
+            and isinstance(body.get(self.shared_form.fields.name), str)
+        ):
+            return self.shared_form.parse(body, cwd)
+        name = self.name_event(body) if self.name_event is not None else required_text(body, self.fields.name)
+        session = text_of(body, *self.fields.session)
+        event = Event(OTHER, name, working_directory(body, cwd), session=session)
+        kind = self.events.get(name, OTHER)
+        if kind in (_BEFORE_TOOL, _AFTER_TOOL):
+            return self._tool_event(event, body, is_before=kind == _BEFORE_TOOL)
+        if kind == _COMMAND:
+            return event._replace(kind=SHELL, text=required_text(body, "command"), tool="Shell")
+        if kind == _FILE_EDITED:
+            return after_tool(event._replace(tool="Edit"), body, self.tools)
+        if kind in (PROMPT, STOP):
+            return event._replace(kind=kind, text=text_of(body, "prompt") or "")
+        return event
+
+    def _tool_event(self, event: Event, body: Mapping[str, Any], *, is_before: bool) -> Event:
+        if is_before:
+            event = event._replace(tool=required_text(body, self.fields.tool))
+            return before_tool(event, object_of(body, self.fields.input), self.tools)
+        event = event._replace(tool=text_of(body, self.fields.tool) or "")
+        event = after_tool(event, object_of(body, self.fields.input), self.tools)
+        return event._replace(text=overrides.original(event.text)) if self.rewrite is not None else event
+
+
+# -- Claude Code and Codex ---------------------------------------------------------------------------------------------
+
+_CLAUDE_EVENTS = {
+    "PreToolUse": _BEFORE_TOOL,
+    "PermissionRequest": _BEFORE_TOOL,
+    "PostToolUse": _AFTER_TOOL,
+    "UserPromptSubmit": PROMPT,
+    "Stop": STOP,
+}
+
+
+def _claude_deny(event: Event | None, reason: str) -> HookReply:
+    name = event.name if event is not None else "PreToolUse"
+    if name == "PermissionRequest":
+        decision: dict[str, Any] = {"decision": {"behavior": "deny", "message": reason}}
+    else:
+        decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return _reply({"hookSpecificOutput": {"hookEventName": name, **decision}})
+
+
+def _system_message(event: Event, message: str) -> HookReply:  # noqa: ARG001 (one form for all)
+    return _reply({"systemMessage": message} if message else {})
+
+
+def _message_on_stderr(event: Event, message: str) -> HookReply:  # noqa: ARG001 (one form for all)
+    return HookReply(stderr=message)
+
+
+def _claude_settings(matcher: str) -> Callable[[str, str], dict[str, Any]]:
+    """The settings in which the tools that `matcher` matches are recorded."""
+
+    def settings(recording: str, blocking: str) -> dict[str, Any]:
+        def hook(command: str) -> dict[str, Any]:
+            return {"type": "command", "command": command, "timeout": 60}
+
+        return {
+            "hooks": {
+                "PreToolUse": [{"matcher": "*", "hooks": [hook(blocking)]}],
+                "PostToolUse": [{"matcher": matcher, "hooks": [hook(recording)]}],
+                "UserPromptSubmit": [{"hooks": [hook(recording)]}],
+                "Stop": [{"hooks": [hook(recording)]}],
+            }
+        }
+
+    return settings
+
+
+CLAUDE_CODE = Harness(
+    name="claude-code",
+    project_settings=".claude/settings.local.json",
+    user_settings=".claude/settings.json",
+    note="restart running sessions, or enter '/hooks' in them",
+    tools=Tools(
+        shells=("Bash", "BashOutput", "Monitor"),
+        editors=("Write", "Edit", "MultiEdit", "NotebookEdit", "Update"),
+        readers=("Read", "Glob", "Grep", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task", "Agent", "Skill",
+                 "BashOutput", "KillShell", "KillBash", "ExitPlanMode", "AskUserQuestion", "ToolSearch",
+                 "NotebookRead"),
+    ),
+    events=_CLAUDE_EVENTS,
+    deny=_claude_deny,
+    no_objection=_system_message,
+    settings=_claude_settings("Bash|Write|Edit|MultiEdit|NotebookEdit"),
+)  # fmt: skip
+
+_CODEX_TOOLS = Tools(
+    shells=("Bash", "shell", "exec_command", "local_shell", "unified_exec"),
+    editors=("apply_patch", "Write", "Edit"),
+    readers=("view_image", "update_plan", "web_search", "read_file", "list_dir", "grep_files"),
+)
+
+CODEX = Harness(
+    name="codex",
+    project_settings=".codex/hooks.json",
+    user_settings=".codex/hooks.json",
+    note="'/hooks' in codex lists it; codex reads it in every worktree that is integrated, and in the main checkout",
+    tools=_CODEX_TOOLS,
+    events=_CLAUDE_EVENTS,
+    deny=_claude_deny,
+    no_objection=_message_on_stderr,
+    settings=_claude_settings("|".join((*_CODEX_TOOLS.shells, *_CODEX_TOOLS.editors))),
+    reads_main_checkout=True,
+)
+
+
+# -- Gemini CLI --------------------------------------------------------------------------------------------------------
+
+
+def _deny_decision(event: Event | None, reason: str) -> HookReply:  # noqa: ARG001 (one form for all)
+    return _reply({"decision": "deny", "reason": reason})
+
+
+def _gemini_rewrite(event: Event, command: str) -> HookReply:
+    field = event.input[0] if event.input is not None else "command"
+    return _reply({"hookSpecificOutput": {"hookEventName": event.name, "tool_input": {field: command}}})
+
+
+def _gemini_settings(recording: str, blocking: str) -> dict[str, Any]:
+    def hook(command: str) -> dict[str, Any]:
+        return {"name": "git-agentos", "type": "command", "command": command, "timeout": 60000}
+
+    return {
+        "hooks": {
+            "BeforeTool": [{"matcher": ".*", "hooks": [hook(blocking)]}],
+            "AfterTool": [{"matcher": "|".join((*_GEMINI_TOOLS.shells, *_GEMINI_TOOLS.editors)),
+                           "hooks": [hook(recording)]}],
+            "BeforeAgent": [{"hooks": [hook(recording)]}],
+            "AfterAgent": [{"hooks": [hook(recording)]}],
+        }
+    }  # fmt: skip
+
+
+_GEMINI_TOOLS = Tools(
+    shells=("run_shell_command",),
+    editors=("write_file", "replace", "edit", "smart_edit"),
+    readers=("read_file", "read_many_files", "list_directory", "glob", "search_file_content", "grep_search",
+             "web_fetch", "google_web_search", "save_memory", "write_todos"),
+)  # fmt: skip
+
+GEMINI = Harness(
+    name="gemini",
+    project_settings=".gemini/settings.json",
+    user_settings=".gemini/settings.json",
+    note="'/hooks' in gemini lists it; gemini's shell switches the guard off inside git, and our hook switches it on"
+    " again: `git agentos guard exec -- gemini` covers what gemini starts in another way",
+    tools=_GEMINI_TOOLS,
+    events={"BeforeTool": _BEFORE_TOOL, "AfterTool": _AFTER_TOOL, "BeforeAgent": PROMPT, "AfterAgent": STOP},
+    deny=_deny_decision,
+    no_objection=_system_message,
+    settings=_gemini_settings,
+    override_variable="GEMINI_SESSION_ID",
+    rewrite=_gemini_rewrite,
+)
+
+
+# -- Cursor ------------------------------------------------------------------------------------------------------------
+
+
+def _cursor_event(body: Mapping[str, Any]) -> str:
+    # The first versions of Cursor did not name the most important event.
+    return text_of(body, "hook_event_name") or (
+        "beforeShellExecution" if "command" in body else required_text(body, "hook_event_name")
+    )
+
+
+def _cursor_deny(event: Event | None, reason: str) -> HookReply:
+    if event is not None and event.kind == PROMPT:
+        return _reply({"continue": False, "user_message": reason})
+    return _reply({"permission": "deny", "user_message": reason, "agent_message": reason})
+
+
+def _cursor_no_objection(event: Event, message: str) -> HookReply:
+    return _reply({"continue": True} if event.kind == PROMPT else {}, message)
+
+
+def _cursor_settings(recording: str, blocking: str) -> dict[str, Any]:
+    first = {"command": blocking, "timeout": 60, "failClosed": True}
+    then = {"command": recording, "timeout": 60}
+    return {
+        "version": 1,
+        "hooks": {
+            "beforeShellExecution": [first],
+            "beforeMCPExecution": [first],
+            "preToolUse": [{**first, "matcher": "|".join(_CURSOR_TOOLS.editors)}],
+            "afterFileEdit": [then],
+            "beforeSubmitPrompt": [then],
+            "stop": [then],
+        },
+    }
+
+
+_CURSOR_TOOLS = Tools(
+    shells=("Shell", "Bash", "run_terminal_cmd"),
+    editors=("Write", "Edit", "StrReplace", "MultiEdit", "Delete", "TabWrite", "ApplyPatch", "EditNotebook",
+             "edit_file", "search_replace", "delete_file", "write"),
+    readers=("Read", "Grep", "Glob", "LS", "TabRead", "SemanticSearch", "WebSearch", "WebFetch", "Task", "TodoWrite"),
+)  # fmt: skip
+
+CURSOR = Harness(
+    name="cursor",
+    project_settings=".cursor/hooks.json",
+    user_settings=".cursor/hooks.json",
+    note="restart cursor",
+    tools=_CURSOR_TOOLS,
+    events={
+        "beforeShellExecution": _COMMAND,
+        "beforeMCPExecution": _BEFORE_TOOL,
+        "preToolUse": _BEFORE_TOOL,
+        "afterFileEdit": _FILE_EDITED,
+        "beforeSubmitPrompt": PROMPT,
+        "stop": STOP,
+    },
+    deny=_cursor_deny,
+    no_objection=_cursor_no_objection,
+    fields=Fields(session=("conversation_id", "session_id")),
+    name_event=_cursor_event,
+    settings=_cursor_settings,
+)
+
+
+# -- Copilot CLI -------------------------------------------------------------------------------------------------------
+
+_COPILOT_FIELDS = Fields(tool="toolName", input="toolArgs", session=("sessionId", "session_id"))
+_COPILOT_OTHER = ("source", "reason", "error", "initialPrompt", "notification_type", "trigger")
+
+
+def _copilot_event(body: Mapping[str, Any]) -> str:
+    if text_of(body, "toolName") is not None:
+        return "postToolUse" if "toolResult" in body else "preToolUse"
+    if "toolArgs" not in body and "toolResult" not in body:
+        if "prompt" in body and "source" not in body:
+            return "userPromptSubmitted"
+        if "stopReason" in body:
+            return "agentStop"
+        if any(field in body for field in _COPILOT_OTHER):
+            return "other"
+    raise InvalidEvent("it has no 'toolName'")
+
+
+def _copilot_deny(event: Event | None, reason: str) -> HookReply:
+    if event is not None and _CLAUDE_EVENTS.get(event.name) == _BEFORE_TOOL:
+        return _claude_deny(event, reason)
+    return _reply({"permissionDecision": "deny", "permissionDecisionReason": reason})
+
+
+def _copilot_rewrite(event: Event, command: str) -> HookReply:
+    field, given = event.input if event.input is not None else ("command", {})
+    return _reply({"modifiedArgs": {**given, field: command}})
+
+
+def _copilot_settings(recording: str, blocking: str) -> dict[str, Any]:
+    def hook(command: str) -> list[dict[str, Any]]:
+        return [{"type": "command", "bash": command, "timeoutSec": 60}]
+
+    return {
+        "version": 1,
+        "hooks": {
+            "preToolUse": hook(blocking),
+            "postToolUse": hook(recording),
+            "userPromptSubmitted": hook(recording),
+            "agentStop": hook(recording),
+        },
+    }
+
+
+COPILOT = Harness(
+    name="copilot",
+    project_settings=".github/hooks/git-agentos.json",
+    user_settings=".copilot/hooks/git-agentos.json",
+    note="restart copilot; copilot's shell switches the guard off inside git, and our hook switches it on again:"
+    " `git agentos guard exec -- copilot` covers what copilot starts in another way",
+    tools=Tools(
+        shells=("bash", "shell", "powershell", "local_shell"),
+        editors=("edit", "create", "write", "apply_patch", "delete", "str_replace", "insert"),
+        readers=("view", "read", "grep", "glob", "web_fetch", "report_intent", "task", "read_bash", "stop_bash",
+                 "ask_user"),
+        editor="str_replace_editor",
+    ),
+    events={
+        "preToolUse": _BEFORE_TOOL,
+        "postToolUse": _AFTER_TOOL,
+        "userPromptSubmitted": PROMPT,
+        "agentStop": STOP,
+    },
+    deny=_copilot_deny,
+    no_objection=_message_on_stderr,
+    fields=_COPILOT_FIELDS,
+    name_event=_copilot_event,
+    settings=_copilot_settings,
+    shared_form=CLAUDE_CODE,
+    override_variable="COPILOT_CLI",
+    rewrite=_copilot_rewrite,
+)  # fmt: skip
+
+
+# -- opencode ----------------------------------------------------------------------------------------------------------
+
+
+def _opencode_event(body: Mapping[str, Any]) -> str:
+    return text_of(body, "event") or ("tool.execute.before" if "tool" in body else required_text(body, "event"))
+
+
+def _opencode_no_objection(event: Event, message: str) -> HookReply:  # noqa: ARG001 (one form for all)
+    return _reply({}, message)
+
+
+OPENCODE = Harness(
+    name="opencode",
+    project_settings=".opencode/plugins/git-agentos.js",
+    user_settings=".config/opencode/plugins/git-agentos.js",
+    note="restart opencode",
+    tools=Tools(
+        shells=("bash", "shell"),
+        editors=("edit", "write", "multiedit", "patch", "apply_patch"),
+        readers=("read", "grep", "glob", "list", "webfetch", "websearch", "todowrite", "todoread", "task", "skill",
+                 "question", "lsp", "codesearch"),
+    ),
+    events={
+        "tool.execute.before": _BEFORE_TOOL,
+        "tool.execute.after": _AFTER_TOOL,
+        "chat.message": PROMPT,
+        "session.idle": STOP,
+    },
+    deny=_deny_decision,
+    no_objection=_opencode_no_objection,
+    fields=Fields("event", "tool", "args", ("sessionID",)),
+    name_event=_opencode_event,
+    plugin="opencode.js",
+)  # fmt: skip
+
+
+# In the order in which they are listed.
+HARNESSES: Mapping[str, Harness] = {each.name: each for each in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, COPILOT, OPENCODE)}
+
+
+def get(name: str) -> Harness:
+    """The harness of this name; UsageError where there is none."""
+    if name not in HARNESSES:
+        raise UsageError(f"'{name}' is not a supported harness", f"supported are {', '.join(HARNESSES)}")
+    return HARNESSES[name]
+
+
+def _reply(body: Mapping[str, Any], message: str = "") -> HookReply:
+    return HookReply(json.dumps(body) + "\n", message)

@@ -1,0 +1,23 @@
+"""Questions about paths: whether one is in a folder, whether one names a device."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_THROUGH = re.compile(r"/(cwd|root)(/|$)|/fd/[^/]+/")
+
+
+def is_device(path: str) -> bool:
+    """Whether `path` names a device or a part of a process, so that writing there loses nothing. `/dev/shm` has files,
+    and some parts of a process lead to any folder (`/proc/self/cwd/FILE`)."""
+    plain = os.path.normpath(path)
+    if leads_through_a_process(path):
+        return False
+    return plain.startswith(("/dev/", "/proc/")) and not plain.startswith("/dev/shm/")
+
+
+def leads_through_a_process(path: str) -> bool:
+    """Whether a path leads to a process's folder, or through a file that it has open: in another process it is another
+    path."""
+    return path.startswith(("/proc/", "/dev/fd/")) and _THROUGH.search(path) is not None

@@ -1,0 +1,62 @@
+"""Deleting folders, whatever their permissions; also in a process that outlives this one.
+
+Run as a script (`deletion.py FOLDER…`), it deletes folders: that is how `remove_in_background` goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+
+if not __package__:  # as a script with -I: the package is not on the path
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from git_agentos.process import mounts, programs
+
+
+def remove_in_background(folders: Iterable[str]) -> None:
+    """Delete folders, one after the other, in a process that goes on when this one has ended, with low priority.
+
+    If one cannot be deleted, it stays, and so do those after it. The folder that a folder lies in goes too if that
+    leaves it empty.
+    """
+    paths = [os.path.abspath(folder) for folder in folders]
+    if paths:
+        programs.start_in_background([sys.executable or "python3", "-I", "-S", os.path.abspath(__file__), *paths])
+
+
+def remove_folder(path: str) -> bool:
+    """Delete a folder and everything in it, folders without write permission included; whether it is gone.
+
+    A folder that has a mount point in it stays as it is.
+    """
+    if mounts.mounted_below(path):
+        return False
+    if os.path.islink(path) or not os.path.isdir(path):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return not os.path.lexists(path)
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        for top, _, _ in os.walk(path):
+            with contextlib.suppress(OSError):
+                os.chmod(top, 0o700)  # before its entries are listed
+        shutil.rmtree(path, ignore_errors=True)
+    return not os.path.lexists(path)
+
+
+def _main(folders: Sequence[str]) -> None:
+    with contextlib.suppress(OSError):
+        os.nice(15)
+    for folder in folders:
+        if not remove_folder(folder):
+            return
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(folder))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

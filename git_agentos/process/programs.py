@@ -1,0 +1,112 @@
+"""Running programs that are not git. Each gets a process group of its own, and nothing on stdin."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+TimeoutExpired = subprocess.TimeoutExpired
+_GRACE = 5.0  # seconds between SIGTERM and SIGKILL for a process group
+_MAX_OUTPUT = 1 << 20
+
+
+class Ended(NamedTuple):
+    """How a program ended: `code` is negative for a signal, None where it ran out of time; `output` is the end (1 MiB)
+    of what it wrote to stdout and stderr, in the order in which it came."""
+
+    code: int | None
+    output: bytes
+
+    @property
+    def timed_out(self) -> bool:
+        return self.code is None
+
+
+def run_shell(command: str, *, cwd: str, env: Mapping[str, str], timeout: float | None = None) -> Ended:
+    """Run `command` by `sh -c`; see `run`."""
+    return run(["/bin/sh", "-c", command], cwd=cwd, env=env, timeout=timeout)
+
+
+def run(argv: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float | None = None) -> Ended:
+    """Run a program and wait for it.
+
+    After `timeout` seconds, and where it fails, or this process is interrupted, the whole group is ended; what a
+    successful one left running goes on. FileNotFoundError where there is no such program.
+    """
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+        code: int | None = None
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = child.wait(timeout)
+        finally:
+            if code != 0:
+                _end_group(child)
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - _MAX_OUTPUT))
+        return Ended(code, output.read())
+
+
+def feed(argv: Sequence[str], data: bytes, *, timeout: float | None = None) -> tuple[int, bytes, bytes]:
+    """Run a program that only reads `data` and prints, in an empty environment and at the top of the file system:
+    its exit code, stdout and stderr. `TimeoutExpired` after `timeout` seconds."""
+    with subprocess.Popen(
+        argv, cwd=os.sep, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        try:
+            out, err = child.communicate(data, timeout)
+        except BaseException:
+            child.kill()
+            raise
+        return child.returncode, out, err
+
+
+def start_piped(
+    argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep: Sequence[int] = (), stdin: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, with stdout and stderr in pipes; the caller reaps it. `keep` are
+    descriptors that it inherits; `stdin` is the one that it reads from, None for nothing to read."""
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+        pass_fds=tuple(keep),
+    )
+
+
+def start_in_background(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
+    """Start a program that goes on when this process has ended. It works in `/`, and its output is discarded."""
+    script = '"$@" </dev/null >/dev/null 2>&1 &'  # the shell ends at once, so nobody has to reap the program
+    subprocess.run(
+        ["/bin/sh", "-c", script, "sh", *argv],
+        cwd="/",
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        check=False,
+    )
+
+
+def _end_group(child: subprocess.Popen[bytes]) -> None:
+    """End every process of the child's group: SIGTERM first, then SIGKILL."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -1,0 +1,229 @@
+"""The processes of this machine: parents, arguments, environments, folders, and who is alive.
+
+Read from /proc. What may not be read counts as not there. Where there is no /proc, `ps` tells parents, start times and
+arguments; environments, folders and open files are not known then.
+
+Standard library only, and subprocess only where there is no /proc: the supervisor imports it, and so does every hook.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_PROC = "/proc"
+_MAX_ANCESTORS = 512  # nobody nests deeper, and a loop must not hang us
+_DEAD = (b"Z", b"X", b"x")
+# Fields of /proc/PID/stat (proc(5)), counted from the one after the name.
+_STATE, _PARENT, _THREADS, _START = 0, 1, 17, 19
+
+
+class Process(NamedTuple):
+    """A process. `start` is when it was started, in a unit of the system's: numbers are used again."""
+
+    pid: int
+    start: str
+
+
+def has_proc() -> bool:
+    """Whether this system tells what processes were started with."""
+    return os.path.isdir(f"{_PROC}/self")
+
+
+def pids() -> list[int]:
+    """All processes, by number; empty where there is no /proc."""
+    try:
+        return sorted(int(name) for name in os.listdir(_PROC) if name.isdigit())
+    except OSError:
+        return []
+
+
+def identify(pid: int) -> Process | None:
+    """The process that has the number `pid` now; None where there is none."""
+    found = parent_and_start(pid)
+    return None if found is None else Process(pid, found[1])
+
+
+def parents(pid: int) -> list[int]:
+    """The processes that `pid` was started by, from its parent up to the first."""
+    found: list[int] = []
+    while len(found) < _MAX_ANCESTORS:
+        known = parent_and_start(pid)
+        if known is None or known[0] <= 0 or known[0] in found:
+            break
+        pid = known[0]
+        found.append(pid)
+    return found
+
+
+def parent_and_start(pid: int) -> tuple[int, str] | None:
+    """The parent of a process, and when it was started; None where there is no such process."""
+    fields = stat_fields(pid)
+    if fields is not None:
+        return int(fields[_PARENT]), fields[_START].decode("ascii")
+    if has_proc():
+        return None
+    parent, _, start = ps(pid, "ppid", "lstart").partition(" ")
+    return (int(parent), " ".join(start.split())) if parent.isdigit() else None
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, ended ones that were not waited for included."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"{_PROC}/{pid}/task"):
+            with open(f"{_PROC}/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except FileNotFoundError:
+        # The kernel was built without that file, or the process is gone.
+        return [each for each in pids() if _parent(each) == pid] if os.path.isdir(f"{_PROC}/{pid}") else []
+    except OSError:
+        return []
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """The living processes that descend from one."""
+    found: list[int] = []
+    remaining = children(pid)
+    while remaining:
+        each = remaining.pop()
+        if each not in found:
+            found.append(each)
+            remaining += children(each)
+    return [each for each in found if is_alive(each)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and has not ended; one that waits for its parent to notice has."""
+    fields = stat_fields(pid)
+    return fields is not None and (fields[_STATE] not in _DEAD or int(fields[_THREADS]) > 1)
+
+
+def can_be_ended(pid: int) -> bool:
+    """Whether a signal can end a process: not the first of its container, and none of another user's."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return pid != 1
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """The living processes that were started with a variable set to `value`, by number."""
+    assignment = os.fsencode(f"{name}={value}")
+    return [pid for pid in pids() if assignment in (read(pid, "environ") or b"").split(b"\0") and is_alive(pid)]
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+def argv(pid: int) -> tuple[str, ...]:
+    """The arguments of a process; empty where it is gone, has none, or may not be read.
+
+    `ps` does not tell where one argument ends: there they are split at spaces.
+    """
+    data = read(pid, "cmdline")
+    if data is not None:
+        return tuple(os.fsdecode(word) for word in data.split(b"\0")[:-1])
+    return () if has_proc() else tuple(ps(pid, "args").split())
+
+
+def environment(pid: int) -> dict[str, str] | None:
+    """The environment that a process was started with; None where it may not be read."""
+    data = read(pid, "environ")
+    if data is None:
+        return None
+    pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
+    return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+
+
+def cwd(pid: int) -> str | None:
+    """The current directory of a process; None where it may not be read, or the folder is gone."""
+    found = link(pid, "cwd")
+    return None if found is None or (found.endswith(" (deleted)") and not os.path.isdir(found)) else found
+
+
+def executable(pid: int) -> str:
+    """A path that leads to the file that a process was started from, whatever the process calls itself."""
+    return f"{_PROC}/{pid}/exe"
+
+
+def name(pid: int) -> str:
+    """The name of a process as the kernel has it, cut to 15 bytes; empty where it is not known."""
+    return os.fsdecode((read(pid, "comm") or b"").strip())
+
+
+def title(pid: int) -> str:
+    """A process for people: the first words of its command line, else its name."""
+    words = argv(pid)[:4]
+    return " ".join((os.path.basename(words[0]), *words[1:])) if words else name(pid) or "?"
+
+
+def open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """The descriptors of a process, and where each leads."""
+    try:
+        descriptors = os.listdir(f"{_PROC}/{pid}/fd")
+    except OSError:
+        return
+    for descriptor in descriptors:
+        target = link(pid, f"fd/{descriptor}")
+        if target is not None:
+            yield descriptor, target
+
+
+def read(pid: int, file: str) -> bytes | None:
+    """The content of `/proc/PID/FILE`; None where it may not be read, or the process is gone."""
+    try:
+        with open(f"{_PROC}/{pid}/{file}", "rb") as opened:
+            return opened.read()
+    except OSError:
+        return None
+
+
+def field(pid: int, file: str, name: str) -> str | None:
+    """The value of a line `NAME: VALUE` of `/proc/PID/FILE`; None where there is none."""
+    prefix = f"{name}:".encode()
+    for line in (read(pid, file) or b"").splitlines():
+        if line.startswith(prefix):
+            return os.fsdecode(line[len(prefix) :].strip())
+    return None
+
+
+def link(pid: int, file: str) -> str | None:
+    """Where `/proc/PID/FILE` leads; None where it may not be read."""
+    try:
+        return os.readlink(f"{_PROC}/{pid}/{file}")
+    except OSError:
+        return None
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of `/proc/PID/stat` after the name, the state first; None where there is no such process."""
+    data = read(pid, "stat")
+    fields = data.rpartition(b")")[2].split() if data is not None else []
+    return fields if len(fields) > _START else None
+
+
+def ps(pid: int, *columns: str) -> str:
+    """What `ps` tells of a process, for systems without /proc; empty where it tells nothing."""
+    import subprocess  # not loaded where /proc tells
+
+    options = [word for column in columns for word in ("-o", f"{column}=")]
+    try:
+        ended = subprocess.run(
+            ["ps", *options, "-p", str(pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return os.fsdecode(ended.stdout).strip()
+
+
+def _parent(pid: int) -> int | None:
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[_PARENT])

@@ -1,0 +1,308 @@
+"""What a run is to do: from options, or from a file in TOML.
+
+    task = "T-42"                       # all keys may be left out; they are called as the options are
+    from = "main"
+    max-attempts = 3
+    on-failure = "rollback"             # or "keep"
+    retry-from = "here"                 # or "pre_run"
+    timeout = "30m"                     # of each command
+    protected = ["main", "release/*"]
+    guard = true
+    cleanup = true                      # worktree and branch go once nobody waits for them
+
+    [[step]]
+    kind = "agent"
+    command = 'claude -p "$(cat task.md)"'
+
+    [[step]]
+    kind = "validate"
+    command = "make test"
+    timeout = "10m"
+
+    [[step]]
+    kind = "checkpoint"
+    message = "tests pass"
+
+    [[step]]
+    kind = "rollback"
+    to = "step:1"                       # or "pre_run": the state in which the first of these steps began
+
+An attempt does the steps in this order, up to the first that fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from git_agentos.errors import UsageError
+from git_agentos.run.context import check_id
+from git_agentos.util.values import parse_duration
+
+AGENT, VALIDATE, ROLLBACK, CHECKPOINT = "agent", "validate", "rollback", "checkpoint"
+KEEP, ROLL_BACK = "keep", "rollback"
+FROM_HERE, FROM_PRE_RUN = "here", "pre_run"
+SCHEMA = "agentos.run-spec.v1"
+_LONGEST = 10**15  # seconds
+_STEP_POINT = re.compile(r"step:([1-9]\d{0,5})\Z")
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """One step: `command` is shell text (agent, validate); `to` a point (rollback): `pre_run`, or `step:N` for where
+    the N-th step of the same attempt began; `message` a checkpoint's description; `timeout` seconds, None for the
+    run's."""
+
+    kind: str
+    command: str | None = None
+    to: str | None = None
+    message: str | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run: `base_ref` None is `agentos.runBase`, else HEAD of the repository; `timeout` seconds for each command;
+    `on_failure` `keep` or `rollback`; `retry_from` `here` or `pre_run`; `protected` are patterns of branches that are
+    protected beside those that always are (`run.branches`); `cleanup` None is `agentos.runCleanup`."""
+
+    steps: tuple[StepSpec, ...]
+    run_id: str | None = None
+    task: str | None = None
+    base_ref: str | None = None
+    max_attempts: int = 1
+    on_failure: str = KEEP
+    retry_from: str = FROM_HERE
+    timeout: float | None = None
+    protected: tuple[str, ...] | None = None
+    guard: bool = True
+    cleanup: bool | None = None
+
+
+def from_options(agents: Sequence[str], validations: Sequence[str], **fields: Any) -> RunSpec:
+    """Steps: every agent, then every validation. UsageError for a bad value."""
+    kinds = [*((AGENT, each) for each in agents), *((VALIDATE, each) for each in validations)]
+    steps = [_step({"kind": kind, "command": command}, n, None) for n, (kind, command) in enumerate(kinds, 1)]
+    return _run({**_given(fields), "steps": steps}, None)
+
+
+def from_file(path: str, **given: Any) -> RunSpec:
+    """The run that a TOML file describes; what was given as an option wins. UsageError names the key that is wrong."""
+    try:
+        with open(path, "rb") as file:
+            body = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"'{path}' is not TOML: {error}") from error
+    found: dict[str, Any] = {}
+    for key, value in body.items():
+        name = _name(key)
+        if name not in _KEYS:
+            raise UsageError(f"'{key}' in '{path}' is not known", f"one of: {', '.join(_KEYS)}")
+        if name in found:
+            raise UsageError(f"'{key}' in '{path}' is there twice")
+        found[name] = value
+    tables = found.pop("step", [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise UsageError(f"'step' in '{path}' is not a list of tables", "begin each step with [[step]]")
+    steps = [_step(each, n, path) for n, each in enumerate(tables, 1)]
+    named = {_KEYS[name]: value for name, value in found.items()}
+    return _run({**named, **_given(given), "steps": steps}, path, given=frozenset(_given(given)))
+
+
+def from_fields(body: Mapping[str, Any], source: str) -> RunSpec:
+    """The run in a decoded document (`spec.json`)."""
+    known = {field.name for field in fields(RunSpec)}
+    steps = body.get("steps")
+    if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
+        raise UsageError(f"'steps' in '{source}' is not a list of objects")
+    read = [_step(each, n, source, every=True) for n, each in enumerate(steps, 1)]
+    return _run({**_given({key: body[key] for key in known & body.keys()}), "steps": read}, source)
+
+
+def from_json(text: str, source: str) -> RunSpec:
+    """The run that `to_json` wrote; UsageError for anything else."""
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"'{source}' is no description of a run: {error}") from error
+    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
+        raise UsageError(f"'{source}' is no description of a run")
+    return from_fields(body, source)
+
+
+def to_json(spec: RunSpec) -> str:
+    """One JSON document, with `schema`."""
+    return json.dumps({"schema": SCHEMA, **asdict(spec)}, indent=2) + "\n"
+
+
+def duration(text: str) -> float:
+    """`90`, `90s`, `30m`, `1.5h` as seconds; UsageError for anything else."""
+    seconds = parse_duration(text, words=False)
+    if not seconds or seconds > _LONGEST:
+        raise UsageError(f"'{text}' is not a time limit", "give seconds, or a number with s, m, h or d: 90s, 30m, 1.5h")
+    return seconds
+
+
+# -- reading one value -------------------------------------------------------------------------------------------------
+
+# What a key of the file is in RunSpec; an option is called like the key.
+_KEYS = {
+    "id": "run_id", "task": "task", "from": "base_ref", "max-attempts": "max_attempts", "on-failure": "on_failure",
+    "retry-from": "retry_from", "timeout": "timeout", "protected": "protected", "guard": "guard", "step": "steps",
+    "cleanup": "cleanup",
+}  # fmt: skip
+_OPTIONS = {field: key for key, field in _KEYS.items()}
+# Which keys a step of each kind has; the first is the one that it must have.
+_STEP_KEYS = {
+    AGENT: ("command", "timeout"),
+    VALIDATE: ("command", "timeout"),
+    ROLLBACK: ("to",),
+    CHECKPOINT: ("message",),
+}
+
+
+def _name(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given at all."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _run(body: Mapping[str, Any], source: str | None, *, given: frozenset[str] = frozenset()) -> RunSpec:
+    """A checked run; `source` is the file that the values come from, those in `given` apart."""
+    told = {key: _Told(_OPTIONS[key], None if key in given else source) for key in _OPTIONS}
+    values: dict[str, Any] = {}
+    for key, value in body.items():
+        if key not in told:
+            raise TypeError(f"RunSpec has no field '{key}'")
+        values[key] = _READ[key](value, told[key])
+    steps: tuple[StepSpec, ...] = values["steps"]
+    where = f" in '{source}'" if source is not None else ""
+    if not any(step.kind == AGENT for step in steps):
+        raise UsageError(f"there is no agent to run{where}", "give one: --agent COMMAND, or a [[step]] of kind 'agent'")
+    return RunSpec(**values)
+
+
+class _Told:
+    """A value's name, as whoever gave it knows it."""
+
+    def __init__(self, name: str, source: str | None) -> None:
+        self.name = f"--{name}" if source is None else f"'{name}' in '{source}'"
+
+    def wrong(self, wanted: str, value: Any) -> UsageError:
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        shown = value if plain else json.dumps(value, default=str)
+        return UsageError(f"{self.name} takes {wanted}, not '{shown}'")
+
+
+def _text(value: Any, told: _Told) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise told.wrong("a text", value)
+    return value
+
+
+def _line(value: Any, told: _Told) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise told.wrong("one line of text", value)
+    return value
+
+
+def _id(value: Any, told: _Told) -> str:
+    return check_id(_line(value, told), source=told.name)
+
+
+def _count(value: Any, told: _Told) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1000:
+        raise told.wrong("a number from 1 to 1000", value)
+    return value
+
+
+def _seconds(value: Any, told: _Told) -> float:
+    if isinstance(value, str):
+        try:
+            return duration(value)
+        except UsageError as error:
+            raise UsageError(f"{told.name}: {error}", error.hint) from None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _LONGEST:
+        raise told.wrong("a time limit such as 90s or 30m", value)
+    return float(value)
+
+
+def _one_of(*words: str) -> Any:
+    def read(value: Any, told: _Told) -> str:
+        if value not in words:
+            raise told.wrong(" or ".join(f"'{word}'" for word in words), value)
+        return str(value)
+
+    return read
+
+
+def _patterns(value: Any, told: _Told) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise told.wrong("names of branches", value)
+    read = [_line(each, told).strip() for each in items]
+    return tuple(each.removeprefix("refs/heads/") for each in read)
+
+
+def _flag(value: Any, told: _Told) -> bool:
+    if not isinstance(value, bool):
+        raise told.wrong("true or false", value)
+    return value
+
+
+def _steps(value: Any, _: _Told) -> tuple[StepSpec, ...]:
+    return tuple(value)
+
+
+_READ = {
+    "run_id": _id, "task": _line, "base_ref": _line, "max_attempts": _count, "on_failure": _one_of(ROLL_BACK, KEEP),
+    "retry_from": _one_of(FROM_HERE, FROM_PRE_RUN), "timeout": _seconds, "protected": _patterns, "guard": _flag,
+    "cleanup": _flag, "steps": _steps,
+}  # fmt: skip
+
+
+def _step(body: Mapping[str, Any], n: int, source: str | None, *, every: bool = False) -> StepSpec:
+    """Step `n` of a run; `every` tells that all fields are there, None where they do not apply."""
+    found = {_name(key): value for key, value in body.items() if not (every and value is None)}
+    kind = found.pop("kind", None)
+
+    def told(key: str) -> _Told:
+        return _Told(key if source is None else f"{key} of step {n}", source)
+
+    if not isinstance(kind, str) or kind not in _STEP_KEYS:
+        raise told("kind").wrong(", ".join(f"'{each}'" for each in _STEP_KEYS), kind)
+    for key in found:
+        if key not in _STEP_KEYS[kind]:
+            raise UsageError(
+                f"{told(key).name} is not known", f"a step of kind '{kind}' has: {', '.join(_STEP_KEYS[kind])}"
+            )
+    step = StepSpec(
+        kind=kind,
+        command=_text(found["command"], _Told(kind, None) if source is None else told("command"))
+        if "command" in found
+        else None,
+        to=_point(found["to"], n, told("to")) if "to" in found else None,
+        message=_text(found["message"], told("message")) if "message" in found else None,
+        timeout=_seconds(found["timeout"], told("timeout")) if "timeout" in found else None,
+    )
+    if kind != CHECKPOINT and step.command is None and step.to is None:
+        raise UsageError(f"{told(_STEP_KEYS[kind][0]).name} is missing")
+    return step
+
+
+def _point(value: Any, n: int, told: _Told) -> str:
+    if value == FROM_PRE_RUN:
+        return FROM_PRE_RUN
+    match = _STEP_POINT.match(value) if isinstance(value, str) else None
+    if match is None or int(match[1]) >= n:
+        raise told.wrong(f"'pre_run' or a step before it ('step:1' to 'step:{n - 1}')", value)
+    return str(value)

@@ -1,0 +1,70 @@
+"""Values as people write them in settings and options: booleans, sizes, lengths of time, ids.
+
+Each function gives None for text that is no such value: what that means is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_TRUE, _FALSE = frozenset(("true", "yes", "on")), frozenset(("false", "no", "off", ""))
+_INTEGER = re.compile(r"[+-]?(\d{1,9})[kmg]?", re.ASCII)
+
+_SIZE = re.compile(r"(\d{1,18})([kmg]?)", re.ASCII)
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+_SECONDS = {
+    **dict.fromkeys(("", "s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hr", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86400),
+}
+_DAYS = {"": 1, "d": 1, "day": 1, "w": 7, "week": 7, "m": 30, "month": 30, "y": 365, "year": 365}
+_WORD = re.compile(r"[A-Za-z]{2}")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]*)", re.ASCII)
+
+
+def parse_boolean(text: str) -> bool | None:
+    """A boolean as git reads it: `true`, `yes`, `on`, `false`, `no`, `off`, nothing, or an integer; None for others."""
+    word = text.lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    number = _INTEGER.fullmatch(word)
+    return None if number is None else int(number[1]) != 0
+
+
+def parse_size(text: str) -> int | None:
+    """A number of bytes, or one with `k`, `m` or `g` (powers of 1024)."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    return None if found is None else int(found[1]) * _BYTES[found[2]]
+
+
+def parse_duration(text: str, *, words: bool = True) -> float | None:
+    """A number of seconds, or one with `s`, `m` (minutes), `h` or `d`; with `words` also `minutes` and the like."""
+    return _duration(text, _SECONDS) if words or not _WORD.search(text) else None
+
+
+def parse_days(text: str) -> float | None:
+    """A number of days, or one with `d`, `w`, `m` (months of 30 days) or `y`."""
+    return _duration(text, _DAYS)
+
+
+def _duration(text: str, units: dict[str, int]) -> float | None:
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    unit = units.get(found[2].removesuffix("s") if len(found[2]) > 1 else found[2])
+    return float(found[1]) * unit if unit is not None else None
+
+
+def is_hex(text: str) -> bool:
+    """Whether there are only digits of object ids in a text."""
+    return all(character in "0123456789abcdef" for character in text)
+
+
+def ordered_id(time_ns: int) -> str:
+    """A new id, 32 hex digits, that sorts by `time_ns` (nanoseconds since the epoch)."""
+    return f"{time_ns:016x}{os.urandom(8).hex()}"

@@ -1,0 +1,389 @@
+"""`worktree complete`: a last checkpoint, and a merge request for whoever reviews the work. The worktree stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import NamedTuple
+
+from git_agentos import log
+from git_agentos.checkpoint import format, take, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.errors import GitCommandError, UsageError, WorktreeError
+from git_agentos.git import process, refs, user_hooks, worktrees
+from git_agentos.git.scan import Scan
+from git_agentos.guard import authorize
+from git_agentos.guard.configuration import settings
+from git_agentos.process import programs
+from git_agentos.worktree import journal, layout, record, removal
+from git_agentos.worktree.record import Record
+
+OPERATION = "complete"
+_MOST_FILES = 200
+_MOST_CHECKPOINTS = 50
+_FORGE_PATIENCE = 120.0  # seconds
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the work: its id and subject."""
+
+    id: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that the work changed, and by how many lines (None for a binary file)."""
+
+    path: str
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A worktree whose task is done: the JSON kind `worktree-complete`.
+
+    `document` is the merge request in Markdown, with `title` as its heading; `commits` are newest first, `files` what
+    they change since the work left `base_ref`; `uncommitted` the paths that no commit has (the checkpoint has them).
+    `pushed_to` is the remote that has the branch, `pull_request` the address that the forge gave; `problems` tell what
+    did not work of `--push`.
+    """
+
+    id: str
+    path: str
+    branch: str
+    base_ref: str
+    base_sha: str
+    head_sha: str
+    task: str | None
+    checkpoint: str
+    title: str
+    commits: list[Commit]
+    files: list[Change]
+    uncommitted: list[str]
+    document: str
+    pushed_to: str | None
+    pull_request: str | None
+    problems: list[str]
+
+
+@authorize.entry("worktree", "complete")
+def complete(context: Context, id_: str | None = None, *, push: bool = False) -> Completion:
+    """Take a final checkpoint of the worktree `id_` (the one that one is in), record it as complete, and write its
+    merge request.
+
+    `push` sends the branch to its remote, and opens a pull request with `gh` or `glab` if one of them is there; what
+    fails of that is told, and the worktree is complete all the same.
+    """
+    if id_ is None and context.timeline == timeline.MAIN:
+        raise UsageError("which worktree is complete?", "give its ID, or stand in it")
+    wanted = id_ or context.timeline
+    if wanted == timeline.MAIN:
+        raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
+    layout.check_id(wanted)
+    with worktrees.lock(context.location):
+        begun = journal.start(context.location, wanted, OPERATION)
+    try:
+        return _complete(context, wanted, push=push)
+    finally:
+        journal.remove(begun)
+
+
+def _complete(context: Context, id_: str, *, push: bool) -> Completion:
+    managed = record.find(context.location.common_dir, id_)
+    if not os.path.isdir(managed.root):
+        raise WorktreeError(
+            f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
+        )
+    removal.check_folder(managed, id_)
+    inner = context.in_worktree(managed.location)
+    known = managed.record
+    head = refs.read_head(inner.location)
+    if head.commit is None:
+        raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
+    log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
+    saved = _save(inner, known)
+    try:
+        record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
+    except OSError as error:
+        raise take.storage_error(error) from error
+    branch = head.branch or known.branch
+    base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
+    commits = _commits(inner, base, head.commit)
+    files = _changes(inner, base, head.commit)
+    checkpoint, uncommitted = saved
+    title = _title(known, commits)
+    request = _Request(inner, known, branch, base, head.commit, commits, files, checkpoint, uncommitted)
+    document = request.document(title)
+    sent = _send(inner, known, head.branch, title, document) if push else _Sent(None, None, [])
+    return Completion(
+        id=id_,
+        path=managed.root,
+        branch=branch,
+        base_ref=known.base_ref,
+        base_sha=known.base_sha,
+        head_sha=head.commit,
+        task=known.task,
+        checkpoint=checkpoint.id,
+        title=title,
+        commits=commits,
+        files=files,
+        uncommitted=uncommitted,
+        document=document,
+        pushed_to=sent.remote,
+        pull_request=sent.address,
+        problems=sent.problems,
+    )
+
+
+def _save(inner: Context, known: Record) -> tuple[Checkpoint, list[str]]:
+    """The last checkpoint, and the paths that no commit has. With `agentos.auto.onTaskComplete` off, none is taken: it
+    is the newest that there is."""
+    guard = settings.read(inner.location.root, inner.location.environment())
+    newest = None if guard.auto_on("onTaskComplete") else timeline.newest(inner.repository, inner.timeline)
+    if newest is None:
+        origin = inner.origin(trigger="task_complete", description=f"worktree {known.id} complete", task_id=known.task)
+        checkpoint = take.take(inner.repository, inner.settings, origin).checkpoint
+        paths = {*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files}
+        return checkpoint, sorted(paths)
+    found = Scan(inner.location).read()
+    dirty = {*(each.path for each in found.changed), *(each.path for each in found.unmerged), *found.untracked}
+    return format.read(inner.repository, newest.checkpoint), sorted(os.fsdecode(path) for path in dirty)
+
+
+def _commits(context: Context, base: str, head: str) -> list[Commit]:
+    out = context.repository.git("log", "-z", "--format=%H%x20%s", f"{base}..{head}", "--")
+    rows = [os.fsdecode(row).partition(" ") for row in out.split(b"\0") if row]
+    return [Commit(oid, subject) for oid, _, subject in rows]
+
+
+def _changes(context: Context, base: str, head: str) -> list[Change]:
+    out = context.repository.git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", base, head, "--")
+    found = []
+    for row in out.split(b"\0"):
+        if row:
+            added, removed, path = row.split(b"\t", 2)
+            numbers = [int(number) if number.isdigit() else None for number in (added, removed)]
+            found.append(Change(os.fsdecode(path), numbers[0], numbers[1]))
+    return found
+
+
+def _title(known: Record, commits: Sequence[Commit]) -> str:
+    what = commits[0].subject if len(commits) == 1 else f"work of {known.id}"
+    return f"{known.task}: {what}" if known.task else what
+
+
+# -- the document --------------------------------------------------------------------------------------------------
+
+
+class _Request(NamedTuple):
+    """What a merge request tells."""
+
+    context: Context
+    known: Record
+    branch: str
+    base: str
+    head: str
+    commits: Sequence[Commit]
+    files: Sequence[Change]
+    checkpoint: Checkpoint
+    uncommitted: Sequence[str]
+
+    def document(self, title: str) -> str:
+        known = self.known
+        base = f"{code(known.base_ref)} at {code(known.base_sha[:12])}"
+        facts = [
+            f"- Branch: {code(self.branch)} at {code(self.head[:12])}, from {base}",
+            f"- Worktree of the agent {code(known.id)}: {code(self.checkpoint.worktree_path)}",
+            f"- Final checkpoint: {code(self.checkpoint.id[:12])}",
+        ]
+        if known.task:
+            facts.insert(0, f"- Task: {_plain(known.task)}")
+        parts = [
+            f"# {_plain(title)}\n\n" + "\n".join(facts),
+            *self._uncommitted(),
+            self._changes(),
+            self._checkpoints(),
+            *self._entries("decision", "Decisions"),
+            *self._entries("error", "Errors"),
+            self._review(),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _uncommitted(self) -> list[str]:
+        if not self.uncommitted:
+            return []
+        names = _listed([code(path) for path in self.uncommitted])
+        told = (
+            f"These changes are in no commit, and a merge will not have them; checkpoint {self.checkpoint.id[:12]} has."
+        )
+        return [f"## Not committed\n\n{told}\n\n{names}"]
+
+    def _changes(self) -> str:
+        if not self.commits:
+            return "## Changes\n\nNothing is committed since the worktree was made."
+        added = sum(each.added or 0 for each in self.files)
+        removed = sum(each.removed or 0 for each in self.files)
+        numbers = f"{_count(len(self.commits), 'commit')}, {_count(len(self.files), 'file')}, +{added} -{removed} lines"
+        rows = _listed([f"{code(each.id[:12])} {_plain(each.subject)}" for each in self.commits])
+        files = _listed(
+            [
+                code(each.path) + (" (binary)" if each.added is None else f" +{each.added} -{each.removed}")
+                for each in self.files
+            ]
+        )
+        return f"## Changes\n\n{numbers}.\n\n{rows}\n\n### Files\n\n{files}"
+
+    def _checkpoints(self) -> str:
+        rows = []
+        repository = self.context.repository
+        for number, link in enumerate(timeline.walk(repository, self.known.id)):
+            if number == _MOST_CHECKPOINTS:
+                rows.append("- and earlier ones")
+                break
+            one = format.read(repository, link.checkpoint)
+            subject = one.description.split("\n", 1)[0]
+            when = one.created_at[:16].replace("T", " ")
+            rows.append(f"- {code(one.id[:12])} {when} {one.trigger}" + (f": {_plain(subject)}" if subject else ""))
+        return "## Checkpoints\n\n" + "\n".join(rows)
+
+    def _entries(self, kind: str, heading: str) -> list[str]:
+        found = log.read(self.context, kinds=[kind], newest_first=False)
+        found.tell(empty=False)
+        rows = []
+        for each in found.entries:
+            if log.is_by_guard(each):
+                continue
+            rows.append(f"- {each.timestamp[:16].replace('T', ' ')} {_plain(each.summary)}")
+            rows += [f"  - {_plain(key)}: {_plain(_words(value))}" for key, value in each.details.items()]
+        return [f"## {heading}\n\n" + "\n".join(rows)] if rows else []
+
+    def _review(self) -> str:
+        lines = [
+            f"git log --oneline {self.base[:12]}..{quote(self.branch)}",
+            f"git diff {self.base[:12]} {quote(self.branch)}",
+            f"git agentos log review {self.known.id}",
+            f"git agentos worktree merge {self.known.id} --dry-run",
+            f"git agentos worktree merge {self.known.id}",
+        ]
+        return "## Review and merge\n\n```sh\n" + "\n".join(lines) + "\n```"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(_words(each) for each in value)
+    return str(value)
+
+
+def _listed(rows: Sequence[str]) -> str:
+    shown = [f"- {row}" for row in rows[:_MOST_FILES]]
+    return "\n".join(shown + ([f"- and {len(rows) - _MOST_FILES} more"] if len(rows) > _MOST_FILES else []))
+
+
+def code(text: str) -> str:
+    """Text as Markdown code on one line, whatever is in it."""
+    text = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def _plain(text: str) -> str:
+    """Text on one line in which nothing is Markdown or HTML."""
+    text = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", text)
+    return re.sub(r"([\\`*_\[\]<>#|@])", r"\\\1", text)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun if number == 1 else noun + 's'}"
+
+
+# -- sending -------------------------------------------------------------------------------------------------------
+
+
+class _Sent(NamedTuple):
+    """Where the branch went, the address of the pull request, and what did not work."""
+
+    remote: str | None
+    address: str | None
+    problems: list[str]
+
+
+def _send(context: Context, known: Record, branch: str | None, title: str, document: str) -> _Sent:
+    if branch is None:
+        return _Sent(None, None, ["HEAD is detached: there is no branch to push"])
+    remote = _remote(context, branch)
+    if remote is None:
+        return _Sent(None, None, ["there is no remote to push to (git remote add origin URL)"])
+    env = context.location.environment()
+    try:
+        # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
+        args = [*user_hooks.options(context.location), "push", "--set-upstream", remote, f"{layout.HEADS}{branch}"]
+        process.run(args, cwd=context.location.root, env=env, neutral_config=False)
+    except GitCommandError as error:
+        return _Sent(None, None, [f"the branch was not pushed to '{remote}': {error.message}"])
+    url = context.settings.values.get(f"remote.{remote}.url", [""])[-1]
+    address, problem = _open_request(context, known, branch, title, document, url)
+    return _Sent(remote, address, [problem] if problem else [])
+
+
+def _remote(context: Context, branch: str) -> str | None:
+    """Where git would push the branch."""
+    values = context.settings.values
+    keys = [key for key in values if key.startswith("remote.") and key.endswith(".url")]
+    remotes = [key.removeprefix("remote.").removesuffix(".url") for key in keys]
+    for key in (f"branch.{branch}.pushremote", "remote.pushdefault", f"branch.{branch}.remote"):
+        name = values.get(key, [""])[-1]
+        if name in remotes:
+            return name
+    return "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
+
+
+def _open_request(
+    context: Context, known: Record, branch: str, title: str, document: str, url: str
+) -> tuple[str | None, str | None]:
+    """Open a pull request with the forge's own tool, if there is one: its address, and what went wrong."""
+    env = process.environment()
+    tools = ["glab", "gh"] if "gitlab" in url.lower() else ["gh", "glab"]
+    tool = next((name for name in tools if shutil.which(name, path=env.get("PATH"))), None)
+    if tool is None:
+        return None, None
+    into = _target(context, known)
+    with tempfile.TemporaryDirectory() as folder:
+        body = os.path.join(folder, "body.md")
+        with open(body, "w", encoding="utf-8", errors="replace") as file:
+            file.write(document)
+        if tool == "gh":
+            argv = ["gh", "pr", "create", "--head", branch, "--title", title, "--body-file", body]
+            argv += ["--base", into] if into is not None else []
+        else:
+            argv = ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--description", document]
+            argv += ["--yes", *(["--target-branch", into] if into is not None else [])]
+        return _run_tool(argv, context.location.root, env)
+
+
+def _run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str | None, str | None]:
+    ended = programs.run(argv, cwd=cwd, env=env, timeout=_FORGE_PATIENCE)
+    said = ended.output.decode("utf-8", "replace").strip()
+    if ended.code != 0:
+        why = "it took too long" if ended.timed_out else said.splitlines()[-1] if said else f"exit code {ended.code}"
+        return None, f"{argv[0]} did not open a pull request: {why}"
+    found = re.findall(r"https?://\S+", said)
+    return (found[-1] if found else None), None
+
+
+def _target(context: Context, known: Record) -> str | None:
+    """The branch to merge into, if the worktree began at one."""
+    for prefix in ("refs/heads/", "refs/remotes/origin/"):
+        name = known.base_ref.removeprefix("origin/") if prefix.startswith("refs/remotes") else known.base_ref
+        if refs.resolve(context.location, prefix + name) is not None:
+            return name
+    return None

@@ -1,0 +1,429 @@
+"""Moving a branch forward to a commit that is ready, also where it is checked out: index, files and branch together, or
+nothing.
+
+Where the branch is checked out, the order is: the worktree's turn, `index.lock`, capture, look for what is in the way,
+`before_merge` checkpoint, the branch's own lock, the intent; then git (`read-tree -m -u`, which keeps local changes)
+brings the files and a copy of the index from the old commit to the new one; then the index by one rename and the branch
+by another, and the intent goes. A failure on the way brings the paths back from the checkpoint. After a kill
+`recover` does: if the branch has moved, everything was in place; else it goes back.
+
+The git that changes files is given the intent's owner lock on its stdin: while it outlives us, the intent is not
+abandoned yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from git_agentos.checkpoint import capture, contents, operation, restore, take
+from git_agentos.checkpoint import journal as restore_journal
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Origin
+from git_agentos.checkpoint.restore import Options
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import AgentosError, LockedError, WorktreeError
+from git_agentos.git import gc, index, lockfile, process, refs, state_dir, trees, worktrees
+from git_agentos.git.location import Location, locate
+from git_agentos.git.repository import Writer
+from git_agentos.git.trees import Entry
+from git_agentos.git.worktrees import BranchUser
+from git_agentos.util import files
+from git_agentos.worktree import journal
+from git_agentos.worktree.journal import WorktreeJournal
+from git_agentos.worktree.layout import describe_use
+from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
+
+OPERATION = "merge"
+_HEADS = "refs/heads/"
+_UNCHANGED = "nothing was changed"
+
+
+@dataclass(frozen=True)
+class FastForward:
+    """A branch that moved; `saved` and `path` are the checkpoint taken before and the worktree that was brought along,
+    None where it is checked out nowhere."""
+
+    saved: str | None
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What became of an interrupted merge: `outcome` is `finished` (everything was in place), `went-back`, or `left`
+    (the branch was moved elsewhere meanwhile: nothing was touched). `saved` is the state before it."""
+
+    target: str
+    path: str
+    saved: str
+    outcome: str
+
+
+class TipMovedError(Exception):
+    """The branch is no longer where it was: the result was made for a commit that is history."""
+
+
+# -- where a branch is checked out ---------------------------------------------------------------------------------
+
+
+def checkout_of(context: Context, ref: str) -> Location | None:
+    """The worktree that has the branch checked out; None where none has.
+
+    WorktreeError where it cannot be moved: checked out twice, in a folder that is not there, or under a rebase or a
+    bisection somewhere.
+    """
+    location, name = context.location, ref.removeprefix(_HEADS)
+    users = worktrees.branch_users(location, ref)
+    roots = _checked_out(context, users)
+    if len(roots) > 1:
+        names = ", ".join(f"'{root}'" for root in roots)
+        raise WorktreeError(
+            f"the branch '{name}' is checked out in {len(roots)} worktrees: {names}",
+            f"switch all but one of them to another branch; {_UNCHANGED}",
+        )
+    for user in users:
+        if user.how != "checkout":
+            raise WorktreeError(
+                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {_UNCHANGED}"
+            )
+    if not roots:
+        return None
+    if refs.read_head(location).ref == ref:
+        return location
+    if not os.path.isdir(roots[0]):
+        raise WorktreeError(
+            f"the branch '{name}' is checked out in '{roots[0]}', which is not there",
+            f"bring the folder back, or give the worktree up: git agentos worktree repair; {_UNCHANGED}",
+        )
+    return locate(roots[0], use_environment=False)
+
+
+def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
+    """The roots of the worktrees whose HEAD is the branch: a bare repository's is none."""
+    location, roots = context.location, []
+    for user in users:
+        if user.how != "checkout":
+            continue
+        root = user.root or user.git_dir
+        if user.git_dir == location.common_dir and not location.is_main:
+            env = {"GIT_DIR": location.common_dir}
+            said = context.repository.git("config", "--type=bool", "--get", "core.bare", env=env, ok=(0, 1))
+            if said.strip() == b"true":
+                continue
+            core_worktree = context.settings.values.get("core.worktree")
+            if core_worktree:
+                root = os.path.normpath(os.path.join(location.common_dir, core_worktree[-1]))
+        roots.append(root)
+    return roots
+
+
+# -- moving it -----------------------------------------------------------------------------------------------------
+
+
+def fast_forward(
+    context: Context, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
+) -> FastForward:
+    """Move `ref` from `old` to `new`, with the worktree that has it checked out. The turn (`intent.turn`) must be held.
+
+    MovedError where the branch is not at `old`, WorktreeError where local changes are in the way.
+    """
+    location = checkout_of(context, ref)
+    who = os.fsdecode(context.settings.committer)
+    if location is None:
+        try:
+            refs.update(context.location, ref, new, old, reason=reason, who=who)
+        except refs.RefMoved as error:
+            raise TipMovedError from error
+        return FastForward(None, None)
+    here = context.in_worktree(location)
+    origin = here.origin(trigger="before_merge", description=description, meta=dict(meta))
+    move = _Move(here, ref, old, new, reason, who)
+    try:
+        saved = move.run(origin)
+    except OSError as error:
+        raise take.storage_error(error) from error
+    return FastForward(saved, location.root)
+
+
+def check(context: Context, ref: str, old: str, new: str) -> None:
+    """Refuse what `fast_forward` would refuse; nothing is changed and nothing is saved."""
+    location = checkout_of(context, ref)
+    if location is not None:
+        here = context.in_worktree(location)
+        move = _Move(here, ref, old, new, "", "")
+        move.refuse_before()
+        with here.repository.writer() as writer:
+            move.look(writer, move.delta(writer), capture.Request())
+
+
+class _Move:
+    """One branch and its worktree on their way."""
+
+    def __init__(self, here: Context, ref: str, old: str, new: str, reason: str, who: str) -> None:
+        self.here = here
+        self.repository = here.repository
+        self.location = here.location
+        self.ref = ref
+        self.old = old
+        self.new = new
+        self.reason = reason
+        self.who = who
+        self.entry: WorktreeJournal | None = None
+        self.moved = False
+
+    def run(self, origin: Origin) -> str:
+        location = self.location
+        self.refuse_before()
+        saved = None
+        try:
+            with state_dir.lock(location, "worktree"), _index_lock(location), state_dir.scratch(location) as folder:
+                self.refuse_before()
+                with self.repository.writer() as writer:
+                    delta = self.delta(writer)
+                    now, saved = self._save(writer, delta, origin)
+                    self._bring(delta, now, folder, saved)
+        except BaseException as error:
+            if self.entry is not None and not self.moved:
+                self._go_back(self.entry, saved or "", error)
+            raise
+        assert self.entry is not None
+        journal.remove(self.entry)
+        with contextlib.suppress(OSError, AgentosError, refs.RefMoved):
+            # As after any merge: the way back for `git reset --keep ORIG_HEAD`.
+            refs.update(location, "ORIG_HEAD", self.old, refs.resolve(location, "ORIG_HEAD"))
+        return saved
+
+    def delta(self, store: trees.TreeSource) -> Delta:
+        """What the move changes."""
+        return trees.diff(store, self.repository.commit_tree(self.old), self.repository.commit_tree(self.new))
+
+    def refuse_before(self) -> None:
+        """Refuse where the worktree is not in a state to be moved at all."""
+        restore.refuse_interrupted(self.location)
+        _refuse_pending(self.here)
+        head = refs.read_head(self.location)
+        if head.ref != self.ref or head.commit != self.old:
+            raise TipMovedError
+        working = operation.name_of(operation.read(self.location))
+        if working is not None:
+            raise WorktreeError(
+                f"a {working} is in progress in '{self.location.root}'", f"finish or abort it first; {_UNCHANGED}"
+            )
+
+    def _save(self, writer: Writer, delta: Delta, origin: Origin) -> tuple[State, str]:
+        """The state before, and as a checkpoint, with whatever of it will be overwritten; refusals come before it."""
+        settings = self.here.settings
+        take_nested = functools.partial(take.take_nested, origin=origin, settings=settings)
+        now = self.look(writer, delta, capture.Request(take_nested=take_nested))
+        going = {path: before for path, (before, _) in delta.items() if before is not None and path not in now.raw}
+        now = contents.with_unseen(self.repository, writer, settings, now, going)
+        now = now._replace(
+            not_present=sorted(path for path, (before, _) in delta.items() if before is None),
+        )
+        saved = take.record(self.repository, writer, settings, now, origin).checkpoint.id
+        gc.note_loose(self.repository, writer.loose)
+        return now, saved
+
+    def look(self, writer: Writer, delta: Delta, request: capture.Request) -> State:
+        """The state now; WorktreeError where something in it is in the way."""
+        now = capture.capture(self.repository, writer, self.here.settings, None, request)
+        if now.stages:
+            raise WorktreeError(
+                f"there are conflicts to resolve in '{self.location.root}'",
+                f"resolve them first: git status names them; {_UNCHANGED}",
+            )
+        refuse_in_the_way(self.location, writer, now, self.repository.commit_tree(self.old), delta)
+        return now
+
+    def _bring(self, delta: Delta, now: State, folder: str, saved: str) -> None:
+        location = self.location
+        new_index = os.path.join(folder, "index")
+        index.copy(self.repository, new_index)
+        # Only stat data: git takes a file whose times have changed for a changed one.
+        self.repository.git(
+            *index.stat_options(self.here.settings.values),
+            *("update-index", "-q", "--refresh", "--ignore-submodules"),
+            env={"GIT_INDEX_FILE": new_index},
+            ok=(0, 1),
+        )
+        try:
+            ready = refs.transaction(location, self.ref, self.new, self.old, reason=self.reason, who=self.who)
+            with ready as set_ref:
+                # Saving takes a while: what has come into the way meanwhile is refused before there is anything to take
+                # back, by ourselves (git would overwrite an ignored file) and by git.
+                refuse_obstacles(location, self.repository, now, self.repository.commit_tree(self.old), delta)
+                self._read_tree(new_index, "--dry-run")
+                self.entry = journal.start(
+                    location,
+                    self.here.timeline,
+                    OPERATION,
+                    ref=self.ref,
+                    old=self.old,
+                    new=self.new,
+                    git_dir=location.git_dir,
+                    root=location.root,
+                    saved=saved,
+                )
+                self._read_tree(new_index, owner=self.entry.owner)
+                wrong = set(index.differences(self.repository, new_index, self.repository.commit_tree(self.new)))
+                if wrong & delta.keys():
+                    raise WorktreeError(f"git did not bring the index of '{location.root}' to the merged state")
+                files.install(new_index, os.path.join(location.git_dir, "index"))
+                set_ref()
+                self.moved = True
+        except refs.RefMoved as error:
+            raise TipMovedError from error
+        refs.log(location, "HEAD", self.old, self.new, self.reason, self.who)
+
+    def _read_tree(self, new_index: str, *options: str, owner: int | None = None) -> None:
+        args = [*index.stat_options(self.here.settings.values)]
+        args += ["read-tree", "-m", "-u", "--no-recurse-submodules", *options, self.old, self.new]
+        env = self.location.environment({"GIT_INDEX_FILE": new_index})
+        child = process.spawn(args, cwd=self.location.root, env=env, stdin=owner)
+        status, _, err = process.finish(child)
+        if status != 0:
+            raise process.failure(args, status, err)
+
+    def _go_back(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
+        try:
+            go_back(self.here, saved, self.old, self.new)
+        except (OSError, AgentosError) as second:
+            journal.release(entry)
+            first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
+            raise WorktreeError(
+                f"the merge failed ({first}) and could not be taken back ({then})",
+                f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair goes back",
+            ) from error
+        journal.remove(entry)
+
+
+@contextlib.contextmanager
+def _index_lock(location: Location) -> Iterator[None]:
+    try:
+        held = lockfile.acquire(location, os.path.join(location.git_dir, "index"), patience=2.0)
+    except LockedError as error:
+        raise LockedError(
+            f"another git process is at work in '{location.root}' (index.lock exists)",
+            f"try again when it has finished; {_UNCHANGED}",
+        ) from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            lockfile.release(held)
+
+
+def _refuse_pending(here: Context) -> None:
+    for each in journal.interrupted(here.location):
+        if each.id == here.timeline:
+            raise WorktreeError(
+                f"an interrupted {each.operation} is waiting in '{here.location.root}'",
+                f"git agentos worktree repair {each.id} leads to before or after it; {_UNCHANGED}",
+            )
+
+
+# -- going back ----------------------------------------------------------------------------------------------------
+
+
+def recover(context: Context, found: WorktreeJournal) -> Recovered:
+    """Lead from an interrupted merge to before or after, and end its intent, which was adopted (`intent.adopt`)."""
+    fields = found.fields
+    try:
+        ref, old, new, saved = (str(fields[key]) for key in ("ref", "old", "new", "saved"))
+        location = Location(str(fields["root"]), str(fields["git_dir"]), context.location.common_dir)
+    except KeyError as error:
+        raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
+    location = _where_now(context, location)
+    here = context.in_worktree(location)
+    lockfile.remove_stale(location)
+    state_dir.remove_abandoned(location)
+    tip = refs.resolve(location, ref)
+    target = ref.removeprefix(_HEADS)
+    outcome = "left"
+    if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
+        outcome = "finished"
+    elif tip == old and refs.read_head(location).ref == ref:
+        try:
+            go_back(here, saved, old, new)
+        except OSError as error:
+            raise take.storage_error(error) from error
+        outcome = "went-back"
+    journal.remove(found)
+    return Recovered(target, location.root, saved, outcome)
+
+
+def _where_now(context: Context, location: Location) -> Location:
+    """The worktree may have been moved since; its git directory has not."""
+    if location.git_dir == context.location.git_dir:
+        return context.location
+    if not os.path.isdir(location.root) and location.git_dir != location.common_dir:
+        location = location._replace(root=worktrees.root_of(location.git_dir))
+    if not os.path.isdir(location.root):
+        raise WorktreeError(
+            f"the worktree '{location.root}', in which a merge was interrupted, is not there",
+            "bring the folder back and try again",
+        )
+    return location
+
+
+def go_back(here: Context, saved: str, old: str, new: str) -> None:
+    """Bring what differs between two commits back to how the checkpoint `saved` has it, in index and files."""
+    location = here.location
+    with here.repository.writer() as writer:
+        delta = trees.diff(writer, here.repository.commit_tree(old), here.repository.commit_tree(new))
+    root = os.fsencode(location.root)
+    created = [path for path, (before, _) in delta.items() if before is None]
+    left = [path for path in created if mode_of(os.path.join(root, path))]
+    _remove_hidden(here, left, delta)
+    gone = {path for path in created if not mode_of(os.path.join(root, path))}
+    paths = [path for path in delta if path not in gone]
+    staged = _staged(here, gone)
+    last = restore_journal.read_last(location)
+    if paths or staged:
+        options = Options(paths=[*paths, *staged])
+        restore.restore(here.repository, here.settings, here.origin(), saved, options)
+    # `undo` is to go back to the state before the user's last restore, not to the middle of a merge.
+    if last is not None:
+        restore_journal.write_last(location, last)
+    else:
+        restore_journal.forget_last(location)
+
+
+def _remove_hidden(here: Context, paths: Sequence[bytes], delta: Delta) -> None:
+    """Remove new files that are in no index yet and that ignore rules hide: a restore would not see them."""
+    if not paths:
+        return
+    data = b"".join(b"./" + path + b"\0" for path in paths)
+    # check-ignore does not do with literal pathspecs; `./` keeps a colon from beginning one.
+    env = {"GIT_LITERAL_PATHSPECS": "0"}
+    out = here.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
+    root = os.fsencode(here.location.root)
+    for shown in filter(None, out.split(b"\0")):
+        path = shown.removeprefix(b"./")
+        after = delta[path][1]
+        with contextlib.suppress(OSError):
+            if after is not None and _holds(here, path, after):
+                os.unlink(os.path.join(root, path))
+                for parent in parents(path):
+                    os.rmdir(os.path.join(root, parent))  # ends at the first that is not empty
+
+
+def _holds(here: Context, path: bytes, entry: Entry) -> bool:
+    """Whether what is on disk is what git has put there, whole or up to where it was killed."""
+    full = os.path.join(os.fsencode(here.location.root), path)
+    wanted = here.repository.blob(entry[1])
+    if os.path.islink(full):
+        return os.readlink(full) == wanted
+    with open(full, "rb") as file:
+        return wanted.startswith(file.read(len(wanted) + 1))
+
+
+def _staged(here: Context, paths: set[bytes]) -> list[bytes]:
+    """Those of `paths` that the index has."""
+    if not paths:
+        return []
+    entries = here.repository.git("ls-files", "-z").split(b"\0")
+    return sorted(paths.intersection(entries))

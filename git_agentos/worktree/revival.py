@@ -1,0 +1,99 @@
+"""`worktree archive`, and how an ended worktree comes back: `worktree create ID --revive`.
+
+The last checkpoint of an ended worktree carries, beside its state, `worktree.json` (its record) and `database/…` (log,
+memory, what the workflow database held). A worktree that was destroyed otherwise has its checkpoints too, and comes
+back from the last one (`last_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from git_agentos import log
+from git_agentos.checkpoint import format, restore
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.restore import Options, Restoration
+from git_agentos.checkpoint.state import State
+from git_agentos.errors import RestoreError, UsageError
+from git_agentos.git import trees
+from git_agentos.worktree import creation, last_state, layout, submodules
+from git_agentos.worktree.last_state import Ended
+from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+
+
+def revive(
+    context: Context,
+    id_: str,
+    *,
+    task: str | None = None,
+    sparse: Sequence[str] = (),
+    lock: bool = False,
+    guard: bool = True,
+) -> Restoration:
+    """Make the ended worktree `id_` again, in the newest state that is saved of it (`last_state`), ignored files, log
+    and memory included; `guard` switches the guard on in it.
+
+    It is on its branch if that is where it was left, or gone; else on a new branch, as after a restore. On any error
+    nothing is left.
+    """
+    check(id_, sparse)
+    return bring_back(context, last_state.ended(context, id_), id_, task=task, lock=lock, guard=guard)
+
+
+def check(id_: str, sparse: Sequence[str]) -> None:
+    """UsageError for words that `revive` cannot have."""
+    layout.check_id(id_)
+    if sparse:
+        raise UsageError("--sparse and --revive cannot be used together: the worktree comes back as it was")
+
+
+def bring_back(
+    context: Context, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+) -> Restoration:
+    """`revive`, of what is known of the worktree."""
+    saved = found.saved
+    target = format.read_state(context.repository, saved.state)
+    if target.head.commit is None:
+        raise RestoreError(
+            f"checkpoint {saved.state[:8]} was made before the first commit: git cannot make a worktree of it",
+            f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
+        )
+    move = restore.way_back(context.location, saved.state, target)
+    wanted = WorktreeSpec(
+        id_,
+        found.record.base_ref,
+        target.head.commit,
+        lock=lock,
+        revived=replace(found.record, task=task or found.record.task),
+        makes=move.head.ref if move.create else None,
+        guard=guard,
+        later=_later(context, target),
+    )
+
+    def bring_up(made: Made) -> Restoration:
+        inner = made.inner
+        origin = inner.origin()._replace(created_by=context.agent)
+        submodules.put_back(inner.location, id_, inner.location.git_dir)
+        done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)
+        if saved.part is not None and saved.of is not None:
+            restore.restore(inner.repository, inner.settings, origin, saved.of, Options.of_part(saved.part))
+        log.revive(inner)
+        log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
+        return done
+
+    done = creation.make(context, wanted, bring_up)
+    submodules.forget(context.location, id_)
+    return done
+
+
+def _later(context: Context, target: State) -> frozenset[bytes]:
+    """The files of the commit that are others in `target`, or not there: nobody needs them checked out first."""
+    repository = context.repository
+    if "extensions.partialclone" in context.settings.values:
+        return frozenset()  # a checkout of all files fetches what is missing at once
+    with repository.writer() as writer:  # nothing of it is flushed
+        after = format.with_visible_tree(repository, writer, target).visible_tree
+        found = trees.diff(writer, repository.commit_tree(target.head.commit), after)
+    kept = (None, trees.GITLINK)
+    return frozenset(path for path, (before, _) in found.items() if (before[0] if before else None) not in kept)

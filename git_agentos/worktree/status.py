@@ -1,0 +1,460 @@
+"""How managed worktrees stand: those that are there, those that are broken, and those that are archived.
+
+A worktree is compared with its base's present tip (`base_ref`, as long as that names a commit; else what the main
+worktree is on): how far ahead and behind it is, and whether its work is integrated. Integrated it is where
+
+    same-commit      HEAD is the base's tip
+    ancestor         the base's tip descends from HEAD
+    equal-tree       the contents are the same
+    squash-merged    a commit on the base since the fork makes the same change as the whole branch (by patch id)
+    nothing-to-add   merging it, in memory, would change nothing
+
+Sizes count blocks on disk of the worktree's folder and its git directory, a file with several names once; objects,
+which all worktrees share, are not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
+from git_agentos.git import merge_tree, process, refs, worktrees
+from git_agentos.git.location import Location
+from git_agentos.guard.setup import effect
+from git_agentos.process import occupants
+from git_agentos.process.occupants import Occupant
+from git_agentos.worktree import journal, layout, pruned, record
+from git_agentos.worktree.record import Record
+
+ARCHIVED = "archived"
+BROKEN = "broken"
+_STATUS = ("--no-optional-locks", "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all")
+# Commits on the base whose change is compared with the branch's; beyond it, only the merge tells.
+_MOST_COMMITS = 500
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Dirty:
+    """Numbers of paths."""
+
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+
+    def __bool__(self) -> bool:
+        return bool(self.staged or self.unstaged or self.untracked or self.conflicted)
+
+
+@dataclass(frozen=True)
+class LastCheckpoint:
+    """The newest checkpoint of a timeline."""
+
+    id: str
+    created_at: str
+    trigger: str
+    description: str
+
+
+@dataclass(frozen=True)
+class LastEntry:
+    """The newest entry of an agent's log."""
+
+    timestamp: str
+    type: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class ActiveProcess:
+    """A process that works in the worktree."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A managed worktree; the fields are the keys of the JSON kind `worktree`.
+
+    `branch` is what its HEAD is on (None: detached), short; `path` where it is, or, archived, was. `state` is `active`,
+    `complete`, `archived` or `broken`. `ahead` and `behind` count commits, compared with the base's present tip.
+    `integrated` is None or how. `process` is the first of those inside. What cannot be known is None.
+    `revived_from`, after `create --revive`, is the checkpoint that it came back from, where it was not saved as it was
+    left. `guard` is `on`, `off` or `broken` (it is set, and does not act).
+    """
+
+    id: str
+    branch: str | None
+    path: str | None
+    base_ref: str | None
+    base_sha: str | None
+    head_sha: str | None
+    task: str | None
+    state: str
+    dirty: Dirty | None
+    ahead: int | None
+    behind: int | None
+    integrated: str | None
+    last_checkpoint: LastCheckpoint | None
+    last_log: LastEntry | None
+    locked: bool
+    process: ActiveProcess | None
+    disk_bytes: int | None
+    revived_from: LastCheckpoint | None = None
+    guard: str | None = None
+
+
+@dataclass(frozen=True)
+class Worktrees:
+    """The JSON kind `worktree-list`."""
+
+    worktrees: list[Worktree]
+
+
+class _Known(NamedTuple):
+    """What is on record of one worktree. `git_dir` None where no entry is left (archived)."""
+
+    id: str
+    git_dir: str | None
+    root: str | None
+    record: Record | None
+
+
+def list_worktrees(context: Context) -> Worktrees:
+    """Every managed worktree, by id: active, complete, archived and broken ones."""
+    known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
+    there = occupants.standing_in(each.root for each in known if each.root is not None)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
+
+
+def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
+    """One managed worktree; WorktreeError where there is none of that id.
+
+    `new`: it has just been made, and nobody asks who works inside, nor for its size. `saved` is a checkpoint that has
+    just been taken of it: then git does not look at it again, either.
+    """
+    known = find(context, id_)
+    there = occupants.standing_in([known.root] if known.root is not None and not new else [])
+    return _look(context, known, there, new=new, saved=saved)
+
+
+def path(context: Context, id_: str) -> str:
+    """Where a worktree is; WorktreeError where there is none, or it has no folder any more."""
+    found = find(context, id_)
+    if found.git_dir is None:
+        raise WorktreeError(
+            f"the worktree '{id_}' is archived: it has no folder",
+            f"git agentos worktree create {id_} --revive brings it back",
+        )
+    if found.root is None or not os.path.isdir(found.root):
+        raise WorktreeError(f"the folder of the worktree '{id_}' is missing", f"git agentos worktree repair {id_}")
+    return found.root
+
+
+def ids(context: Context) -> list[str]:
+    """The ids of all managed worktrees, archived ones too, by name."""
+    return sorted({each.id for each in (*_entries(context), *_archived(context))})
+
+
+def find(context: Context, id_: str) -> _Known:
+    """What is on record of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
+    for each in (*_entries(context), *_archived(context, only=id_)):
+        if each.id == id_:
+            return each
+    layout.check_id(id_)
+    raise WorktreeError(f"there is no managed worktree '{id_}'", "git agentos worktree list shows them")
+
+
+# -- which there are ---------------------------------------------------------------------------------------------------
+
+
+def _entries(context: Context) -> Iterator[_Known]:
+    """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
+    being made is not there yet."""
+    location = context.location
+    journals = [each for each in journal.find_all(location) if each.operation == "create"]
+    alive = {each.id for each in journals if journal.owner_is_alive(each)}
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        id_ = record.identify(git_dir)
+        if id_ is None or id_ in alive:
+            continue
+        made = None
+        with contextlib.suppress(WorktreeError):
+            made = record.read(git_dir)
+        yield _Known(id_, git_dir, worktrees.root_or_none(git_dir), made)
+    for one in pruned.find(context):
+        if one.id not in alive:
+            yield _Known(one.id, one.git_dir, one.root, one.record)
+
+
+def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
+    """Timelines that end in an archive and have no entry."""
+    location = context.location
+    live = {each.id for each in _entries(context)}
+    for name in _timelines(location) if only is None else [only]:
+        if name in live or name == timeline.MAIN:
+            continue
+        with contextlib.suppress(AgentosError):
+            link = timeline.newest(context.repository, name)
+            if link is None:
+                continue
+            parts = format.parts(context.repository, link.checkpoint)
+            if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
+                yield _Known(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
+
+
+def _timelines(location: Location) -> list[str]:
+    """The ids of all timelines whose refs can be read: one that is damaged does not hide the others."""
+    return [name.removeprefix(timeline.PREFIX) for name in refs.list_refs(location, timeline.PREFIX, skip_broken=True)]
+
+
+# -- how one stands ----------------------------------------------------------------------------------------------------
+
+
+def _look(
+    context: Context,
+    known: _Known,
+    there: Mapping[str, list[Occupant]],
+    *,
+    new: bool = False,
+    saved: Checkpoint | None = None,
+) -> Worktree:
+    if known.git_dir is None or known.root is None or known.record is None:
+        return _without_folder(context, known)
+    if not worktrees.is_linked(known.root, known.git_dir) or worktrees.unreadable_file(known.git_dir) is not None:
+        return _without_folder(context, known)
+    location = Location(known.root, known.git_dir, context.location.common_dir)
+    try:
+        head = refs.read_head(location)
+        if saved is not None:
+            dirty, size = _saved(saved), None
+        else:
+            dirty, size = (_dirty(location), None) if new else _counted(location)
+    except (AgentosError, OSError):
+        return _without_folder(context, known)
+    made = known.record
+    ahead, behind, integrated = _against_base(context, head.commit, made)
+    return Worktree(
+        id=known.id,
+        branch=head.branch,
+        path=known.root,
+        base_ref=made.base_ref,
+        base_sha=made.base_sha,
+        head_sha=head.commit,
+        task=made.task,
+        state=made.state,
+        dirty=dirty,
+        ahead=ahead,
+        behind=behind,
+        integrated=integrated,
+        last_checkpoint=_last_checkpoint(context, known.id) if saved is None else describe_checkpoint(saved),
+        last_log=_last_entry(context, location),
+        locked=os.path.exists(os.path.join(known.git_dir, "locked")),
+        process=_first(there.get(known.root, [])),
+        disk_bytes=size,
+        guard=effect.state(location),
+    )
+
+
+def _counted(location: Location) -> tuple[Dirty, int]:
+    """What has changed in a worktree, and its bytes on disk; git looks for the changes while the sizes are added up."""
+    with ThreadPoolExecutor(1) as pool:
+        dirty = pool.submit(_dirty, location)
+        size = _size(location.root) + _size(location.git_dir)
+        return dirty.result(), size
+
+
+def _without_folder(context: Context, known: _Known) -> Worktree:
+    """One that is archived, or broken."""
+    made = known.record
+    branch = made.branch if made is not None else record.BRANCHES + known.id
+    head = None
+    with contextlib.suppress(RepositoryError, OSError):
+        head = refs.resolve(context.location, layout.HEADS + branch)
+    ahead, behind, integrated = _against_base(context, head, made) if made is not None else (None, None, None)
+    return Worktree(
+        id=known.id,
+        branch=branch if head is not None else None,
+        path=known.root or (made.path if made is not None else None),
+        base_ref=made.base_ref if made is not None else None,
+        base_sha=made.base_sha if made is not None else None,
+        head_sha=head,
+        task=made.task if made is not None else None,
+        state=ARCHIVED if known.git_dir is None else BROKEN,
+        dirty=None,
+        ahead=ahead,
+        behind=behind,
+        integrated=integrated,
+        last_checkpoint=_last_checkpoint(context, known.id),
+        last_log=None,
+        locked=known.git_dir is not None and os.path.exists(os.path.join(known.git_dir, "locked")),
+        process=None,
+        disk_bytes=_size(known.git_dir) if known.git_dir is not None else None,
+    )
+
+
+def _dirty(location: Location) -> Dirty:
+    """Counts as `git status` has them; a path that is staged and changed again counts for both."""
+    staged = unstaged = untracked = conflicted = 0
+    out = process.run(_STATUS, cwd=location.root, env=location.environment())
+    for line in out.split(b"\0"):
+        if line.startswith(b"1 "):
+            staged += line[2:3] != b"."
+            unstaged += line[3:4] != b"."
+        elif line.startswith(b"? "):
+            untracked += 1
+        elif line.startswith(b"u "):
+            conflicted += 1
+    return Dirty(staged, unstaged, untracked, conflicted)
+
+
+def _last_checkpoint(context: Context, id_: str) -> LastCheckpoint | None:
+    with contextlib.suppress(AgentosError, OSError):
+        link = timeline.newest(context.repository, id_)
+        if link is not None:
+            found = format.read(context.repository, link.checkpoint)
+            return describe_checkpoint(found)
+    return None
+
+
+def describe_checkpoint(found: Checkpoint) -> LastCheckpoint:
+    """A checkpoint in a few words."""
+    return LastCheckpoint(found.id, found.created_at, found.trigger, found.description)
+
+
+def _saved(found: Checkpoint) -> Dirty:
+    """What the state that a checkpoint holds is in numbers; it has no conflicts where a worktree is new."""
+    return Dirty(len(found.staged_changes), len(found.unstaged_changes), len(found.untracked_files), 0)
+
+
+def _last_entry(context: Context, location: Location) -> LastEntry | None:
+    from git_agentos import log  # loads the database's driver
+
+    found = log.last(location, context.settings, context.repository)
+    return LastEntry(found.timestamp, found.type, found.summary) if found is not None else None
+
+
+def _first(inside: Sequence[Occupant]) -> ActiveProcess | None:
+    """The first that is not what this command was started by."""
+    return next((ActiveProcess(each.pid, each.name) for each in inside if not each.ancestor), None)
+
+
+def _size(folder: str) -> int:
+    """Bytes on disk at and below a folder; links are not followed, and a file with several names counts once."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
+                        if (found.st_dev, found.st_ino) in seen:
+                            continue
+                        seen.add((found.st_dev, found.st_ino))
+                    total += found.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # gone meanwhile, or closed to us
+    return total
+
+
+# -- compared with the base --------------------------------------------------------------------------------------------
+
+
+def target_commit(context: Context, made: Record) -> str | None:
+    """The commit that a worktree's work is to go to: its base's present tip, or what the main worktree is on."""
+    if made.base_ref != made.base_sha:
+        found = _commit(context, made.base_ref)
+        if found is not None:
+            return found
+    main = Location(layout.main_folder(context.location), context.location.common_dir, context.location.common_dir)
+    with contextlib.suppress(AgentosError):
+        return refs.read_head(main).commit
+    return None
+
+
+def base_ref(context: Context, name: str) -> str | None:
+    """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
+    for prefix in ("" if name.startswith("refs/") else layout.HEADS, "refs/remotes/", "refs/tags/"):
+        with contextlib.suppress(RepositoryError):
+            if refs.resolve(context.location, prefix + name) is not None:
+                return prefix + name
+    return None
+
+
+def _commit(context: Context, name: str) -> str | None:
+    """The commit that a base is at now. What is no name of a ref (`HEAD~1`) is none: it depends on where one stands."""
+    ref = base_ref(context, name)
+    if ref is None or not ref.startswith("refs/tags/"):
+        return refs.resolve(context.location, ref) if ref is not None else None
+    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"]
+    return _git(context, *args, ok=(0, 1, 128)).decode().strip() or None
+
+
+def _against_base(context: Context, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
+    """Commits ahead, commits behind, and how the work is integrated."""
+    target = target_commit(context, made)
+    if head is None or target is None:
+        return None, None, None
+    if head == target:
+        return 0, 0, "same-commit"
+    out = _git(context, "rev-list", "--count", "--left-right", f"{target}...{head}", ok=(0, 128)).split()
+    if len(out) != 2:
+        return None, None, None
+    behind, ahead = int(out[0]), int(out[1])
+    return ahead, behind, "ancestor" if ahead == 0 else integration(context, head, target)
+
+
+def integration(context: Context, head: str, target: str) -> str | None:
+    """How the commits that lead to `head` are in `target`, which does not reach `head`; None where they are not."""
+    repository = context.repository
+    tree = repository.commit(target).tree
+    if repository.commit(head).tree == tree:
+        return "equal-tree"
+    bases = _git(context, "merge-base", target, head, ok=(0, 1)).decode().split()
+    if bases and _squashed(context, bases[0], head, target):
+        return "squash-merged"
+    with tempfile.TemporaryDirectory(prefix="agentos-") as folder:
+        # Looking changes nothing: what the merge writes goes with this folder.
+        env = context.location.environment(merge_tree.quarantine(repository, folder))
+        out = process.run(["merge-tree", "--write-tree", target, head], env=env, ok=(0, 1, 128))
+    return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
+
+
+def _squashed(context: Context, base: str, head: str, target: str) -> bool:
+    """Whether a commit from `base` to `target` makes the change that the branch makes as a whole."""
+    changed = _git(context, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head).split(b"\0")
+    paths = [path for path in changed if path]
+    if not paths:
+        return True
+    wanted = _patch_ids(context, _git(context, "diff-tree", "-p", "--no-renames", base, head))
+    if not wanted:
+        return False
+    limit = paths if len(paths) <= _MOST_COMMITS else []
+    log = ["log", "-p", "--no-renames", "--no-merges", "--format=commit %H", f"--max-count={_MOST_COMMITS}"]
+    found = _patch_ids(context, _git(context, *log, f"{base}..{target}", "--", *limit))
+    return not wanted.isdisjoint(found)
+
+
+def _patch_ids(context: Context, patch: bytes) -> set[bytes]:
+    out = process.run(["patch-id", "--stable"], env=context.location.environment(), data=patch)
+    return {line.split(b" ")[0] for line in out.splitlines() if line}
+
+
+def _git(context: Context, *args: str | bytes, ok: Sequence[int] = (0,)) -> Any:
+    return process.run(args, env=context.location.environment(), ok=ok)
