@@ -65,7 +65,7 @@ def main() -> int:
             print(f"{run.task_id}: {run.state}: {run.reason}")
             if run.context is not None:
                 # Everything that the agent did is saved first; `undo` in the worktree would bring it back.
-                back = commands.roll_back(context, run.run_id, "pre_run")
+                back = commands.rollback(context, run.run_id, "pre_run")
                 print(f"{run.task_id}: taken back to {back.head}, saved as {back.saved}")
             continue
         try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import process, reflog, refs, worktrees
 from git_agentos.git.location import Location
@@ -38,14 +38,14 @@ _OURS = "agentos"
 _USUAL = ("main", "master")
 
 
-def patterns(context: Context, given: Sequence[str] | None) -> list[str]:
+def protected_patterns(context: OpenWorktree, given: Sequence[str] | None) -> list[str]:
     """The patterns in force (`main`, `release/*`): those of `agentos.protected`, or else the remote's default branch,
     `main` and `master`; and beside these, always, those given."""
     known = settings.read(context.location.root, process.environment()).protected
     return list(dict.fromkeys([*(known or [*_default_branches(context), *_USUAL]), *(given or ())]))
 
 
-def _default_branches(context: Context) -> list[str]:
+def _default_branches(context: OpenWorktree) -> list[str]:
     """What the remotes' HEADs are, as far as they are known here."""
     out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
     found = []
@@ -62,17 +62,17 @@ def matches(branch: str, protected: Sequence[str]) -> bool:
     return run_protection.is_protected(branch, protected)
 
 
-def look(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
+def protected_heads(location: Location, protected: Sequence[str]) -> Mapping[str, str]:
     """Full name -> commit of every protected branch; one that is damaged is not among them."""
-    return among(heads(location), protected)
+    return only_protected(branch_heads(location), protected)
 
 
-def among(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, str]:
+def only_protected(branches: Mapping[str, str], protected: Sequence[str]) -> dict[str, str]:
     """Those branches that are protected."""
     return {name: oid for name, oid in branches.items() if matches(name.removeprefix(_HEADS), protected)}
 
 
-def heads(location: Location) -> Mapping[str, str]:
+def branch_heads(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every branch; one that is damaged is not among them."""
     try:
         return refs.list_refs(location, _HEADS)
@@ -82,20 +82,20 @@ def heads(location: Location) -> Mapping[str, str]:
         return {name: oid for oid, _, name in pairs}
 
 
-def others(location: Location) -> Mapping[str, str]:
+def other_refs(location: Location) -> Mapping[str, str]:
     """Full name -> commit of every ref that is no branch, and none of ours; those that are damaged are not among
     them."""
     found = refs.list_refs(location, "refs/", skip_broken=True)
     return {name: oid for name, oid in found.items() if not name.startswith((_HEADS, "refs/agentos/"))}
 
 
-def violations(
-    context: Context, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
+def check_branches(
+    context: OpenWorktree, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:
     """What the run did to protected branches since `before`, judged on the real worktree, for people; a branch that
     somebody else moved meanwhile is none. Branches that only the run moved are set back, by compare-and-swap; commits
     of the run that this leaves without a branch are kept by its timeline."""
-    now = look(context.location, protected)
+    now = protected_heads(context.location, protected)
     own = _HEADS + run.branch_name
     moved = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name) and name != own]
     found = []
@@ -111,7 +111,7 @@ def violations(
 class _Sight:
     """What can be seen of who moves branches."""
 
-    def __init__(self, context: Context, run: WorkspaceContext) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext) -> None:
         self._context = context
         self._run = run
         location = context.location
@@ -214,7 +214,7 @@ class _Sight:
     def _keep(self, commit: str) -> None:
         """Have the run's timeline keep a commit; that of the worktree one stands in where the run's is no more."""
         try:
-            inner = snapshot.inner(self._context, self._run)
+            inner = snapshot.run_context(self._context, self._run)
         except RunError:
             inner = self._context
         saving.save(

@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 
@@ -168,7 +168,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
     raise ValueError("not an event")
 
 
-def fold(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
+def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
     """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
     interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
     run's."""

@@ -23,8 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from git_agentos.checkpoint import take
-from git_agentos.errors import AgentosError, AgentosWarning, RunError
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, storage_error
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
@@ -121,7 +120,7 @@ class Evidence:
         with writing():
             body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
         if self._location is not None:
-            evidence_copy.complete(self._location, self.run_id, self.folder)
+            evidence_copy.write_missing(self._location, self.run_id, self.folder)
         if self._pinned is not None:
             self._pinned.apply(body)
 
@@ -279,4 +278,4 @@ def writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error

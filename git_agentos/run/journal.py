@@ -223,7 +223,7 @@ class Journal:
         `event`."""
         found = self.read()
         if not self._folder.is_in_place() or not os.path.isdir(self._folder.path) or os.path.islink(self._folder.path):
-            clear_way(self._folder.path)
+            clear_path(self._folder.path)
             pinned = self._pinned is not None
             self._folder.unpin()
             os.makedirs(self._folder.path)
@@ -360,7 +360,7 @@ def _event_bytes(last: str | None, body: Mapping[str, Any]) -> bytes:
     return signing.document_bytes("run-event", last or "", body)
 
 
-def clear_way(path: str) -> None:
+def clear_path(path: str) -> None:
     """Put aside what stands in the place of a run's folder, or of the folders of ours above it."""
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):

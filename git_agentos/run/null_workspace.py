@@ -47,7 +47,7 @@ class NullWorkspaceService:
         """A context for the run, of commits that there are none of."""
         check_id(run_id)
         if self._context is not None:
-            raise evidence_store.taken(run_id)
+            raise evidence_store.id_taken(run_id)
         root = self._root or _folder_until_exit()
         self._context = WorkspaceContext(
             run_id=run_id,

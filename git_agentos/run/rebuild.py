@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import (
     dates,
@@ -39,7 +39,7 @@ from git_agentos.git import (
 )
 from git_agentos.git.location import Location
 from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
-from git_agentos.run.baseline import Pristine
+from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.store import location as place_of_database
 from git_agentos.util import directories, times
@@ -50,7 +50,7 @@ _LOST = "it was missing: what was in it could not be saved"
 
 
 @dataclass
-class Mended:
+class Rebuilt:
     """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
 
     `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it was not as it has to be.
@@ -58,21 +58,21 @@ class Mended:
     that has been finished.
     """
 
-    inner: Context | None = None
+    inner: OpenWorktree | None = None
     recreated: bool = False
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
-    pristine: Pristine | None = None
+    pristine: Baseline | None = None
     finished: Restoration | None = None
 
 
-def mend(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Mended:
+def rebuild_worktree(context: OpenWorktree, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
     """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
-    return _Mending(context, run, dry_run=dry_run).run_(goal)
+    return _Mending(context, run, dry_run=dry_run).rebuild(goal)
 
 
-def settle(mended: Mended, run: WorkspaceContext) -> None:
+def restore_config(mended: Rebuilt, run: WorkspaceContext) -> None:
     """What comes after the rollback: the worktree's own configuration and the guard as they were made."""
     inner = mended.inner
     assert inner is not None
@@ -80,7 +80,7 @@ def settle(mended: Mended, run: WorkspaceContext) -> None:
     if mended.pristine is not None and not worktree_config.is_as_recorded(location, mended.pristine):
         worktree_config.write(location, mended.pristine)
     told = _begun(inner, run)
-    worktree_config.guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
+    worktree_config.set_guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
     if mended.recreated or mended.pristine is None:
         baseline.record(inner)
 
@@ -106,18 +106,18 @@ class _Damaged(Exception):
 
 
 class _Mending:
-    def __init__(self, context: Context, run: WorkspaceContext, *, dry_run: bool) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext, *, dry_run: bool) -> None:
         self.context = context
         self.run = run
         self.dry_run = dry_run
         self.common = context.location.common_dir
         self.id = worktree_id(run.run_id)
         self.ref = layout.HEADS + run.branch_name
-        self.found = Mended()
+        self.found = Rebuilt()
         self.empty = False  # its folder had to be made
         self.location: Location
 
-    def run_(self, goal: str) -> Mended:
+    def rebuild(self, goal: str) -> Rebuilt:
         try:
             with worktrees.lock(self.context.location):
                 git_dir = self._entry()
@@ -243,13 +243,9 @@ class _Mending:
         if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
-        common = os.path.join(location.git_dir, "commondir")
-        with contextlib.suppress(OSError), open(common, "rb") as file:
-            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
-            if os.path.realpath(there) == os.path.realpath(location.common_dir):
-                return
-        self._touch()
-        record.put(common, "../..\n")
+        if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
+            self._touch()
+            record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
 
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
@@ -415,9 +411,9 @@ class _Mending:
             kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
             self._lost("config.worktree", f"it was edited, and is at '{kept}' now")
         worktree_config.write(self.location, known)
-        worktree_config.put(self.location, sparse)
+        worktree_config.add_settings(self.location, sparse)
 
-    def _inner(self) -> Context:
+    def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
         assert managed is not None
         there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
@@ -444,8 +440,8 @@ def _is_on(git_dir: str, ref: str) -> bool:
     return False
 
 
-def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
+def _begun(context: OpenWorktree, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return evidence_store.look(context.location, run.run_id).state().begun or {}
+        return evidence_store.open_to_read(context.location, run.run_id).state().begun or {}
     return {}

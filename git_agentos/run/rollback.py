@@ -10,17 +10,19 @@ A step's point is what was visible when it began: ignored files stay as they are
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, head, restore, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.head import Move, Shift
-from git_agentos.checkpoint.restore import Back
-from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.checkpoint.timeline import Link
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.model import Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands, head
+from git_agentos.checkpoint.restore.commands import RollbackOptions
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
@@ -28,7 +30,9 @@ from git_agentos.git.scan import Scan
 from git_agentos.run import baseline, events, evidence_store, rebuild
 from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.events import RunState
-from git_agentos.run.rebuild import Mended
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey
+from git_agentos.run.rebuild import Rebuilt
 from git_agentos.util import times
 from git_agentos.worktree import layout, losses
 
@@ -82,7 +86,9 @@ class _Point:
     state: State
 
 
-def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False) -> Rollback:
+def rollback_worktree(
+    context: OpenWorktree, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
+) -> Rollback:
     """Take the run's worktree back to `point`.
 
     `context` is any worktree of the run's repository, and says who acts; the run must not be at work (its lock is the
@@ -90,12 +96,12 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
     """
     goal = _resolve(context, run, point)
     last = timeline.newest(context.repository, worktree_id(run.run_id))
-    mended = rebuild.mend(context, run, goal.checkpoint, dry_run=dry_run)
+    mended = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
     if mended.inner is None:
         return _would_be_made(run, goal, mended, _told(context, last))
     done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
     if not dry_run:
-        rebuild.settle(mended, run)
+        rebuild.restore_config(mended, run)
     not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
     last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
     return Rollback(
@@ -116,7 +122,18 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
     )
 
 
-def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
+def rollback_and_record(
+    context: OpenWorktree, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
+) -> Rollback:
+    """Roll back, and record it; where there is no key to record it with, the rollback is done all the same."""
+    done = rollback_worktree(context, run, point, dry_run=dry_run)
+    if not dry_run:
+        with contextlib.suppress(NoKey):
+            evidence.event("rolled-back", **done.fields())
+    return done
+
+
+def _told(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
     """A checkpoint's id and time."""
     if last is None:
         return None, None
@@ -126,7 +143,7 @@ def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
 # -- where to ------------------------------------------------------------------------------------------------------
 
 
-def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
+def _resolve(context: OpenWorktree, run: WorkspaceContext, point: str) -> _Point:
     step = _STEP.match(point)
     if point == PRE_RUN:
         name, checkpoint = PRE_RUN, _pre_run(context, run)
@@ -138,22 +155,22 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
     return _Point(name, checkpoint, format.read_state(context.repository, checkpoint))
 
 
-def _state(context: Context, run: WorkspaceContext) -> RunState:
+def _state(context: OpenWorktree, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return evidence_store.look(context.location, run.run_id).state()
+        return evidence_store.open_to_read(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
 
-def _pre_run(context: Context, run: WorkspaceContext) -> str:
+def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    prepared = _state(context, run).prepared or evidence_store.noted(context.location, run.run_id)
+    prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None
     for link in timeline.walk(context.repository, worktree_id(run.run_id)):
-        meta = format.parts(context.repository, link.checkpoint).meta
+        meta = format.open_checkpoint(context.repository, link.checkpoint).meta
         if meta.get("trigger") == "pre_run" and meta.get("run_id") == run.run_id:
             oldest = link.checkpoint
     if oldest is None:
@@ -161,7 +178,7 @@ def _pre_run(context: Context, run: WorkspaceContext) -> str:
     return oldest
 
 
-def _step(context: Context, run: WorkspaceContext, n: int) -> str:
+def _step(context: OpenWorktree, run: WorkspaceContext, n: int) -> str:
     points = _state(context, run).points
     if n not in points:
         there = ", ".join(f"step:{each}" for each in sorted(points)) or "none"
@@ -169,7 +186,7 @@ def _step(context: Context, run: WorkspaceContext, n: int) -> str:
     return points[n]
 
 
-def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
+def _on_timeline(context: OpenWorktree, run: WorkspaceContext, point: str) -> str:
     id_ = worktree_id(run.run_id)
     try:
         return timeline.find(context.repository, point, [id_]).checkpoint
@@ -183,38 +200,38 @@ def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
 # -- going there ---------------------------------------------------------------------------------------------------
 
 
-def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Mended, *, dry_run: bool) -> Restoration:
+def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
     scan = Scan(inner.location)  # git looks at the files meanwhile
     try:
-        found = baseline.look(inner.location, mended.pristine)
+        found = baseline.compare(inner.location, mended.pristine)
         touched = found.touched
         if touched is None:
-            touched = baseline.everything(inner, goal.state)
+            touched = baseline.changed_by_reading(inner, goal.state)
         move, shifts = _move(inner, run, goal)
-        back = Back(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
+        back = RollbackOptions(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
     except BaseException:
         scan.discard()
         raise
-    origin = inner.origin(
+    metadata = inner.metadata(
         description=f"run {run.run_id}: before it was rolled back to {goal.name[:12]}",
         task_id=run.task_id,
         run_id=run.run_id,
     )
-    return restore.roll_back(inner.repository, inner.settings, origin, goal.checkpoint, back, dry_run=dry_run)
+    return commands.rollback(inner, metadata, goal.checkpoint, back, dry_run=dry_run)
 
 
-def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, list[Shift]]:
+def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[HeadTarget, list[BranchMove]]:
     """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
     location = inner.location
     ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.back_to(location, goal.checkpoint, goal.state, times.name_stamp()), []
+        return head.original_head(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
-    shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
+    shifts = [BranchMove(ref, present, then.commit)] if present != then.commit else []
     if present is None:
         try:
-            head.check_room(location, ref)
+            head.check_ref_conflict(location, ref)
         except RestoreError as error:
             hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
             raise RunError(error.message, hint) from error
@@ -226,20 +243,20 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
                 f"the branch '{run.branch_name}' is checked out at '{where}' as well",
                 f"git -C '{where}' switch --detach, then try again; nothing was changed",
             )
-    return Move(then, create=False), shifts
+    return HeadTarget(then, create=False), shifts
 
 
-def _pins(inner: Context, run: WorkspaceContext, mended: Mended) -> list[str]:
+def _pins(inner: OpenWorktree, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
     """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
     repository = inner.repository
     _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
-    tip = timeline.tip(inner.location, inner.timeline)
+    tip = timeline.tip(inner.location, inner.worktree_id)
     wanted = dict.fromkeys([*mended.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
 
 
 def _would_be_made(
-    run: WorkspaceContext, goal: _Point, mended: Mended, last: tuple[str | None, str | None]
+    run: WorkspaceContext, goal: _Point, mended: Rebuilt, last: tuple[str | None, str | None]
 ) -> Rollback:
     """What a dry run tells of a worktree that has to be made again: it cannot be looked at."""
     return Rollback(

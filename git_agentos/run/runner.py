@@ -15,7 +15,7 @@ from typing import Any
 
 from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
@@ -37,34 +37,34 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
-from git_agentos.run.observer import Nobody, Watcher
-from git_agentos.run.preparation import Plan
-from git_agentos.run.rollback import PRE_RUN
+from git_agentos.run.observer import Observer, SilentObserver
+from git_agentos.run.preparation import WorkspaceSpec
+from git_agentos.run.rollback import PRE_RUN, rollback_and_record
 from git_agentos.run.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
-from git_agentos.run.step import Site, Stopped
+from git_agentos.run.step import StepContext, Stopped
 from git_agentos.run.stop import Stop
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
 
-class Work:
+class Runner:
     """One run; its lock is ours."""
 
     def __init__(
-        self, context: Context, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Watcher | None = None
+        self, context: OpenWorktree, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
     ) -> None:
         self._context = context
         self._evidence = evidence
         self._spec = spec
         self._stop = stop
-        self._watcher = watcher or Nobody()
+        self._watcher = watcher or SilentObserver()
 
     def begin(self) -> None:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
         text = specs.to_json(spec)
-        control.forget(self._context.location, id_)
-        control.put(self._context.location, id_, text)
+        control.discard(self._context.location, id_)
+        control.save_spec(self._context.location, id_, text)
         self._evidence.event(
             "begun",
             task=spec.task,
@@ -72,10 +72,10 @@ class Work:
             on_failure=spec.on_failure,
             cleanup=config.run_cleanup(self._context.settings.values) if spec.cleanup is None else spec.cleanup,
             guard=spec.guard,
-            protected=branches.patterns(self._context, spec.protected),
+            protected=branches.protected_patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
-            spec=control.code(id_, text),
+            spec=control.sign_spec(id_, text),
             mark=f"{id_}-{os.urandom(8).hex()}",
         )
 
@@ -99,7 +99,7 @@ class Work:
         at = self._state
         check_timeline(self._context, self._evidence)
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
-        settle(self._context, self._evidence)
+        judge_killed_step(self._context, self._evidence)
         if self._goes_on_there():
             self._take_back(at.point)
         self.go_on()
@@ -132,7 +132,7 @@ class Work:
         elif at.index == len(self._spec.steps):
             self._evidence.event("attempt-ended", number=at.attempt, outcome=OK, reason=None)
         else:
-            step.do(self._site(), self._workspace())
+            step.run_step(self._site(), self._workspace())
 
     def _prepare(self) -> None:
         """The workspace. Where it cannot be made there is no run, and nothing is left of it."""
@@ -143,7 +143,7 @@ class Work:
             evidence.write_once(_ENVIRONMENT, json.dumps(fingerprint.fingerprint(), indent=2) + "\n")
         assert self._state.begun is not None
         closed = tuple(self._state.begun["protected"])
-        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
+        plan = WorkspaceSpec(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
         try:
             with self._stop.at_once():
                 made = preparation.prepare(self._context, plan, evidence)
@@ -179,7 +179,7 @@ class Work:
             self._take_back(PRE_RUN)
         left = None
         if is_prepared and self._evidence.run().rolled_back_to is None:
-            left = changes.left(self._context, self._workspace(), self._state)
+            left = changes.describe_end(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
@@ -187,7 +187,7 @@ class Work:
         if is_prepared:
             seal_run(self._context, self._evidence)
         else:
-            control.forget(self._context.location, self._evidence.run_id)
+            control.discard(self._context.location, self._evidence.run_id)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -196,12 +196,12 @@ class Work:
         return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
-        return located.context_of(self._context, self._evidence)
+        return located.workspace_of(self._context, self._evidence)
 
-    def _site(self) -> Site:
+    def _site(self) -> StepContext:
         begun = self._state.begun
         assert begun is not None
-        return Site(
+        return StepContext(
             context=self._context,
             spec=self._spec,
             evidence=self._evidence,
@@ -212,15 +212,15 @@ class Work:
         )
 
     def _take_back(self, point: str) -> None:
-        step.take_back(self._context, self._workspace(), self._evidence, point)
+        rollback_and_record(self._context, self._workspace(), self._evidence, point)
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
-        inner = snapshot.inner(self._context, run)
+        inner = snapshot.run_context(self._context, run)
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
-def pick_up(context: Context, evidence: Evidence) -> RunSpec:
+def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
     """What a run that was begun before is to do. RunError where that is not known any more, or cannot be vouched for;
     Tampered where it is not what the record says."""
     id_ = evidence.run_id
@@ -231,17 +231,17 @@ def pick_up(context: Context, evidence: Evidence) -> RunSpec:
     why = evidence.vouched()
     if why is not None:
         raise RunError(f"run '{id_}' cannot be gone on with: {why}", back)
-    text = control.get(context.location, id_)
+    text = control.load_spec(context.location, id_)
     if text is None:
         text = (evidence.read(_SPEC) or b"").decode("utf-8", "surrogateescape")
         if not text or MASK in text:
             raise RunError(f"what run '{id_}' is to do is not known here: it was begun elsewhere", back)
-    if not control.is_meant(id_, text, begun.get("spec")):
+    if not control.is_signed_spec(id_, text, begun.get("spec")):
         raise Tampered(id_, "what it is to do was changed")
     return specs.from_json(text, _SPEC)
 
 
-def check_timeline(context: Context, evidence: Evidence) -> None:
+def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
     """Tampered where the timeline of a run does not have the last checkpoint that its events name."""
     named = ("prepared", "marked", "step-begun", "step-ended")
     events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
@@ -254,7 +254,7 @@ def check_timeline(context: Context, evidence: Evidence) -> None:
     raise Tampered(evidence.run_id, f"'{timeline.PREFIX}{name}' was moved or removed")
 
 
-def settle(context: Context, evidence: Evidence) -> None:
+def judge_killed_step(context: OpenWorktree, evidence: Evidence) -> None:
     """End the processes that a killed run has left, and judge what the step that it was in did to protected branches;
     where it touched one, it has ended by that."""
     at = evidence.state()
@@ -265,37 +265,37 @@ def settle(context: Context, evidence: Evidence) -> None:
         contained.sweep(mark)
     if at.prepared is None:
         return
-    run = located.context_of(context, evidence)
+    run = located.workspace_of(context, evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        rebuild.unlock(snapshot.inner(context, run).location, run, killed=True)
+        rebuild.unlock(snapshot.run_context(context, run).location, run, killed=True)
     step = at.under_way
     if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
-    touched = branches.violations(context, run, step["branches"], at.begun["protected"])
+    touched = branches.check_branches(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
 
 
-def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+def seal_run(context: OpenWorktree, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
-    control.forget(context.location, evidence.run_id)
+    control.discard(context.location, evidence.run_id)
     try:
-        here = snapshot.inner(context, located.context_of(context, evidence))
+        here = snapshot.run_context(context, located.workspace_of(context, evidence))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
     sealing.seal(here, evidence, evidence.run(), again=again)
 
 
-def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
+def end_as_tampered(context: OpenWorktree, evidence: Evidence, reason: str) -> None:
     """The run has ended by that: its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):
-        control.forget(context.location, evidence.run_id)
+        control.discard(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = located.context_of(context, evidence)
+    run = located.workspace_of(context, evidence)
     with contextlib.suppress(AgentosError, OSError):
-        here = snapshot.inner(context, run)
+        here = snapshot.run_context(context, run)
         details = {"reason": reason}
         log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):

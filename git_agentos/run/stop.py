@@ -48,7 +48,7 @@ class Stop:
 
     @property
     def is_cancelled(self) -> bool:
-        return control.is_to_end(self._location, self._run_id)
+        return control.cancel_requested(self._location, self._run_id)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:

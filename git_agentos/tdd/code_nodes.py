@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from git_agentos.checkpoint import restore
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Options
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.request import RestoreOptions
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.gate import audit, frozen_files, gates, pytest_config
 from git_agentos.tdd.gate.pytest_run import Control
@@ -146,11 +146,11 @@ def _restore_frozen(node_run: NodeRun) -> None:
     paths = [os.fsencode(path) for path in frozen_files.paths(changed)]
     if not paths or checkpoint is None:
         return
-    origin = worktree.origin(trigger="before_restore", description="frozen tests", run_id=node_run.run.run_id)
-    restore.restore(worktree.repository, worktree.settings, origin, checkpoint, Options(paths=paths))
+    metadata = worktree.metadata(trigger="before_restore", description="frozen tests", run_id=node_run.run.run_id)
+    commands.restore(worktree, metadata, checkpoint, RestoreOptions(paths=paths))
 
 
-def _read_texts(worktree: Context, paths: Sequence[str]) -> Mapping[str, str]:
+def _read_texts(worktree: OpenWorktree, paths: Sequence[str]) -> Mapping[str, str]:
     texts = {}
     for path in paths:
         full = os.path.join(worktree.location.root, path)

@@ -16,20 +16,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from git_agentos import redact_lines
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.creation import Created, create_checkpoint
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
 from git_agentos.run import branches as protected
-from git_agentos.run import evidence_store, patches, preparation, rebuild, workspace
+from git_agentos.run import evidence_store, patches, preparation, rebuild
 from git_agentos.run import query as run_query
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
-from git_agentos.run.step import take_back
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.snapshot import run_context, take_snapshot
 from git_agentos.run.stop import Stop
 from git_agentos.tdd.routing import ROUTES
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Observer, Record, Workflow
@@ -51,7 +52,7 @@ class Session:
     worktree; `database` has the state; `describe` makes the workflow as it is shown of the state and the next node.
     `pinned` has the evidence once its record was read, which then is in memory."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     database: str
     environment: Mapping[str, str]
@@ -63,31 +64,31 @@ class Session:
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
-        run = preparation.recorded(self.context, self.id)
+        run = preparation.recorded_context(self.context, self.id)
         if run is None:
             raise TddError(f"workflow '{self.id}' has no worktree", f"git agentos tdd show {self.id}")
         return run
 
-    def worktree(self) -> Context:
+    def worktree(self) -> OpenWorktree:
         """The agent in the workflow's worktree."""
-        return workspace.inner(self.context, self.run())
+        return run_context(self.context, self.run())
 
     def evidence(self) -> Evidence:
         """The run's evidence; `journal.Tampered` where its record was tampered with."""
         if not self.pinned:
-            evidence = evidence_store.find(self.context.location, self.id)
+            evidence = evidence_store.open_existing(self.context.location, self.id)
             evidence.pin(self.holds_lock)
             self.pinned.append(evidence)
         return self.pinned[0]
 
-    def save(self, description: str, node: str, phase: str) -> take.Taken:
+    def save(self, description: str, node: str, phase: str) -> Created:
         """Create a checkpoint of the worktree between two nodes."""
         worktree, run = self.worktree(), self.run()
         meta = {"node": node, "phase": phase}
-        origin = worktree.origin(
+        metadata = worktree.metadata(
             trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
         )
-        return take.take(worktree.repository, worktree.settings, origin)
+        return create_checkpoint(worktree, metadata)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class NodeRun:
     n: int
     node: str
     run: WorkspaceContext
-    worktree: Context
+    worktree: OpenWorktree
     checkpoint: str
     tree: str
     skipped: Sequence[Skipped]
@@ -229,7 +230,7 @@ def _begin(session: Session, state: ImplementationState, node: str, command: str
     if kind is not None:
         step = 1 + sum(each["node"] in _STEP_KINDS for each in state.get("history") or [])
         folder = evidence.step_folder(step, kind)
-    branches = protected.look(session.context.location, state["protected"])
+    branches = protected.protected_heads(session.context.location, state["protected"])
     checkpoint = before.checkpoint.id
     evidence.event(_BEGUN, n=n, node=node, checkpoint=checkpoint, branches=dict(branches), touched=violations)
     if step is not None:
@@ -273,7 +274,7 @@ def _restore_killed(session: Session, state: ImplementationState, n: int, node: 
     violations = [*(earlier.get("touched") or ()), *_violations(session, state, run, earlier.get("branches"))]
     if violations:
         evidence.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=violations)
-    take_back(session.context, run, evidence, earlier["checkpoint"])
+    rollback_and_record(session.context, run, evidence, earlier["checkpoint"])
     return violations
 
 
@@ -282,7 +283,7 @@ def _violations(
 ) -> list[str]:
     if branches is None:  # recorded by a version that did not note them
         return []
-    return protected.violations(session.context, run, branches, state["protected"])
+    return protected.check_branches(session.context, run, branches, state["protected"])
 
 
 def _end(node_run: NodeRun, result: NodeResult) -> tuple[Record, str]:
@@ -312,11 +313,11 @@ def _end(node_run: NodeRun, result: NodeResult) -> tuple[Record, str]:
     return record, after.state.visible_tree
 
 
-def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, worktree: Context) -> None:
+def _write_step(node_run: NodeRun, result: NodeResult, evidence: Evidence, worktree: OpenWorktree) -> None:
     """Write the exit code, the snapshot and the patch of a step into the evidence; the event that follows has the
     hashes of all files of the step."""
     folder = f"{node_run.folder}/"
-    snapshot = workspace.snapshot(worktree, node_run.run)
+    snapshot = take_snapshot(worktree, node_run.run)
     if result.exit_code is not None:
         evidence.put(f"{folder}exit_code", f"{result.exit_code}\n".encode())
     state = redact_value(asdict(snapshot))[0]
@@ -358,7 +359,7 @@ def furthest_node(evidence: Evidence) -> int:
     return max((each["n"] for each in evidence.events() if each["event"] in (_BEGUN, "node", "waiting")), default=0)
 
 
-def changed_files(worktree: Context, base: str, tree: str) -> list[str]:
+def changed_files(worktree: OpenWorktree, base: str, tree: str) -> list[str]:
     """The paths in which a tree of visible files differs from the base."""
     changed = trees.diff(worktree.repository, worktree.repository.commit_tree(base), tree)
     return [os.fsdecode(path) for path in sorted(changed)]

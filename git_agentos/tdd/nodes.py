@@ -21,7 +21,7 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.events import PRE_RUN
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
-from git_agentos.run.step import take_back
+from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import location as store_location
 from git_agentos.tdd import code_nodes, state_database
@@ -45,7 +45,7 @@ def load_context(session: Session, state: ImplementationState) -> Update:
     """Create the worktree. `workflows.start` has read and checked the context before: if that is refused, nothing is
     created."""
     began = time.monotonic()
-    run = preparation.recorded(session.context, session.id) or _prepare_run(session, state)
+    run = preparation.recorded_context(session.context, session.id) or _prepare_run(session, state)
     evidence = session.evidence()
     if not store_location.is_url(session.database):
         evidence.put(state_database.DATABASE_FILE, json.dumps({"database": session.database}).encode() + b"\n")
@@ -108,7 +108,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
     record_progress(evidence, state)
     try:
         saved = session.save(f"tdd {session.id}: before {N7}", N7, "before").checkpoint.id
-        merged = landing.land(
+        merged = landing.merge_validated(
             session.context,
             session.worktree(),
             session.run(),
@@ -167,7 +167,9 @@ def clean_up(session: Session, state: ImplementationState) -> Update:
     interrupted = [each.id for each in journal.interrupted(session.context.location)]
     if id_ in interrupted:  # its creation or removal was killed
         repair.repair(session.context, id_)
-    exists = preparation.recorded(session.context, session.id) is not None  # not if it was killed while it was made
+    exists = (
+        preparation.recorded_context(session.context, session.id) is not None
+    )  # not if it was killed while it was made
     if aborted and exists:
         record_event_once(session, "ended", state="cancelled", reason="aborted")
     if record.get(session.context.location.common_dir, id_) is not None:
@@ -176,10 +178,10 @@ def clean_up(session: Session, state: ImplementationState) -> Update:
         try:
             worktree = session.worktree()
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
-            take_back(session.context, run, evidence, _last_checkpoint(state))
+            rollback_and_record(session.context, run, evidence, _last_checkpoint(state))
             worktree = session.worktree()
         log.note(worktree, "action", f"tdd {session.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
-        sealing.seal(worktree, evidence, run_query.told(session.context, evidence))
+        sealing.seal(worktree, evidence, run_query.current_run(session.context, evidence))
         final = removal.remove(session.context, id_, delete_branch=True).checkpoint
     summary = "worktree and branch removed" if exists else "there was no worktree yet"
     if final:

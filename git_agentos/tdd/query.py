@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merge_tree
 from git_agentos.redact import redact
@@ -58,7 +58,7 @@ _MIN_PREFIX = 4  # characters of an id
 class WorkflowRef(NamedTuple):
     """A workflow, and the database that has its state: a file, or a URL; empty where none has it."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     database: str
 
@@ -69,43 +69,45 @@ Standing = Position | Tampered  # where a workflow stands, or how it was tampere
 # -- the commands ------------------------------------------------------------------------------------------------------
 
 
-def find(context: Context, id_: str, environment: Mapping[str, str]) -> WorkflowRef:
+def find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> WorkflowRef:
     """The workflow that an id, the beginning of one, or an issue's id means: of an issue's workflows the newest that is
     unfinished, else the newest. TddError if there is none, or more than one."""
     return _find(context, id_, environment)[0]
 
 
-def show(context: Context, id_: str, environment: Mapping[str, str]) -> Workflow:
+def show(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Workflow:
     """One workflow; TddError if there is none of that id."""
     return _describe(*_find(context, id_, environment))
 
 
-def review(context: Context, id_: str, environment: Mapping[str, str]) -> Review:
+def review(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person reviews, also of a workflow that has ended."""
     ref, at = _find(context, id_, environment)
     return make_review(ref, at, _describe(ref, at))
 
 
-def list_workflows(context: Context, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
+def list_workflows(
+    context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool = False
+) -> Sequence[Workflow]:
     """The workflows of this repository, newest first; with `everywhere` also those of other repositories, clones and
     machines that share the database."""
     found = [_describe(*each) for each in _read_all(context, environment, everywhere=everywhere)]
     return sorted(found, key=lambda each: each.created_at, reverse=True)
 
 
-def output(context: Context, workflow: Workflow, record: Record) -> bytes:
+def output(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """The output of a node; empty if there is none, or it is on another machine."""
     name = record.get("output")
     if name is None or not workflow.here:
         return b""
     try:
-        data = evidence_store.look(context.location, workflow.run_id).read(name)
+        data = evidence_store.open_to_read(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         data = None
-    return data if data is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
+    return data if data is not None else sealing.read_sealed(context.repository, workflow.run_id, name) or b""
 
 
-def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
+def patch(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """What a node changed in the worktree, without secrets; empty if that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
@@ -121,7 +123,7 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
     return patches.without_secrets(repository, data, redact_lines.secrets_of(os.environ))
 
 
-def without_secrets(context: Context, review: Review) -> Review:
+def without_secrets(context: OpenWorktree, review: Review) -> Review:
     """A review without secrets, for a page that others may get."""
     values = redact_lines.secrets_of(os.environ)
     return replace(review, patch=patches.without_secrets(context.repository, review.patch, values))
@@ -153,7 +155,7 @@ def describe(ref: WorkflowRef, at: Position, *, alive: bool | None = None) -> Wo
     """A workflow by its state. `alive`: whether a process works on it; None: find out."""
     state = at.state
     local = is_local(ref, state)
-    run = preparation.recorded(ref.context, ref.id) if local else None
+    run = preparation.recorded_context(ref.context, ref.id) if local else None
     if alive is None:
         alive = local and lock.holder(ref.context.location, ref.id) is not None
     history = list(state.get("history") or [])
@@ -197,7 +199,7 @@ def describe_tampered(ref: WorkflowRef, reason: str, *, local: bool = True) -> W
     issue = issue_of(ref.id)
     run = None
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        run = preparation.recorded(ref.context, ref.id) if local else None
+        run = preparation.recorded_context(ref.context, ref.id) if local else None
     return Workflow(
         id=ref.id,
         issue_id=issue,
@@ -236,7 +238,7 @@ def _describe(ref: WorkflowRef, at: Standing) -> Workflow:
 
 def _evidence_folder(ref: WorkflowRef) -> str | None:
     try:
-        return evidence_store.find(ref.context.location, ref.id).folder
+        return evidence_store.open_existing(ref.context.location, ref.id).folder
     except AgentosError:
         return None
 
@@ -244,7 +246,7 @@ def _evidence_folder(ref: WorkflowRef) -> str | None:
 def _tampering(ref: WorkflowRef, at: Position) -> str | None:
     """How the record of the workflow's run was tampered with, or contradicts its state; None for neither."""
     try:
-        evidence = evidence_store.find(ref.context.location, ref.id)
+        evidence = evidence_store.open_existing(ref.context.location, ref.id)
     except AgentosError as error:  # there is none before the first node has ended; an ended workflow needs none
         return error.message if at.state.get("history") and at.node is not None else None
     return contradiction(evidence, at)
@@ -285,7 +287,7 @@ def _reason(at: Position) -> str | None:
 # -- finding workflows -------------------------------------------------------------------------------------------------
 
 
-def _find(context: Context, id_: str, environment: Mapping[str, str]) -> tuple[WorkflowRef, Standing]:
+def _find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> tuple[WorkflowRef, Standing]:
     wanted = id_.removeprefix("#")
     known = list(_read_all(context, environment, everywhere=True))
     exact = next((each for each in known if each[0].id == wanted), None)
@@ -316,7 +318,7 @@ def _age(at: Standing) -> tuple[bool, str]:
 
 
 def _read_all(
-    context: Context, environment: Mapping[str, str], *, everywhere: bool
+    context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool
 ) -> Iterator[tuple[WorkflowRef, Standing]]:
     """Every workflow that can be found from here, each once; a damaged one does not hide the others."""
     repository = store_location.repository_id(context.location, make=False)
@@ -348,7 +350,7 @@ def _read_all(
         yield WorkflowRef(context, id_, ""), Tampered(id_, MISSING)
 
 
-def _read_standing(context: Context, checkpointer: state_database.Checkpointer, id_: str) -> Standing | None:
+def _read_standing(context: OpenWorktree, checkpointer: state_database.Checkpointer, id_: str) -> Standing | None:
     """Where a thread stands; None if there is none. Users of other clones have other keys: theirs can be shown."""
     try:
         return Graph(None, checkpointer).position(id_)
@@ -363,26 +365,26 @@ def _read_standing(context: Context, checkpointer: state_database.Checkpointer, 
         return error if at is None or at.state.get("repository") == repository else at
 
 
-def _has_worktree(context: Context, id_: str) -> bool:
+def _has_worktree(context: OpenWorktree, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
         return any(each.record.run_id == id_ for each in worktree_records.agent_worktrees(context.location.common_dir))
     return False
 
 
-def _recorded_databases(context: Context) -> Mapping[str, str]:
+def _recorded_databases(context: OpenWorktree) -> Mapping[str, str]:
     """The workflows that have evidence here, and the file that has the state of each. URLs there are not ours."""
     found = {}
     with contextlib.suppress(AgentosError, OSError):
         for run_id in evidence_store.ids(context.location):
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
-                data = evidence_store.find(context.location, run_id).read(state_database.DATABASE_FILE)
+                data = evidence_store.open_existing(context.location, run_id).read(state_database.DATABASE_FILE)
                 path = json.loads(data)["database"] if data is not None else None
                 if isinstance(path, str) and not store_location.is_url(path) and "\0" not in path:
                     found[run_id] = path
     return found
 
 
-def _databases(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
+def _databases(context: OpenWorktree, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
     """The databases that may have workflows: that of here, those in which one was started elsewhere, and that of the
     main worktree, which gets the state if its own worktree is gone. None is created."""
     found: dict[str, None] = {}

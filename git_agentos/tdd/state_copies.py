@@ -16,7 +16,7 @@ import os
 import warnings
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
 from git_agentos.git import tree_refs, trees, worktrees
 from git_agentos.git.location import Location
@@ -78,7 +78,7 @@ def ids(location: Location) -> list[str]:
     return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
-def restore_missing(context: Context, *, every: bool = False) -> list[str]:
+def restore_missing(context: OpenWorktree, *, every: bool = False) -> list[str]:
     """Restore rows that the database lacks, and rebuild the evidence of those workflows; their ids.
 
     Rows are missing if the file is gone, or was created again since; if the file exists and only rows were removed,
@@ -87,14 +87,14 @@ def restore_missing(context: Context, *, every: bool = False) -> list[str]:
     """
     location = context.location
     if not os.path.lexists(os.path.join(layout.main_folder(location), store_location.FOLDER)):
-        evidence_store.bring_back(location)
+        evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
         _rebuild_evidence(location, known)
     return [id_ for id_ in known if _restore(context, id_)]
 
 
-def lost(context: Context) -> list[str]:
+def lost(context: OpenWorktree) -> list[str]:
     """The ids of the workflows whose state is missing in the database, while git has a copy."""
     return [id_ for id_ in ids(context.location) if _missing(context, id_) is not None]
 
@@ -102,7 +102,7 @@ def lost(context: Context) -> list[str]:
 def _rebuild_evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            evidence_store.have(location, id_)
+            evidence_store.open_or_rebuild(location, id_)
 
 
 class _Missing(NamedTuple):
@@ -112,7 +112,7 @@ class _Missing(NamedTuple):
     rows: bytes
 
 
-def _restore(context: Context, id_: str) -> bool:
+def _restore(context: OpenWorktree, id_: str) -> bool:
     missing = _missing(context, id_)
     with contextlib.suppress(AgentosError, OSError):
         if missing is not None:
@@ -124,7 +124,7 @@ def _restore(context: Context, id_: str) -> bool:
     return False
 
 
-def _missing(context: Context, id_: str) -> _Missing | None:
+def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     location = context.location
     repository = tree_refs.open_store(location)
     found = tree_refs.files(repository, PREFIX + id_)
@@ -141,7 +141,7 @@ def _missing(context: Context, id_: str) -> _Missing | None:
     return None
 
 
-def _database_for(context: Context, recorded: str) -> str:
+def _database_for(context: OpenWorktree, recorded: str) -> str:
     """The file that the rows are restored to: the recorded one, if it is the database of a worktree of this repository,
     else that of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
@@ -152,7 +152,7 @@ def _database_for(context: Context, recorded: str) -> str:
 
 def _has_evidence(location: Location, id_: str) -> bool:
     try:
-        evidence_store.find(location, id_)
+        evidence_store.open_existing(location, id_)
     except RunError:
         return False
     except AgentosError:  # something else is in its place

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
@@ -75,7 +75,7 @@ class WorkflowSpec:
 
 @authorize.entry("tdd", "run")
 def start(
-    context: Context,
+    context: OpenWorktree,
     spec: WorkflowSpec,
     environment: Mapping[str, str],
     observer: Observer,
@@ -103,7 +103,7 @@ def start(
         repository=store_location.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=branches.patterns(context, None),
+        protected=branches.protected_patterns(context, None),
         agent=agent.name,
         into=into,
         branch=branch_of(issue),
@@ -133,7 +133,7 @@ def start(
 
 @authorize.entry("tdd", "resume")
 def resume(
-    context: Context, id_: str, environment: Mapping[str, str], observer: Observer, *, retry: bool = False
+    context: OpenWorktree, id_: str, environment: Mapping[str, str], observer: Observer, *, retry: bool = False
 ) -> Workflow:
     """Resume an interrupted workflow, or ask again about one that waits; `retry` sends one that waits back for another
     attempt. TddError for an unknown or an ended one."""
@@ -148,7 +148,9 @@ def resume(
         return worker.resume(at, RETRY if retry else None)
 
 
-def decide(context: Context, id_: str, decision: str, environment: Mapping[str, str], observer: Observer) -> Workflow:
+def decide(
+    context: OpenWorktree, id_: str, decision: str, environment: Mapping[str, str], observer: Observer
+) -> Workflow:
     """Decide `approve` or `abort` for a workflow that waits; `abort` also for one that was interrupted before the
     merge. TddError if it does not wait, and for `approve` if the work is not green. Who may decide was checked before
     (`guard.approval.authority`)."""
@@ -222,7 +224,7 @@ class _Worker:
         with contextlib.suppress(AgentosError, OSError):
             location = self._ref.context.location
             try:
-                evidence = evidence_store.find(location, self._ref.id)
+                evidence = evidence_store.open_existing(location, self._ref.id)
             except (RunError, RepositoryError):  # it was removed
                 evidence = evidence_store.end_destroyed(location, self._ref.id)
             record = evidence.record()
@@ -335,7 +337,7 @@ def _open(ref: WorkflowRef, environment: Mapping[str, str], observer: Observer) 
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
-def _target_branch(context: Context, given: str | None) -> str:
+def _target_branch(context: OpenWorktree, given: str | None) -> str:
     """The short name of the branch that the work is merged into."""
     if given is None:
         head = refs.read_head(context.location)
@@ -348,7 +350,7 @@ def _target_branch(context: Context, given: str | None) -> str:
     return name
 
 
-def _refuse_second(context: Context, issue: str, environment: Mapping[str, str]) -> None:
+def _refuse_second(context: OpenWorktree, issue: str, environment: Mapping[str, str]) -> None:
     for each in list_workflows(context, environment):
         if each.issue_id == issue and (each.node is not None or each.state == TAMPERED):
             raise TddError(

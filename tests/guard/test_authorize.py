@@ -422,7 +422,7 @@ calls = [
     lambda: here.doctor(fix=True),
     lambda: create.create(context, "dev-9", guard=False),
     lambda: commands.start(context, spec.from_options(["true"], [])),
-    lambda: commands.roll_back(context, "r1", "pre_run"),
+    lambda: commands.rollback(context, "r1", "pre_run"),
     lambda: accept.accept(context, "r1"),
     lambda: GitWorktreeWorkspaceService(".", guard=False).prepare_pre_run(run_id="r2"),
     lambda: GitWorktreeWorkspaceService(".", run_id="r1").rollback_pre_run(),

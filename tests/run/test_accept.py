@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, evidence_store, landing, lock, sealing, workspace
-from git_agentos.run.events import Run, fold
+from git_agentos.run import accept, evidence_store, landing, lock, sealing
+from git_agentos.run.events import Run, run_of
 from git_agentos.run.evidence import Evidence
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_merge
 from tests.support.repo import Repo
 
@@ -31,7 +32,7 @@ class Site:
     n: int = 0
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     def step(self, kind: str, work: Callable[[Repo], object] = lambda _: None, outcome: str = "ok") -> None:
@@ -54,11 +55,11 @@ class Site:
         self.kept.event("ended", state=state, reason=None if state == "passed" else "it did not")
         run = self.run
         assert run.context is not None
-        sealing.seal(workspace.inner(self.context, run.context), self.kept, run)
+        sealing.seal(run_context(self.context, run.context), self.kept, run)
 
     @property
     def run(self) -> Run:
-        return fold("r", self.kept.folder, self.kept.events(), alive=False)
+        return run_of("r", self.kept.folder, self.kept.events(), alive=False)
 
     def refs(self) -> bytes:
         return self.repo.git("for-each-ref", "refs/heads", "refs/tags")
@@ -71,7 +72,7 @@ def site(repo: Repo) -> Site:
     made = Site(
         repo,
         service,
-        evidence_store.find(open_workspace(repo.path).context.location, "r"),
+        evidence_store.open_existing(open_workspace(repo.path).context.location, "r"),
         Repo(Path(run.worktree_path)),
     )
     made.kept.event("attempt", number=1)
@@ -256,7 +257,7 @@ def test_a_run_that_began_at_no_branch(repo: Repo) -> None:
     site = Site(
         repo,
         service,
-        evidence_store.find(open_workspace(repo.path).context.location, "r"),
+        evidence_store.open_existing(open_workspace(repo.path).context.location, "r"),
         Repo(Path(run.worktree_path)),
     )
     site.kept.event("attempt", number=1)

@@ -189,4 +189,4 @@ def test_its_evidence(ground: Ground) -> None:
         assert run.state == "tampered"
     ground.assert_untouched()
     open_workspace(ground.repo.path).checkpoint(description="all is well here")
-    assert [each.state for each in commands.all_(context_of(ground.repo))] == ["tampered"]
+    assert [each.state for each in commands.list_runs(context_of(ground.repo))] == ["tampered"]

@@ -105,10 +105,10 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
         service.mark_step(n)
         assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made
     clean(repo)
-    assert [(each.run_id, each.state) for each in commands.all_(context)] == [("r", "open")]
+    assert [(each.run_id, each.state) for each in commands.list_runs(context)] == [("r", "open")]
     service.rollback_to(2)
     assert os.path.exists(os.path.join(made.worktree_path, "step-1"))
-    assert [each["event"] for each in evidence_store.find(context.location, "r").events()][-3:] == [
+    assert [each["event"] for each in evidence_store.open_existing(context.location, "r").events()][-3:] == [
         "marked", "marked", "rolled-back",
     ]  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_a_copy_is_not_believed_by_itself(repo: Repo) -> None:
         clean(repo)
         repo.git("update-ref", name, oid)
         assert commands.show(context, "T-1").state == "tampered", what
-        assert evidence_store.have(context.location, "T-1").record().problem is not None, what
+        assert evidence_store.open_or_rebuild(context.location, "T-1").record().problem is not None, what
 
 
 def written(repo: Repo, kind: str, data: bytes) -> str:
@@ -147,7 +147,7 @@ def test_names_that_lead_out_of_the_folder(repo: Repo) -> None:
     oid = written(repo, "tree", b"".join(b"40000 %s\0" % each + bytes.fromhex(inner) for each in (b"..", b"sub")))
     repo.git("update-ref", f"{evidence_copy.PREFIX}r", oid)
     clean(repo)
-    evidence_copy.bring_back(context.location, "r")
+    evidence_copy.rebuild_folder(context.location, "r")
     assert repo.exists(".agentos/runs/r/sub/planted")
     assert not repo.exists(".agentos/runs/planted")
 
@@ -157,7 +157,7 @@ def test_only_its_timeline_is_left(say: Say, repo: Repo) -> None:
     workspace.GitWorktreeWorkspaceService(context_of(repo)).prepare_pre_run(run_id="r")
     clean(repo)
     repo.git("update-ref", "-d", f"{evidence_copy.PREFIX}r")
-    (found,) = commands.all_(context_of(repo))
+    (found,) = commands.list_runs(context_of(repo))
     assert (found.run_id, found.context is not None, found.problems != []) == ("r", True, True)
     assert "r" in say("run", "list").text
     assert say("run", "show", "r").code == 0
@@ -205,9 +205,9 @@ def test_a_file_that_was_changed_is_not_copied(repo: Repo) -> None:
     step = Path(run.evidence, "steps/001-agent")
     (step / "stdout").write_text("something else")
     (step / "exit_code").unlink()
-    commands.roll_back(context_of(repo), "T-1", "pre_run")
+    commands.rollback(context_of(repo), "T-1", "pre_run")
     clean(repo)
-    evidence_store.bring_back(context_of(repo).location)
+    evidence_store.rebuild_folders(context_of(repo).location)
     assert (step / "stdout").read_text() == "said\n"
     assert (step / "exit_code").read_text() == "0\n"
 
@@ -223,7 +223,7 @@ def test_while_it_is_at_work(repo: Repo) -> None:
     assert Path(run.context.worktree_path, "new").exists()
     clean(repo)
     assert commands.show(context_of(repo), "T-1").state == "tampered"
-    assert commands.roll_back(context_of(repo), "T-1", "step:2").point == "step:2"
+    assert commands.rollback(context_of(repo), "T-1", "step:2").point == "step:2"
 
 
 def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -233,11 +233,11 @@ def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "others"))
     context = context_of(repo)
     assert commands.show(context, "T-1").state == "passed"
-    assert evidence_store.bring_back(context.location) == []
+    assert evidence_store.rebuild_folders(context.location) == []
     with pytest.raises(RunError, match="not written with your key"):
         accept.accept(context, "T-1")
     monkeypatch.undo()
-    assert evidence_store.bring_back(context_of(repo).location) == ["T-1"]
+    assert evidence_store.rebuild_folders(context_of(repo).location) == ["T-1"]
 
 
 def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
@@ -251,10 +251,13 @@ def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
 
 def test_one_that_was_killed_before_it_had_a_worktree(repo: Repo) -> None:
     context = context_of(repo)
-    evidence_store.make(context.location, "r").event("begun", tool="tests")
+    evidence_store.create(context.location, "r").event("begun", tool="tests")
     clean(repo)
     assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() is None
     made = workspace.GitWorktreeWorkspaceService(context).prepare_pre_run(run_id="r")
-    assert [each["event"] for each in evidence_store.find(context.location, "r").events()] == ["begun", "prepared"]
+    assert [each["event"] for each in evidence_store.open_existing(context.location, "r").events()] == [
+        "begun",
+        "prepared",
+    ]
     clean(repo)
     assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made

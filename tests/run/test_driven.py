@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing, workspace
+from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.landing import NotAsValidated
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
@@ -35,7 +36,7 @@ class Driven:
     run: WorkspaceContext
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     @property
@@ -44,7 +45,7 @@ class Driven:
 
     @property
     def kept(self) -> Evidence:
-        return evidence_store.find(self.context.location, "r")
+        return evidence_store.open_existing(self.context.location, "r")
 
     def step(self, n: int, kind: str, command: str | None = None) -> str:
         """An orchestrator's step, with what it has to say of it; the checkpoint after."""
@@ -219,12 +220,12 @@ def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
     context = driven.context
     driven.there.write("new.txt", "new\n")
     driven.step(1, "agent", "write it")
-    assert commands.roll_back(context, "r", "pre_run").point == "pre_run"
+    assert commands.rollback(context, "r", "pre_run").point == "pre_run"
     run = commands.show(context, "r")
     assert (run.state, run.rolled_back_to, driven.there.exists("new.txt")) == ("open", "pre_run", False)
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    sealing.seal(workspace.inner(context, driven.run), driven.kept, commands.show(context, "r"))
-    assert commands.roll_back(context, "r", "step:1").point == "step:1"
+    sealing.seal(run_context(context, driven.run), driven.kept, commands.show(context, "r"))
+    assert commands.rollback(context, "r", "step:1").point == "step:1"
     assert evidence_store.verify(context, "r").problems == []
 
 
@@ -241,9 +242,11 @@ def _validated(driven: Driven) -> tuple[str, str]:
 
 
 def _land(driven: Driven, before: str, after: str, **options: Any) -> Merge:
-    here = workspace.inner(driven.context, driven.run)
-    text = landing.message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
-    return landing.land(driven.context, here, driven.run, before, after, into="main", message=text, **options)
+    here = run_context(driven.context, driven.run)
+    text = landing.commit_message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
+    return landing.merge_validated(
+        driven.context, here, driven.run, before, after, into="main", message=text, **options
+    )
 
 
 @pytest.mark.parametrize("squash", [False, True])

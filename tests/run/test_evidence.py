@@ -17,25 +17,25 @@ from hypothesis import strategies as st
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, StorageError, UsageError
 from git_agentos.git import trees
 from git_agentos.run import events, evidence_store, fingerprint, lock, sealing
 from git_agentos.run.events import Run
 from git_agentos.run.evidence import Evidence
-from git_agentos.run.workspace import inner
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import removal
 from tests.support.repo import Repo
 
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
 def folded(kept: Evidence, *, alive: bool = False) -> Run:
-    return events.fold(kept.run_id, kept.folder, kept.events(), alive=alive)
+    return events.run_of(kept.run_id, kept.folder, kept.events(), alive=alive)
 
 
 @pytest.fixture
@@ -135,22 +135,22 @@ def test_one_folder_for_each_run(repo: Repo) -> None:
     location = context_of(repo).location
     assert evidence_store.ids(location) == []
     with pytest.raises(RunError, match="no run 'b'"):
-        evidence_store.find(location, "b")
+        evidence_store.open_existing(location, "b")
     for name in ("b", "a"):
-        evidence_store.make(location, name).event("begun")
+        evidence_store.create(location, name).event("begun")
         time.sleep(0.002)  # a moment is written to the millisecond
     assert evidence_store.ids(location) == ["b", "a"]
-    assert evidence_store.find(location, "a").folder == str(repo.path / ".agentos/runs/a")
+    assert evidence_store.open_existing(location, "a").folder == str(repo.path / ".agentos/runs/a")
     (repo.path / ".agentos/runs/no run of ours").mkdir()
-    evidence_store.make(location, "empty")
-    assert evidence_store.make(location, "empty").events() == []  # what a killed process left
+    evidence_store.create(location, "empty")
+    assert evidence_store.create(location, "empty").events() == []  # what a killed process left
     assert evidence_store.ids(location) == ["empty", "b", "a"]
     with pytest.raises(RunError, match="a run 'a' already"):
-        evidence_store.make(location, "a")
+        evidence_store.create(location, "a")
     assert repo.git("status", "--porcelain") == b""
     for bad in ("", "..", "a/b", "x" * 61, "-a"):
         with pytest.raises(UsageError):
-            evidence_store.make(location, bad)
+            evidence_store.create(location, bad)
 
 
 @pytest.mark.parametrize("planted", [".agentos", ".agentos/runs", ".agentos/runs/r"])
@@ -163,9 +163,9 @@ def test_planted_links_are_refused(repo: Repo, tmp_path: Path, planted: str) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     os.symlink(elsewhere, path)
     with pytest.raises((AgentosError, RepositoryError)):
-        evidence_store.find(location, "r")
+        evidence_store.open_existing(location, "r")
     with pytest.raises(AgentosError):
-        evidence_store.make(location, "r")
+        evidence_store.create(location, "r")
     assert sorted(os.listdir(elsewhere)) == ["r", "runs"]
 
 
@@ -270,7 +270,7 @@ _FIELDS = {"number": 1, "n": 1, "kind": "agent", "attempt": 1, "state": "passed"
 def test_any_prefix_of_a_record_is_a_run_or_an_error(names: list[str], alive: bool) -> None:
     told = [{"event": name, "at": f"t{n}", **_FIELDS} for n, name in enumerate(names)]
     try:
-        run = events.fold("r", "/e", told, alive=alive)
+        run = events.run_of("r", "/e", told, alive=alive)
     except RunError:
         return
     if run.state == "running":
@@ -290,7 +290,7 @@ def sealed(repo: Repo) -> Evidence:
     service = GitWorktreeWorkspaceService(context, task_id="T-1")
     run = service.prepare_pre_run(run_id="r")
     there = Repo(Path(run.worktree_path))
-    kept = evidence_store.find(context.location, "r")
+    kept = evidence_store.open_existing(context.location, "r")
     kept.event("attempt", number=1)
     kept.event("step-begun", n=1, kind="agent", attempt=1, command="x", checkpoint=service.mark_step(1))
     there.write("new.txt", "new\n")
@@ -305,7 +305,7 @@ def sealed(repo: Repo) -> Evidence:
     kept.event("step-ended", n=1, outcome="ok", exit_code=0, checkpoint=seen.checkpoint)
     kept.event("ended", state="passed", reason=None)
     kept.put("steps/left.new", b"left by a put that was killed")
-    sealing.seal(inner(context, run), kept, folded(kept))
+    sealing.seal(run_context(context, run), kept, folded(kept))
     return kept
 
 
@@ -334,13 +334,13 @@ def test_a_sealed_run(repo: Repo, sealed: Evidence) -> None:
         {repo.oid(), *(event[key] for event in sealed.events() for key in ("checkpoint",) if key in event)}
         | {Repo(Path(evidence_store.context_of(sealed).worktree_path)).oid()}
     )
-    extra = context.repository.commit(format.parts(context.repository, made.id).extra).tree
+    extra = context.repository.commit(format.open_checkpoint(context.repository, made.id).metadata_commit).tree
     entry = trees.find(context.repository, extra, b"runs/r")
     assert entry is not None
     carried = {os.fsdecode(path): oid for path, (_, oid) in trees.walk(context.repository, entry[1])}
     assert carried.keys() == {row["path"] for row in manifest["files"]} | {"manifest.json"}
     assert context.repository.blob(carried["steps/001-agent/stdout"]) == b"said\n" * 1000
-    told = evidence_store.carried_events(context, "r")
+    told = evidence_store.sealed_events(context, "r")
     assert told == sealed.events()[:-1]
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
@@ -352,7 +352,7 @@ def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> Non
     found = evidence_store.verify(context, "r")
     assert found.problems == ["'events.jsonl' goes on after the last seal: 1 more"]
     run = evidence_store.context_of(sealed)
-    again = sealing.seal(inner(context, run), sealed, folded(sealed))
+    again = sealing.seal(run_context(context, run), sealed, folded(sealed))
     found = evidence_store.verify(context, "r")
     assert (found.ok, found.final_checkpoint) == (True, again)
     assert again != first.final_checkpoint
@@ -363,11 +363,11 @@ def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> Non
     newest = timeline.newest(context.repository, "run-r")
     assert newest is not None
     for name, _ in sealed.files():
-        data = format.read_cargo(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
+        data = format.read_attachment(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
         assert data == sealed.read(name), name
     told = sealed.events()
     shutil.rmtree(sealed.folder)
-    assert evidence_store.carried_events(context, "r") == told[:-1]
+    assert evidence_store.sealed_events(context, "r") == told[:-1]
     assert evidence_store.verify(context, "r").problems[0] == f"the folder '{sealed.folder}' is missing"
 
 

@@ -105,7 +105,7 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
 def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     context = context_of(repo)
-    done = commands.roll_back(context, "T-1", "pre_run")
+    done = commands.rollback(context, "T-1", "pre_run")
     inside = worktree(state(repo))
     assert (done.head, inside.oid(), inside.oid(f"refs/heads/{done.branch}")) == (repo.oid(),) * 3
     assert inside.text("status", "--porcelain") == ""
@@ -178,7 +178,7 @@ def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
 def test_a_killed_run_that_is_taken_back_has_nobody_left(repo: Repo) -> None:
     wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
     Worker(repo, "start", "T-1", wanted).ended()
-    commands.roll_back(context_of(repo), "T-1", "pre_run")
+    commands.rollback(context_of(repo), "T-1", "pre_run")
     assert processes_of(repo, "T-1") == []
     inside = worktree(state(repo))
     assert (inside.exists("mess"), inside.text("status", "--porcelain")) == (False, "")
@@ -258,7 +258,7 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     at_work = commands.show(context, "T-1")
     assert (at_work.state, at_work.process) == ("running", worker.process.pid)
     with pytest.raises(LockedError, match=f"run 'T-1' is at work \\(process {worker.process.pid}\\)"):
-        commands.roll_back(context, "T-1", "pre_run")
+        commands.rollback(context, "T-1", "pre_run")
     run = commands.cancel(context, "T-1")
     assert worker.ended() == "cancelled"
     assert (run.state, processes_of(repo, "T-1")) == ("cancelled", [])

@@ -260,15 +260,15 @@ def test_an_agent_that_destroys_the_evidence(repo: Repo) -> None:
     run = start(repo, f"echo > new; git add -A; git commit -qm mine; rm -rf {repo.path}/.agentos", run_id="T-1")
     assert (run.state, run.reason) == ("tampered", f"the folder '{run.evidence}' was replaced")
     context = context_of(repo)
-    assert [each.state for each in commands.all_(context)] == ["tampered"]
+    assert [each.state for each in commands.list_runs(context)] == ["tampered"]
     assert commands.resume(context, "T-1").state == "tampered"
-    done = commands.roll_back(context, "T-1", "pre_run")
+    done = commands.rollback(context, "T-1", "pre_run")
     inside = Repo(Path(done.worktree_path))
     assert (inside.oid(), inside.exists("new"), done.removed) == (repo.oid(), False, ["new"])
     shutil.rmtree(repo.path / ".agentos")
-    assert commands.roll_back(context, "T-1", "pre_run", dry_run=True).removed == []
+    assert commands.rollback(context, "T-1", "pre_run", dry_run=True).removed == []
     assert not repo.exists(".agentos")
-    assert commands.roll_back(context, "T-1", "pre_run").removed == []
+    assert commands.rollback(context, "T-1", "pre_run").removed == []
     open_workspace(inside.path).undo()
 
 
@@ -313,7 +313,7 @@ def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
         for act in (
             lambda: start(repo, "true", run_id="T-1"),
             lambda: commands.resume(context, "T-1"),
-            lambda: commands.roll_back(context, "T-1", "pre_run"),
+            lambda: commands.rollback(context, "T-1", "pre_run"),
         ):
             with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is at work (process {os.getpid()})")):
                 act()
@@ -327,7 +327,7 @@ def test_where_no_workspace_can_be_made_nothing_is_left(repo: Repo, fields: dict
     with pytest.raises(WorktreeError, match="is not a commit"):
         start(repo, "echo > new", **fields)
     assert_unchanged(before, complete_state(repo.path, strict=True), "a run that could not be made")
-    assert [each.run_id for each in commands.all_(context_of(repo))] == ["other"]
+    assert [each.run_id for each in commands.list_runs(context_of(repo))] == ["other"]
     assert not list(Path(repo.git_dir, "agentos/runs").glob("*.json"))
 
 
@@ -342,7 +342,7 @@ def test_a_run_that_has_ended(repo: Repo) -> None:
 
 
 def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = branches.look
+    look = branches.protected_heads
 
     def fail(location: Location, patterns: Sequence[str]) -> Mapping[str, str]:
         if Path(location.root, ".agentos/runs/T-1/steps").exists():  # not at the first step
@@ -350,7 +350,7 @@ def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch)
         return look(location, patterns)
 
     with monkeypatch.context() as patched:
-        patched.setattr(branches, "look", fail)
+        patched.setattr(branches, "protected_heads", fail)
         with pytest.raises(StorageError, match="no space left") as failed:
             start(repo, "echo > new", validate=["test -e new"], run_id="T-1")
     assert "git agentos run resume T-1 goes on with the run" in (failed.value.hint or "")
@@ -387,17 +387,17 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
     context = context_of(repo)
     run = start(repo, "echo 1 > one", "echo 2 > two", run_id="T-1")
     inside = worktree(run)
-    planned = commands.roll_back(context, "T-1", "pre_run", dry_run=True)
+    planned = commands.rollback(context, "T-1", "pre_run", dry_run=True)
     assert (planned.dry_run, planned.saved, sorted(planned.removed)) == (True, None, ["one", "two"])
     assert inside.exists("two")
-    done = commands.roll_back(context_of(inside), None, "step:2")
+    done = commands.rollback(context_of(inside), None, "step:2")
     assert (done.run_id, done.point, done.removed) == ("T-1", "step:2", ["two"])
     assert (inside.exists("one"), inside.exists("two")) == (True, False)
     assert commands.show(context, "T-1").rolled_back_to == "step:2"
     assert evidence_store.verify(context, "T-1").ok
-    commands.roll_back(context, "T-1", run.steps[1].checkpoint_after or "")
+    commands.rollback(context, "T-1", run.steps[1].checkpoint_after or "")
     assert (inside.exists("one"), inside.exists("two")) == (True, True)
-    commands.roll_back(context, "T-1", "pre_run")
+    commands.rollback(context, "T-1", "pre_run")
     assert (inside.exists("one"), inside.exists("two")) == (False, False)
     assert evidence_store.verify(context, "T-1").ok
     for point in (None, "pre_run"):  # undone, and that undone
@@ -405,9 +405,9 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
         assert inside.exists("one") == (point is None)
         assert commands.show(context, "T-1").rolled_back_to == point
     with pytest.raises(RunError, match="is not the worktree of a run"):
-        commands.roll_back(context, None, "pre_run")
+        commands.rollback(context, None, "pre_run")
     with pytest.raises(RunError):
-        commands.roll_back(context, "T-1", "step:9")
+        commands.rollback(context, "T-1", "step:9")
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -415,10 +415,10 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
 
 def test_looking_at_runs(repo: Repo) -> None:
     context = context_of(repo)
-    assert list(commands.all_(context)) == []
+    assert list(commands.list_runs(context)) == []
     first = start(repo, "echo a; echo > new", validate=["echo b >&2"])
     second = start(repo, "echo > other; exit 1")
-    assert [each.run_id for each in commands.all_(context)] == [second.run_id, first.run_id]
+    assert [each.run_id for each in commands.list_runs(context)] == [second.run_id, first.run_id]
     assert commands.show(context, first.run_id) == first
     assert [(step.n, out, err) for step, out, err in commands.logs(context, first.run_id)] == [
         (1, b"a\n", b""), (2, b"", b"b\n"),
@@ -435,7 +435,7 @@ def test_a_damaged_record_does_not_hide_the_others(repo: Repo) -> None:
     run = start(repo, "echo > new", run_id="T-1")
     start(repo, "echo > new", run_id="T-2")
     Path(run.evidence, "events.jsonl").write_bytes(b"no json\n{}\n")
-    found = {each.run_id: each for each in commands.all_(context_of(repo))}
+    found = {each.run_id: each for each in commands.list_runs(context_of(repo))}
     assert (len(found["T-1"].problems), found["T-2"].problems) == (1, [])
 
 

@@ -68,7 +68,7 @@ def recorded(repo: Repo) -> list[str]:
     """What is on record of the run."""
     location = context_of(repo).location
     return (
-        [each["event"] for each in evidence_store.find(location, ID).events()]
+        [each["event"] for each in evidence_store.open_existing(location, ID).events()]
         if ID in evidence_store.ids(location)
         else []
     )
@@ -88,7 +88,7 @@ def take_back(repo: Repo, what: str) -> None:
     """Back to where it began; a run that had passed is made to pass again by undoing that."""
     context = context_of(repo)
     state = commands.show(context, ID).state
-    done = commands.roll_back(context, ID, "pre_run")
+    done = commands.rollback(context, ID, "pre_run")
     inside = Repo(Path(done.worktree_path))
     assert (inside.oid(), inside.text("status", "--porcelain")) == (repo.oid(), ""), what
     assert processes_of(repo, ID) == [], what

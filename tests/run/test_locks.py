@@ -143,7 +143,7 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
     elif then == "cancel":
         run = commands.cancel(context_of(repo), "T-1")
     elif then == "rollback":
-        commands.roll_back(context_of(repo), "T-1", "pre_run")
+        commands.rollback(context_of(repo), "T-1", "pre_run")
         run = commands.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
         nobody_left(repo, "T-1")

@@ -20,6 +20,7 @@ from git_agentos.errors import RunError
 from git_agentos.guard import signing
 from git_agentos.run import accept, commands, evidence, evidence_store, journal, sealing, spec
 from git_agentos.run.events import Run
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
@@ -78,7 +79,7 @@ def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = 
     assert run.reason, what
     shown = commands.show(context, "T-1")
     assert (shown.state, shown.reason) == ("tampered", run.reason), what
-    assert [each.state for each in commands.all_(context)] == ["tampered"], what
+    assert [each.state for each in commands.list_runs(context)] == ["tampered"], what
     found = evidence_store.verify(context, "T-1")
     assert not found.ok, what
     assert any("tampered" in each for each in found.problems), (what, found.problems)
@@ -89,7 +90,7 @@ def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = 
     if not is_taken_back:
         return
     assert commands.resume(context, "T-1").state == "tampered", what
-    done = commands.roll_back(context, "T-1", "pre_run")
+    done = commands.rollback(context, "T-1", "pre_run")
     assert (done.head, Path(done.worktree_path, "new").exists()) == (base, False), what
     assert commands.show(context, "T-1").state == "tampered", what
 
@@ -257,8 +258,8 @@ def test_everything_destroyed(repo: Repo) -> None:
     repo.git("update-ref", "-d", "refs/agentos/timelines/run-T-1")
     shutil.rmtree(repo.git_dir / "agentos/runs")
     context = context_of(repo)
-    assert commands.roll_back(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
-    done = commands.roll_back(context, "T-1", "pre_run")
+    assert commands.rollback(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
+    done = commands.rollback(context, "T-1", "pre_run")
     assert (done.head, done.worktree_path) == (run.context.base_sha, run.context.worktree_path)
     assert sorted(os.listdir(done.worktree_path)) == sorted([*os.listdir(repo.path)])
     assert commands.show(context, "T-1").state == "tampered"
@@ -312,7 +313,7 @@ def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
         repo = Repo(repo.path.rename(target))
         assert commands.show(context_of(repo), "T-2").state == "passed"
         assert commands.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
-        assert evidence_store.find(context_of(repo).location, "T-2").vouched() is None
+        assert evidence_store.open_existing(context_of(repo).location, "T-2").vouched() is None
         if name == "elsewhere":
             repair.repair(context_of(repo))  # git's own links to the worktrees
             assert commands.cancel(context_of(repo), "T-1").state == "cancelled"
@@ -348,11 +349,10 @@ def _passed_by_hand(folder: Path) -> None:
 
     kept.record = lambda: journal.Record([], found, None, None)  # type: ignore[method-assign]
     kept.event = lambda *_, **__: None  # type: ignore[method-assign]
-    run = events.fold("T-1", str(folder), found, alive=False)
+    run = events.run_of("T-1", str(folder), found, alive=False)
     assert run.context is not None
-    from git_agentos.run import workspace
 
-    sealing.seal(workspace.inner(context_of(repo), run.context), kept, run)
+    sealing.seal(run_context(context_of(repo), run.context), kept, run)
     newest = timeline.newest(context_of(repo).repository, "run-T-1")
     assert newest is not None
     digest = evidence.Evidence(str(folder), "T-1").digest("manifest.json")
@@ -385,7 +385,7 @@ def test_what_was_changed_after_it_passed(repo: Repo) -> None:
 
 def test_looking_on_while_it_is_written(repo: Repo) -> None:
     """Whoever reads a record between an event and its note sees no tampering."""
-    kept = evidence_store.make(context_of(repo).location, "T-1")
+    kept = evidence_store.create(context_of(repo).location, "T-1")
     kept.event("begun")
     ready = threading.Event()
 
@@ -397,7 +397,7 @@ def test_looking_on_while_it_is_written(repo: Repo) -> None:
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(write)
         while not ready.is_set() and not done.done():
-            found = evidence_store.find(context_of(repo).location, "T-1").record()
+            found = evidence_store.open_existing(context_of(repo).location, "T-1").record()
             assert found.problem is None
         done.result()
 
@@ -428,7 +428,7 @@ def test_without_a_key_nothing_is_accepted(repo: Repo, tmp_path: Path, monkeypat
         assert run.state == "passed"
         with pytest.raises(RunError, match="the user's key cannot be read"):
             accept.accept(context_of(repo), "T-1")
-        done = commands.roll_back(context_of(repo), "T-1", "pre_run")
+        done = commands.rollback(context_of(repo), "T-1", "pre_run")
         assert not Path(done.worktree_path, "new").exists()
     assert commands.show(context_of(repo), "T-1").state == "tampered"
 
@@ -445,7 +445,7 @@ def test_a_record_with_codes_where_the_key_cannot_be_read(
             commands.resume(context_of(repo), "T-1")
         with pytest.raises(RunError, match="the user's key cannot be read"):
             accept.accept(context_of(repo), "T-2")
-        done = commands.roll_back(context_of(repo), "T-2", "pre_run")
+        done = commands.rollback(context_of(repo), "T-2", "pre_run")
         assert not Path(done.worktree_path, "new").exists()
     assert commands.show(context_of(repo), "T-2").state == "passed"
     assert commands.resume(context_of(repo), "T-1").state == "failed"
@@ -479,7 +479,7 @@ def test_names_of_the_lock_that_are_links_or_folders(repo: Repo, tmp_path: Path)
             else:
                 (folder / name).mkdir()
             assert commands.show(context_of(repo), "T-1").state == "passed", name
-            assert commands.roll_back(context_of(repo), "T-1", "pre_run").point == "pre_run", name
+            assert commands.rollback(context_of(repo), "T-1", "pre_run").point == "pre_run", name
             if (folder / name).is_dir() and not (folder / name).is_symlink():
                 (folder / name).rmdir()
     assert victim.read_text() == "mine\n"

@@ -30,7 +30,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
         nobody_left(repo, f"T-{n}")
 
     context = context_of(repo)
-    runs = {run.run_id: run for run in commands.all_(context)}
+    runs = {run.run_id: run for run in commands.list_runs(context)}
     assert len(runs) == 11
     for n in (*PASS, *FAIL, *KILLED):
         run = runs[f"T-{n}"]
@@ -50,7 +50,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
     (repo.scratch / "go-on").touch()
     again = commands.resume(context, first)
     assert (again.state, outcomes(again)) == ("passed", [("agent", "ok"), ("validate", "ok")])
-    commands.roll_back(context, second, "pre_run")
+    commands.rollback(context, second, "pre_run")
     inside = worktree(runs[second])
     assert (inside.oid(), inside.exists("file-9")) == (repo.oid(), False)
 

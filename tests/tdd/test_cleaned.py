@@ -48,7 +48,7 @@ def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
     agent = script(tmp_path)
     waiting = start(code, agent)
     assert waiting.state == "waiting"
-    kept = evidence_copy.look(context_of(code).location, waiting.id, "")
+    kept = evidence_copy.find_copy(context_of(code).location, waiting.id, "")
     assert kept is not None
     for lose in LOSSES.values():
         lose(code)
@@ -58,7 +58,7 @@ def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
         with pytest.raises(TddError, match="unfinished workflow"):
             start(code, agent)
         assert waiting.evidence is not None
-        assert evidence_store.find(context_of(code).location, waiting.id).record().problem is None
+        assert evidence_store.open_existing(context_of(code).location, waiting.id).record().problem is None
     cleaned(code)
     assert resume(code, waiting.id) == waiting
     cleaned(code)
@@ -67,7 +67,7 @@ def test_waiting_workflow(repo: Repo, tmp_path: Path) -> None:
     cleaned(code)
     (listed,) = query.list_workflows(context_of(code), environment())
     assert (listed.state, listed.merge_commit) == ("merged", merged.merge_commit)
-    assert evidence_store.find(context_of(code).location, waiting.id).record().problem is None
+    assert evidence_store.open_existing(context_of(code).location, waiting.id).record().problem is None
 
 
 @pytest.mark.parametrize("lose", [*LOSSES.values(), without_evidence])

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.process import contained
 from git_agentos.tdd.gate import frozen_files, gates
 from git_agentos.tdd.gate.gates import Base, RedRecord, Verdict
@@ -64,7 +64,7 @@ class Shop:
         self.record: RedRecord | None = None
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     @cached_property

@@ -36,5 +36,5 @@ def rollback(
     from git_agentos.run import commands
 
     context = run.workspace().context if dry_run else records(run)
-    done = commands.roll_back(context, run_id, to, dry_run=dry_run)
+    done = commands.rollback(context, run_id, to, dry_run=dry_run)
     run.output.show("rollback", done, lambda _: text_rollback.rolled_back(done))

@@ -13,7 +13,7 @@ from git_agentos.errors import ConflictError, UsageError
 from git_agentos.run import evidence_store
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.run.events import Run
     from git_agentos.run.spec import RunSpec
 
@@ -231,16 +231,16 @@ def cleanup(
         raise typer.Exit(1)
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
     git gets one."""
 
     context = run.workspace().context
-    done = evidence_store.bring_back(context.location)
+    done = evidence_store.rebuild_folders(context.location)
     if done:
-        folder = evidence_store.folder_of(context.location)
+        folder = evidence_store.runs_folder(context.location)
         what = "one run" if len(done) == 1 else f"{len(done)} runs"
-        evidence_store.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
+        evidence_store.warn(f"'{folder}' was gone: the evidence of {what} was made again from git")
     evidence_store.copy_missing(context.location)
     return context
 

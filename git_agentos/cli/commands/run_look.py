@@ -33,7 +33,7 @@ def list_(run: Invocation) -> None:
         return
     from git_agentos.run import commands
 
-    runs = commands.all_(context)
+    runs = commands.list_runs(context)
     run.output.show("run-list", {"runs": runs}, lambda style: text_run.listing(runs, style))
 
 
@@ -97,7 +97,7 @@ def verify(run: Invocation, run_id: RunId) -> None:
 
     context = records(run)
     with contextlib.suppress(AgentosError):  # `verify` says what is wrong
-        evidence_store.have(context.location, run_id)
+        evidence_store.open_or_rebuild(context.location, run_id)
     found = evidence_store.verify(context, run_id)
     run.output.show("run-verify", found, lambda style: text_run.verified(found, style))
     if not found.ok:

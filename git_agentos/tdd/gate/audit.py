@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import trees
 from git_agentos.process import programs
 from git_agentos.redact import redact
@@ -65,7 +65,7 @@ class Finding:
         return f"{location}: {self.message}" if location else self.message
 
 
-def audit(context: Context, setup: PytestSetup, base: str, changed: Sequence[str]) -> Sequence[Finding]:
+def audit(context: OpenWorktree, setup: PytestSetup, base: str, changed: Sequence[str]) -> Sequence[Finding]:
     """The findings in the files `changed` (relative paths), compared with the commit `base`."""
     changes = _Changes(context, setup, base, changed)
     return [*_find_tampering(changes), *_compile(changes), *_lint(changes)]
@@ -74,7 +74,7 @@ def audit(context: Context, setup: PytestSetup, base: str, changed: Sequence[str
 class _Changes:
     """The files that changed, as they are (`now`) and as they were (`before`)."""
 
-    def __init__(self, context: Context, setup: PytestSetup, base: str, changed: Sequence[str]) -> None:
+    def __init__(self, context: OpenWorktree, setup: PytestSetup, base: str, changed: Sequence[str]) -> None:
         self.setup = setup
         self.root = setup.location.root
         self.lint_command = config.tdd_lint(context.settings.values)

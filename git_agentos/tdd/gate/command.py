@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError, UsageError
 from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
@@ -72,7 +72,7 @@ class GateOptions:
     stop: Callable[[], bool] = lambda: False
 
 
-def red(context: Context, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
+def red(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
     """Whether `tests` (files, folders, node ids; relative to the folder `directory`) fail as new tests should. If they
     do, they are frozen."""
     wanted = _relative_to_root(context.location, directory, tests)
@@ -83,7 +83,7 @@ def red(context: Context, directory: str, tests: Sequence[str], options: GateOpt
     return _result(setup, verdict, wanted)
 
 
-def green(context: Context, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
+def green(context: OpenWorktree, directory: str, tests: Sequence[str], options: GateOptions) -> GateResult:
     """Whether what was red passes now, unchanged, and `tests` as well (none: all of the project's). TddError where
     nothing was red in this worktree."""
     record, red_tests = _read_record(context.location)
@@ -97,7 +97,7 @@ def green(context: Context, directory: str, tests: Sequence[str], options: GateO
     return _result(setup, verdict, wanted)
 
 
-def _setup(context: Context, options: GateOptions) -> PytestSetup:
+def _setup(context: OpenWorktree, options: GateOptions) -> PytestSetup:
     return prepare(
         context, options.environment, timeout=options.timeout, sandbox=options.sandbox, mark=uuid.uuid4().hex
     )

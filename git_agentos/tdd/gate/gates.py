@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import refs
 from git_agentos.tdd.gate import frozen_files, helpers
 from git_agentos.tdd.gate.cases import ERROR, FAILED, PASSED, SKIPPED, XFAILED, Case
@@ -78,7 +78,7 @@ class Base:
 
 
 def red(
-    context: Context,
+    context: OpenWorktree,
     setup: PytestSetup,
     tests: Sequence[str],
     *,
@@ -122,7 +122,7 @@ def red(
 
 
 def green(
-    context: Context,
+    context: OpenWorktree,
     setup: PytestSetup,
     tests: Sequence[str],
     record: RedRecord,
@@ -283,7 +283,7 @@ def _foreign_modules(result: PytestResult) -> list[str]:
 
 
 def _candidate_vetoes(
-    context: Context, setup: PytestSetup, candidate: Candidate | None, result: PytestResult, began: float
+    context: OpenWorktree, setup: PytestSetup, candidate: Candidate | None, result: PytestResult, began: float
 ) -> Sequence[str]:
     return find_uncommitted(context.repository, setup, candidate, result.own, began) if candidate is not None else []
 

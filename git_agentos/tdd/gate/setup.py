@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from git_agentos import config, redact
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process.contained import MARK
@@ -56,7 +56,7 @@ class PytestSetup:
 
 
 def prepare(
-    context: Context, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
+    context: OpenWorktree, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
 ) -> PytestSetup:
     """The setup of a worktree. TddError where the interpreter has no pytest, or the sandbox cannot be made."""
     location, values = context.location, context.settings.values

@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
 from git_agentos.guard.shim import shim
@@ -90,7 +90,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def prompt_file(worktree: Context, text: str) -> Iterator[str]:
+def prompt_file(worktree: OpenWorktree, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, while it is needed; a killed process may have left one."""
     path = os.path.join(directories.make_own(worktree.location.state_dir), _PROMPT_NAME)
     with contextlib.suppress(FileNotFoundError):

@@ -17,8 +17,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
+from git_agentos.git import ignore
 from git_agentos.tdd.models import edits
 from git_agentos.tdd.models.answer import MAX_WHOLE_LINES, Change, InvalidAnswer
 from git_agentos.util import files
@@ -37,7 +38,7 @@ class _Prepared(NamedTuple):
     mode: int | None
 
 
-def apply(changes: Sequence[Change], worktree: Context) -> Sequence[str]:
+def apply(changes: Sequence[Change], worktree: OpenWorktree) -> Sequence[str]:
     """Apply the changes; their paths. InvalidAnswer with all problems: then nothing was changed."""
     root = worktree.location.root
     ready: list[_Prepared] = []
@@ -135,17 +136,13 @@ def _obstacle(root: str, parts: Sequence[str]) -> str | None:
     return f"is {what}"
 
 
-def _ignored(worktree: Context, ready: Sequence[_Prepared]) -> list[str]:
+def _ignored(worktree: OpenWorktree, ready: Sequence[_Prepared]) -> list[str]:
     """The paths that git ignores. Tracked files never are."""
-    # check-ignore has no literal pathspecs; with the prefix none has magic.
-    wanted = b"".join(b"./" + os.fsencode(each.path) + b"\0" for each in ready)
     try:
-        out = worktree.repository.git(
-            "check-ignore", "-z", "--stdin", data=wanted, env={"GIT_LITERAL_PATHSPECS": "0"}, ok=(0, 1)
-        )
+        found = ignore.ignored_among(worktree.repository, [os.fsencode(each.path) for each in ready])
     except AgentosError as error:
         raise InvalidAnswer([f"git check-ignore failed: {error}"]) from error
-    return [os.fsdecode(each.removeprefix(b"./")) for each in out.split(b"\0") if each]
+    return [os.fsdecode(path) for path in found]
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from git_agentos.git import scan
+from git_agentos.git import untracked
 
 
 class Folder(NamedTuple):
@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Walked:
+class Listing:
     """Paths are bytes relative to the root, which is `b""` among the folders.
 
     `names` are the files and links of the folders that were looked into, and, of those that were not, what was not in
@@ -62,7 +62,7 @@ class Walked:
         return sorted(path for path, each in self.folders.items() if each.empty and path)
 
 
-def walk(root: str, known: Known | None = None) -> Walked:
+def list_directories(root: str, known: Known | None = None) -> Listing:
     """Look through a worktree; folders that are as they are `known` are taken to have in them what they had."""
     return _Walk(os.fsencode(root), known or Known({}, (), None)).run()
 
@@ -81,12 +81,12 @@ class _Walk:
         self.special_places: set[bytes] = set()
         self.same: set[bytes] = set()
 
-    def run(self) -> Walked:
+    def run(self) -> Listing:
         waiting = [b""]
         while waiting:
             waiting += self._look(waiting.pop())
         self.names += [path for path in self.known.others if path.rpartition(b"/")[0] in self.same]
-        return Walked(
+        return Listing(
             self.folders,
             self.names,
             sorted(self.repositories),
@@ -129,7 +129,7 @@ class _Walk:
                         self.odd.append(name)
                         self.special_places.add(path)
                         other = True
-                    elif not path and scan.is_agentos_path(name):
+                    elif not path and untracked.is_agentos_path(name):
                         other = True
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(name)
@@ -141,7 +141,7 @@ class _Walk:
             self.closed.append(path)
             self.special_places.add(path)
             other = True
-        if has_git and path and scan.is_repository(os.path.join(self.top, path)):
+        if has_git and path and untracked.is_repository(os.path.join(self.top, path)):
             self.repositories.append(path)  # it is saved and restored as one
             self.special_places.add(path.rpartition(b"/")[0])
             return []
