@@ -21,7 +21,7 @@
         effects.py         what an operation can take away, and whether a checkpoint brings it back
     shell/                 shell text -> the programs that it starts, without running anything
         syntax.py          the syntax tree, by shfmt; reader.py walks it
-        runners.py         programs that run other programs; interpreters.py, file_programs.py: those with code, with files
+        runners.py         programs that run others; interpreters.py: those given code; file_programs.py: files
 
     configuration/         the settings, which values count (confirmation.py), the branches protected from a run
     enforcement/           acts on an assessment

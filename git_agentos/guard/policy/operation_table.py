@@ -57,11 +57,11 @@ stash-drop | y | stash drop | deletes an entry of the stash that all worktrees s
 stash-other | s | stash pop, apply, branch, drop, clear of an entry that another worktree or the person made | takes or deletes work that another worktree put into the stash | git stash list, git stash show -p; git stash push makes an entry of your own
 stash-clear | y | stash clear | deletes the stash that all worktrees share | git stash apply, which keeps it
 tag-move | y | tag -f, fetch --tags --force | moves a tag | git tag NEW-NAME
-tag-delete | y | tag -d | deletes a tag |
+tag-delete | y | tag -d | deletes a tag | keep the tag
 branch-move | y | update-ref, fetch of a branch into a branch | moves a branch | git branch NEW-NAME COMMIT
 branch-rename | y | branch -m | renames a branch | git branch NEW-NAME
 worktree-remove | n | worktree remove | deletes a worktree with its ignored files | git agentos worktree archive ID
-worktree-move | n | worktree move, unlock | moves or unlocks a worktree |
+worktree-move | n | worktree move, unlock | moves or unlocks a worktree | keep it where it is
 worktree-prune | n | worktree prune | removes the entries of worktrees whose folder does not exist now | git worktree list
 skip | y | --skip of rebase, cherry-pick, revert, am | skips a commit | resolve it, and --continue
 remove-force | y | rm -f | removes files with changes that are not committed | git rm, which refuses where something would be lost
@@ -79,13 +79,13 @@ config-command | n | config of keys that hold commands; clone -c of such | sets 
 config-risky | n | config of remotes' URLs and refspecs, gc, receive.*, protocol.* | changes what later commands do | the option on the command itself
 config-global | n | config --global, --system | changes the user's own configuration | git config without --global
 config-shared | n | config KEY VALUE without --worktree in a linked worktree | changes the configuration of all worktrees, the person's too | git -c KEY=VALUE COMMAND, or git config --worktree KEY VALUE
-config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration |
+config-unset | n | config --unset, --remove-section, --rename-section | deletes configuration | keep the setting
 config-edit | n | config --edit | edits configuration in any way | git config KEY VALUE
 remote-change | n | remote remove, rename, set-url | changes where a remote leads, or forgets it | git remote add
 submodule-change | y | submodule update --force, --rebase, --merge, deinit, absorbgitdirs | overwrites or removes submodules | git submodule update
 notes-change | y | notes add -f, copy -f, remove, prune, merge | overwrites or deletes notes | git notes append
 repack-delete | s | repack -d, multi-pack-index expire | deletes packs | git repack, git gc
-rerere-change | n | rerere clear, forget, gc | forgets recorded resolutions |
+rerere-change | n | rerere clear, forget, gc | forgets recorded resolutions | keep the resolutions
 maintenance-schedule | n | maintenance start, stop, register, unregister | changes the user's schedule | git maintenance run
 import | s | fast-import | writes refs from a stream | git fetch, git am
 write-file | y | --output=FILE, archive -o, bundle create, mailinfo, interpret-trailers --in-place, --export-marks and the like over a file | overwrites a file | give a new file's name
@@ -96,7 +96,7 @@ foreign | s | svn, p4, cvs*, lfs push, prune … | works on another system's sto
 send | n | send-email, imap-send, instaweb, daemon | sends or serves work elsewhere | git format-patch
 tool | s | mergetool, gui, citool, cat-file of filters | opens a tool that may do anything | edit the files, git add
 run-command | s | rebase -x, bisect run, difftool -x, grep -O, `--upload-pack`, ext:: URLs; what `-c core.pager=…`, GIT_EDITOR, GIT_EXTERNAL_DIFF and the like name, unless it is known to change nothing | runs a command | run the command itself
-credential | n | credential approve, reject | changes stored credentials |
+credential | n | credential approve, reject | changes stored credentials | keep the credentials
 agentos-change | n | git agentos worktree remove, archive, merge; rollback; doctor --fix; run accept … | only the person or the orchestrator may run it | ask whoever runs you to run it
 guard-change | n | git agentos guard disable, guard integrate, hooks install, uninstall; worktree create --no-guard | changes the guard | ask whoever runs you to do it
 approvals | n | git agentos approvals grant, deny; tdd approve | decides about approvals | ask whoever runs you to do it
@@ -110,7 +110,7 @@ file-outside | n | an edit of a file outside of the worktree; shell text that wr
 
 FORBIDDEN = """
 push-force | n | push -f, --force, --force-with-lease, +ref | overwrites branches or tags of a remote | git push to a new branch: git push origin HEAD:NEW-NAME
-push-delete | n | push --delete, :ref | deletes branches or tags of a remote |
+push-delete | n | push --delete, :ref | deletes branches or tags of a remote | keep it on the remote
 push-mirror | n | push --mirror, remote.*.mirror | makes a remote the same as this repository, deletions included | git push origin BRANCH
 push-prune | n | push --prune | deletes branches or tags of a remote | git push origin BRANCH
 reset-hard | y | reset --hard | discards all changes that are not committed | git stash push -u, or git agentos checkpoint and git agentos restore
@@ -122,10 +122,10 @@ branch-force | y | branch -f, -M, -C | overwrites a branch | git branch NEW-NAME
 branch-reset | y | checkout -B, switch -C, worktree add -B | overwrites a branch | git switch -c NEW-NAME
 checkout-force | y | checkout -f, switch -f, --discard-changes | discards changes that are not committed | git stash push, then git switch
 checkout-dirty | y | checkout PATH, restore PATH over changes that are not committed | discards changes that are not committed | git stash push -- PATH
-ref-delete | y | update-ref -d | deletes a ref |
+ref-delete | y | update-ref -d | deletes a ref | keep the ref
 ref-rewrite | y | update-ref to what is no descendant | moves a ref away from its commits | git branch NEW-NAME COMMIT
 symbolic-ref | y | symbolic-ref NAME REF, -d | points a ref elsewhere without its files | git switch
-reflog-expire | n | reflog expire, delete, drop, write | deletes the record of where refs were |
+reflog-expire | n | reflog expire, delete, drop, write | deletes the record of where refs were | keep the reflog
 gc-prune | n | gc --prune=now, gc.pruneExpire=now | deletes objects that nothing reaches | git gc
 prune | n | prune | deletes objects that nothing reaches | git prune -n, git gc
 filter | s | filter-branch, filter-repo, lfs migrate | rewrites all history | new commits on top
