@@ -183,7 +183,9 @@ class _Enforcement:
 
     def _with_approval(self) -> Verdict:
         if self.location is None:
-            return self._stop(f"{self.decision.reason or 'it needs approval'}; approval works only in a repository")
+            return self._stop(
+                f"{self.decision.reason or 'it needs approval'}; outside of a repository it cannot be approved"
+            )
         store = approvals.store(
             self.location.common_dir, self.call.environment, expiry=self.layer.settings.approval_expiry
         )
