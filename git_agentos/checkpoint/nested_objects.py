@@ -125,7 +125,7 @@ def _logged(logs: Iterable[bytes]) -> set[str]:
 def _of_other_worktrees(location: Location) -> set[str]:
     """What the HEADs, the refs and the reflogs of a repository's linked worktrees name."""
     found: set[str] = set()
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         found |= _logged(data for _, data in _logs(git_dir))
         paths = [os.path.join(git_dir, "HEAD")]
         paths += [
@@ -160,7 +160,7 @@ def _add_logged(inner: Repository, roots: _Roots, oids: set[str]) -> None:
 
 def other_worktrees(location: Location) -> list[str]:
     """The folders of a repository's linked worktrees that are there."""
-    roots = [worktrees.root_or_none(git_dir) for git_dir in worktrees.entries(location.common_dir)]
+    roots = [worktrees.root_or_none(git_dir) for git_dir in worktrees.linked_git_dirs(location.common_dir)]
     return [root for root in roots if root is not None and os.path.lexists(os.path.join(root, ".git"))]
 
 
@@ -232,7 +232,7 @@ _SAFE_CONFIG = re.compile(
 )
 
 
-def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -> list[str]:
+def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> list[str]:
     """Create the repository that `record` describes at `path`, where there is none, with its refs, reflogs and objects;
     the refs that could not be made, since what they name is not held (by a checkpoint of an older version).
 

@@ -158,7 +158,7 @@ def of_worktree(location: Location) -> Iterator[Candidate]:
 def of_repositories_inside(location: Location) -> Iterator[Candidate]:
     """The locks of repositories that lie in a worktree, in folders called `.git`. All of its folders are walked."""
     for git_dir in _repositories(location.root):
-        roots = filter(None, map(worktrees.root_or_none, worktrees.entries(git_dir)))
+        roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(git_dir)))
         places = [location.root, location.git_dir, *roots]
         yield from (Candidate(path, places) for path in in_git_dir(git_dir))
 
@@ -184,7 +184,7 @@ def of_ref(location: Location, ref: str) -> Iterator[Candidate]:
 def everywhere(location: Location) -> list[str]:
     """The folders in which a git that works in this repository stands."""
     common = location.common_dir
-    roots = filter(None, map(worktrees.root_or_none, worktrees.entries(common)))
+    roots = filter(None, map(worktrees.root_or_none, worktrees.linked_git_dirs(common)))
     return list(dict.fromkeys([common, common.removesuffix(os.sep + ".git"), location.root, location.git_dir, *roots]))
 
 

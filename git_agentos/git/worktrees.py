@@ -11,14 +11,28 @@ from typing import NamedTuple
 
 from git_agentos.errors import RepositoryError
 from git_agentos.git import process, refs
-from git_agentos.git.gitfile import DamagedEntryError, belongs, is_linked, read_gitfile, root_of, root_or_none
+from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, root_of, root_or_none
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 
 __all__ = [
-    "BranchUser", "DamagedEntryError", "belongs", "branch_users", "entries", "is_head", "is_linked",
-    "is_trusted_config_origin", "leads_to_common_dir", "list_existing", "lock", "main_root", "not_readable",
-    "read_gitfile", "relink", "root_of", "root_or_none",
+    "BranchUser",
+    "DamagedEntryError",
+    "branch_users",
+    "is_head",
+    "is_linked",
+    "is_trusted_config_origin",
+    "leads_to_common_dir",
+    "linked_git_dirs",
+    "list_existing",
+    "lock",
+    "main_folder",
+    "other_owner",
+    "read_gitfile",
+    "relink",
+    "root_of",
+    "root_or_none",
+    "unreadable_file",
 ]  # fmt: skip
 
 _HEADS = "refs/heads/"
@@ -35,7 +49,7 @@ def lock(location: Location) -> Iterator[None]:
         yield
 
 
-def entries(common_dir: str) -> Iterator[str]:
+def linked_git_dirs(common_dir: str) -> Iterator[str]:
     """The git directories of all linked worktrees, by name."""
     folder = os.path.join(common_dir, "worktrees")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -77,7 +91,7 @@ def is_head(path: str) -> bool:
     return (text.startswith(b"refs/") and b"\0" not in text) or _OID.match(text) is not None
 
 
-def not_readable(git_dir: str) -> str | None:
+def unreadable_file(git_dir: str) -> str | None:
     """The file of a worktree's entry that git would stumble over, or wait for: no regular file stands there; None where
     there is none. (What is in them is not looked at.)"""
     for name in ("HEAD", "commondir", "index"):
@@ -118,15 +132,15 @@ def branch_users(location: Location, ref: str, *, except_git_dir: str | None = N
     """The worktrees of the repository that use a branch (full name), as git counts them before it deletes one. What
     cannot be read of a worktree is passed over."""
     found = []
-    for git_dir in (location.common_dir, *entries(location.common_dir)):
+    for git_dir in (location.common_dir, *linked_git_dirs(location.common_dir)):
         if git_dir == except_git_dir:
             continue
-        root = main_root(location) if git_dir == location.common_dir else root_or_none(git_dir)
+        root = main_folder(location) if git_dir == location.common_dir else root_or_none(git_dir)
         found += [BranchUser(git_dir, root, how) for how, name in _used(location, git_dir) if name == ref]
     return found
 
 
-def main_root(location: Location) -> str:
+def main_folder(location: Location) -> str:
     """The main repository's folder: its worktree, or the bare repository itself."""
     if location.is_main:
         return location.root
@@ -172,12 +186,12 @@ def list_existing(location: Location, core_worktree: str | None = None) -> list[
         found.append(location)
     elif main and os.path.isdir(main):
         found.append(Location(main, location.common_dir, location.common_dir))
-    for git_dir in entries(location.common_dir):
+    for git_dir in linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
             root = root_of(git_dir)
             # A folder that is somewhere else's worktree by now is not this entry's, nor is that of the repository that
             # this one is a copy of.
-            if os.path.lexists(os.path.join(root, ".git")) and belongs(root, git_dir) is None:
+            if os.path.lexists(os.path.join(root, ".git")) and other_owner(root, git_dir) is None:
                 found.append(Location(os.path.realpath(root), git_dir, location.common_dir))
     return found
 
@@ -195,5 +209,6 @@ def is_trusted_config_origin(origin: str, root: str, common_dir: str) -> bool:
     if path.startswith(common_dir + os.sep):
         return not path.startswith(os.path.join(common_dir, "worktrees") + os.sep)
     roots = [root, os.path.realpath(common_dir.removesuffix(os.sep + ".git"))]
-    roots += [os.path.realpath(each) for entry in entries(common_dir) if (each := root_or_none(entry)) is not None]
+    recorded = map(root_or_none, linked_git_dirs(common_dir))
+    roots += [os.path.realpath(each) for each in recorded if each is not None]
     return not any(path.startswith(each + os.sep) for each in roots if each != common_dir)

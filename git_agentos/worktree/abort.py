@@ -12,12 +12,12 @@ from typing import Any
 
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import WorktreeError
-from git_agentos.git import process, refs
+from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
 from git_agentos.process import deletion
-from git_agentos.worktree import journal, layout, record
-from git_agentos.worktree.journal import Intent
+from git_agentos.worktree import journal, layout
+from git_agentos.worktree.journal import WorktreeJournal
 
 OPERATION = "create"
 
@@ -43,7 +43,7 @@ def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def abort_creation(location: Location, begun: Intent) -> None:
+def abort_creation(location: Location, begun: WorktreeJournal) -> None:
     """Remove everything that an unfinished creation made, and then its intent. The turn must be held.
 
     Every step may have been done before, or never: this can be repeated.
@@ -70,13 +70,13 @@ def abort_creation(location: Location, begun: Intent) -> None:
                 os.rmdir(parent)
         if fields["exclude"] is not None and not os.path.lexists(os.path.dirname(path)):
             layout.remove_exclude(location, fields["exclude"])
-    journal.end(begun)
+    journal.remove(begun)
 
 
 def _refuse_others(location: Location, path: str) -> None:
     """WorktreeError where a folder that is to be removed holds more than the worktree that was being made."""
-    others = [location.common_dir, *map(record.root_or_none, record.entries(location.common_dir))]
-    inside = next((each for each in others if each is not None and each != path and layout.below(each, path)), None)
+    others = [location.common_dir, *map(worktrees.root_or_none, worktrees.linked_git_dirs(location.common_dir))]
+    inside = next((each for each in others if each is not None and each != path and layout.is_inside(each, path)), None)
     if not os.path.isabs(path) or inside is not None or os.path.isfile(os.path.join(path, ".git", "HEAD")):
         raise WorktreeError(
             f"'{path}' is not a worktree that was being made", "look at it, and remove it and the record by hand"
@@ -93,12 +93,12 @@ def _entries_made(location: Location, path: str, fields: Mapping[str, Any]) -> l
     claimed = fields["claimed"]
     if claimed is not None and not os.path.lexists(claimed["path"]):
         before.discard(claimed["name"])
-    for git_dir in record.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         name = os.path.basename(git_dir)
         if name in before:
             continue
         try:
-            root = record.root_of(git_dir)
+            root = worktrees.root_of(git_dir)
         except OSError:
             # git's name for the entry is the folder's, with a number where that is taken.
             if name.removeprefix(os.path.basename(path)).isdigit() or name == os.path.basename(path):
@@ -121,7 +121,7 @@ def _set_back(location: Location, name: str, old: str | None) -> None:
 
 def _disable_worktree_config(location: Location) -> None:
     """Unset `extensions.worktreeConfig`, which a sparse checkout set, unless somebody relies on it by now."""
-    folders = [location.common_dir, *record.entries(location.common_dir)]
+    folders = [location.common_dir, *worktrees.linked_git_dirs(location.common_dir)]
     if not any(os.path.exists(os.path.join(folder, "config.worktree")) for folder in folders):
         args = ["config", "--file", os.path.join(location.common_dir, "config"), "--unset", "extensions.worktreeConfig"]
         process.run(args, env=location.environment(), ok=(0, 5))

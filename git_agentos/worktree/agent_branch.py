@@ -12,18 +12,17 @@ from dataclasses import dataclass
 
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
-from git_agentos.git import configuration, refs, worktrees
+from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.worktree import record
-from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Managed, Record
+from git_agentos.worktree.record import BRANCHES, RUN_BRANCHES, Record
 
 
 @dataclass(frozen=True)
-class Work:
+class AgentBranch:
     """An agent's committed work: `branch` is the short name of what its HEAD is on (None: detached), `own_branch` the
     one it was given; `location` None where its worktree is gone; `operation` what is in progress there."""
 
@@ -42,7 +41,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class UnreadableAgent:
     """An agent whose work could not be read, and why."""
 
     id: str
@@ -53,70 +52,68 @@ class NothingCommittedError(WorktreeError):
     """An agent is on a branch without a commit."""
 
 
-def find(context: Context, id_: str) -> Work:
+def find(context: OpenWorktree, id_: str) -> AgentBranch:
     """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
 
     WorktreeError where there is nothing of that id, or nothing committed.
     """
     config.agent_id(id_, source="ID")
     location = context.location
-    for managed in record.managed(location.common_dir):
-        if managed.id == id_:
-            return _of(managed)
-    for git_dir in record.entries(location.common_dir):
+    managed = record.get(location.common_dir, id_)
+    if managed is not None:
+        return _at(managed.id, managed.location, managed.record)
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
-            there = Location(record.root_of(git_dir), git_dir, location.common_dir)
-            if timeline.name_of(there) == id_:
+            there = Location(worktrees.root_of(git_dir), git_dir, location.common_dir)
+            if timeline.worktree_id(there) == id_:
                 return _at(id_, there, None)
     for branch in dict.fromkeys((*_remembered(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
         if commit is not None:
-            return Work(id_, branch, branch, commit, None, None, None)
+            return AgentBranch(id_, branch, branch, commit, None, None, None)
     raise WorktreeError(
         f"there is no agent '{id_}': no worktree of that id and no branch '{BRANCHES}{id_}'",
         "git agentos worktree list shows who is there",
     )
 
 
-def _remembered(context: Context, id_: str) -> list[str]:
+def _remembered(context: OpenWorktree, id_: str) -> list[str]:
     """The branch that an ended worktree was given."""
     with contextlib.suppress(AgentosError):
-        known = record.remembered(context.repository, id_)
+        known = record.record_from_timeline(context.repository, id_)
         if known is not None:
             return [known.branch]
     return []
 
 
-def every(context: Context) -> list[Work]:
+def all_agents(context: OpenWorktree) -> list[AgentBranch]:
     """The work of all agents that have a managed worktree with a commit, by id."""
-    return found_and_left_out(context)[0]
+    return readable_agents(context)[0]
 
 
-def found_and_left_out(context: Context) -> tuple[list[Work], list[LeftOut]]:
-    """`every`, and the managed worktrees whose work cannot be read, which are damaged."""
+def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[UnreadableAgent]]:
+    """`all_agents`, and the managed worktrees whose work cannot be read, which are damaged."""
     found, left_out = [], []
-    for git_dir in record.entries(context.location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(context.location.common_dir):
         id_ = record.identify(git_dir)
         if id_ is None:
             continue
         try:
             known = record.read(git_dir)
             if known is not None:
-                found.append(_at(id_, Location(record.root_of(git_dir), git_dir, context.location.common_dir), known))
+                found.append(
+                    _at(id_, Location(worktrees.root_of(git_dir), git_dir, context.location.common_dir), known)
+                )
         except NothingCommittedError:
             continue
         except (AgentosError, OSError) as error:
             reason = error.message if isinstance(error, AgentosError) else (error.strerror or str(error)).lower()
-            left_out.append(LeftOut(id_, reason))
+            left_out.append(UnreadableAgent(id_, reason))
     return sorted(found, key=lambda each: each.id), sorted(left_out, key=lambda each: each.id)
 
 
-def _of(managed: Managed) -> Work:
-    return _at(managed.id, managed.location, managed.record)
-
-
-def _at(id_: str, location: Location, known: Record | None) -> Work:
-    unreadable = worktrees.not_readable(location.git_dir)
+def _at(id_: str, location: Location, known: Record | None) -> AgentBranch:
+    unreadable = worktrees.unreadable_file(location.git_dir)
     try:
         if unreadable is not None:
             raise WorktreeError(f"'{unreadable}' is not a file")
@@ -131,10 +128,10 @@ def _at(id_: str, location: Location, known: Record | None) -> Work:
         raise NothingCommittedError(f"'{id_}' has not committed anything", "there is nothing to merge")
     own = known.branch if known is not None else head.branch or BRANCHES + id_
     there = location if os.path.isdir(location.root) else None
-    return Work(id_, head.branch, own, head.commit, there, known, under_way)
+    return AgentBranch(id_, head.branch, own, head.commit, there, known, under_way)
 
 
-def uncommitted(work: Work) -> int:
+def uncommitted(work: AgentBranch) -> int:
     """How many paths in its worktree are changed, staged, in conflict or untracked: no commit has them."""
     if work.location is None:
         return 0
@@ -142,25 +139,15 @@ def uncommitted(work: Work) -> int:
     return len({*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked})
 
 
-def last_checkpoint(context: Context, work: Work) -> str | None:
+def last_checkpoint(context: OpenWorktree, work: AgentBranch) -> str | None:
     """The agent's newest checkpoint."""
     link = last_link(context, work)
     return link.checkpoint if link is not None else None
 
 
-def last_link(context: Context, work: Work) -> timeline.Link | None:
+def last_link(context: OpenWorktree, work: AgentBranch) -> timeline.TimelineEntry | None:
     """The newest step of the agent's timeline; None where there is none that can be read."""
     try:
         return timeline.newest(context.repository, work.id)
     except (CheckpointFormatError, MissingObjectsError):
         return None
-
-
-def standing_in(context: Context, location: Location) -> Context:
-    """The same one acting, in another worktree of the repository, with the settings that are in force there."""
-    if location.git_dir == context.location.git_dir:
-        return context
-    ours = context.settings
-    values = configuration.read(location) if os.path.isdir(location.root) else ours.values
-    settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
-    return Context(Repository(location), settings, context.agent, timeline.name_of(location))

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from git_agentos.checkpoint import operation, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, UsageError, WorktreeError
-from git_agentos.git import merge_tree, process, refs, state_dir, trees
+from git_agentos.git import merge_tree, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.merge_tree import MergeEnvironment
 from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
-from git_agentos.worktree import agent_branch, fast_forward, journal
-from git_agentos.worktree.agent_branch import Work
-from git_agentos.worktree.fast_forward import MovedError, Recovered, recover
+from git_agentos.worktree import agent_branch, fast_forward
+from git_agentos.worktree.agent_branch import AgentBranch
+from git_agentos.worktree.fast_forward import Recovered, TipMovedError, recover
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -82,7 +82,7 @@ class Merge:
 
 @authorize.entry("worktree", "merge")
 def merge(
-    context: Context,
+    context: OpenWorktree,
     ids: Sequence[str],
     *,
     into: str | None = None,
@@ -123,8 +123,8 @@ def merge(
                 fast_forward.check(context, ref, old, made.merge_commit)
                 sources = [replace(each, merge_commit=None) for each in made.sources]
                 return replace(made, merge_commit=None, sources=sources)
-            with journal.turn(context.location):
-                done = fast_forward.advance(
+            with worktrees.lock(context.location):
+                done = fast_forward.fast_forward(
                     context,
                     ref,
                     old,
@@ -133,7 +133,7 @@ def merge(
                     description=f"before merging {', '.join(names)} into {_short(ref)}",
                     meta={"target": _short(ref), "sources": " ".join(names), "merge_commit": made.merge_commit},
                 )
-        except MovedError:
+        except TipMovedError:
             continue
         made = replace(made, saved=done.saved, worktree_path=done.path)
         return replace(made, warnings=_write_down(context, made, works))
@@ -149,7 +149,7 @@ def _short(ref: str) -> str:
     return ref.removeprefix(_HEADS)
 
 
-def _target(context: Context, works: Sequence[Work], into: str | None) -> str:
+def _target(context: OpenWorktree, works: Sequence[AgentBranch], into: str | None) -> str:
     """The full name of the branch to merge into; it exists."""
     location = context.location
     if into is not None:
@@ -164,7 +164,7 @@ def _target(context: Context, works: Sequence[Work], into: str | None) -> str:
     return ref
 
 
-def _default(context: Context, works: Sequence[Work]) -> str:
+def _default(context: OpenWorktree, works: Sequence[AgentBranch]) -> str:
     head = refs.read_head(context.location)
     for each in works:
         if each.location is not None and each.location.git_dir == context.location.git_dir:
@@ -182,7 +182,7 @@ def _default(context: Context, works: Sequence[Work]) -> str:
     return head.ref
 
 
-def _check_name(context: Context, ref: str, given: str) -> None:
+def _check_name(context: OpenWorktree, ref: str, given: str) -> None:
     args = ["check-ref-format", ref]
     status, _, _ = process.finish(process.spawn(args, env=context.location.environment()))
     if status != 0:
@@ -196,7 +196,7 @@ class _Making:
     """The result in the making, on the target's tip as it was read."""
 
     def __init__(
-        self, context: Context, ref: str, old: str, works: Sequence[Work], *, squash: bool, dry_run: bool
+        self, context: OpenWorktree, ref: str, old: str, works: Sequence[AgentBranch], *, squash: bool, dry_run: bool
     ) -> None:
         self.context = context
         self.repository = context.repository
@@ -248,7 +248,7 @@ class _Making:
         writer.flush()
         return oid
 
-    def _refuse_own(self, each: Work, tree: str) -> None:
+    def _refuse_own(self, each: AgentBranch, tree: str) -> None:
         own = b".agentos"
         entry = trees.parse(self.repository.read_tree(tree)).get(own)
         if entry is not None and entry != trees.find(self.repository, self.repository.commit_tree(self.old), own):
@@ -257,7 +257,9 @@ class _Making:
                 "git rm -r --cached .agentos in its worktree, and commit; nothing was changed",
             )
 
-    def _conflicts(self, failed: Work, found: merge_tree.MergeResult, ground: MergeEnvironment) -> list[Conflict]:
+    def _conflicts(
+        self, failed: AgentBranch, found: merge_tree.MergeResult, ground: MergeEnvironment
+    ) -> list[Conflict]:
         """Who does not go together with whom, each two of them alone; or, where they do, the one who failed with all
         before it."""
         names = [_short(self.ref), *(each.id for each in self.works)]
@@ -291,7 +293,7 @@ class _Making:
             dry_run=self.dry_run,
         )
 
-    def _source(self, each: Work, state: str, commit: str | None) -> Source:
+    def _source(self, each: AgentBranch, state: str, commit: str | None) -> Source:
         left = agent_branch.uncommitted(each)
         return Source(each.id, each.branch, each.commit, self.checkpoints[each.id], state, commit, left)
 
@@ -301,7 +303,7 @@ def _texts(found: merge_tree.MergeResult) -> list[str]:
 
 
 @contextmanager
-def _ground(context: Context, location: Location | None, tip: str, folder: str) -> Iterator[MergeEnvironment]:
+def _ground(context: OpenWorktree, location: Location | None, tip: str, folder: str) -> Iterator[MergeEnvironment]:
     """Where the merge is computed, so that the target's attributes (merge drivers, line ends) count: in the worktree
     that has it checked out, or among its `.gitattributes` files alone."""
     if location is not None:
@@ -324,7 +326,7 @@ def _ground(context: Context, location: Location | None, tip: str, folder: str) 
 # -- what is written -----------------------------------------------------------------------------------------------
 
 
-def _message(making: _Making, works: Sequence[Work], *, squashed: bool = False) -> bytes:
+def _message(making: _Making, works: Sequence[AgentBranch], *, squashed: bool = False) -> bytes:
     target = _short(making.ref)
     names = ", ".join(f"'{each.id}'" for each in works)
     verb = "Squash" if squashed else "Merge"
@@ -343,7 +345,7 @@ def _message(making: _Making, works: Sequence[Work], *, squashed: bool = False) 
     return os.fsencode("\n\n".join(parts) + "\n")
 
 
-def _subjects(making: _Making, each: Work) -> str:
+def _subjects(making: _Making, each: AgentBranch) -> str:
     """The commits that a squash makes one of, newest first."""
     limit = f"--max-count={_MOST_SUBJECTS + 1}"
     args = ("log", "--no-show-signature", "--no-merges", "--format=%h %s", limit, f"{making.old}..{each.commit}")
@@ -352,7 +354,7 @@ def _subjects(making: _Making, each: Work) -> str:
     return "\n".join([f"{each.id}:", *(f"  {line}" for line in lines[:_MOST_SUBJECTS]), *more])
 
 
-def _write_down(context: Context, made: Merge, works: Sequence[Work]) -> list[str]:
+def _write_down(context: OpenWorktree, made: Merge, works: Sequence[AgentBranch]) -> list[str]:
     """The merge in memory and in the logs, of where it went and of those it came from. It is done by now: what cannot
     be written is told."""
     from git_agentos import log, memory
@@ -360,7 +362,7 @@ def _write_down(context: Context, made: Merge, works: Sequence[Work]) -> list[st
     assert made.merge_commit is not None
     merged = [each.id for each in made.sources if each.state == MERGED]
     location = fast_forward.checkout_of(context, _HEADS + made.target) if made.worktree_path else None
-    there = agent_branch.standing_in(context, location) if location is not None else context
+    there = context.in_worktree(location) if location is not None else context
     warnings = []
     known = set(timeline.all_names(context.location))
     try:
@@ -373,7 +375,7 @@ def _write_down(context: Context, made: Merge, works: Sequence[Work]) -> list[st
     log.note(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
     for each in works:
         if each.id in merged and each.location is not None and each.location.git_dir != there.location.git_dir:
-            inner = agent_branch.standing_in(context, each.location)
+            inner = context.in_worktree(each.location)
             log.note(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings
 

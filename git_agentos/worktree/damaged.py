@@ -58,7 +58,7 @@ def let_git_pass(location: Location) -> None:
     """Mend what keeps `git worktree add` from making any worktree at all: an entry of ours that does not say to which
     repository it belongs, or in which something that is no file stands in a file's place. What else is damaged, git
     passes over. The turn must be held."""
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         if record.identify(git_dir) is None:
             continue
         for name in ("HEAD", "gitdir", "index", "locked"):

@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
@@ -42,7 +42,7 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
-def faults(context: Context, git_dir: str, id_: str) -> Iterator[Fault]:
+def faults(context: OpenWorktree, git_dir: str, id_: str) -> Iterator[Fault]:
     """What is wrong with the managed worktree `id_`, whose entry is `git_dir`."""
     one = _Entry(context, git_dir, id_)
     for check in (one.trashed, one.common_dir, one.head, one.record, one.connection, one.index, one.journal):
@@ -62,7 +62,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
         yield Fault(id_, "initializing", f"the worktree '{id_}' is being made: {reason}", hint="wait for it")
         return
     message = f"'git worktree add' was killed while it made the worktree '{id_}'"
-    root = record.root_or_none(git_dir)
+    root = worktrees.root_or_none(git_dir)
 
     def fix() -> str:
         if os.path.lexists(os.path.join(git_dir, "index")) or not _is_bare_folder(root):
@@ -78,7 +78,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
     yield Fault(id_, "initializing", message, fix)
 
 
-def pruned_fault(context: Context, one: Pruned) -> Fault:
+def pruned_fault(context: OpenWorktree, one: Pruned) -> Fault:
     """A worktree whose entry was pruned while its folder was away."""
     message = (
         f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
@@ -86,7 +86,7 @@ def pruned_fault(context: Context, one: Pruned) -> Fault:
     return Fault(one.id, "pruned-entry", message, lambda: pruned.bring_back(context, one))
 
 
-def index_faults(context: Context, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
+def index_faults(context: OpenWorktree, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
     """An index that git cannot read; `wanted`: also one that is not there."""
     found = index_repair.examine(context, location, id_, wanted=wanted)
     if found is not None:
@@ -96,7 +96,7 @@ def index_faults(context: Context, location: Location, id_: str, *, wanted: bool
 class _Entry:
     """One worktree that is looked over."""
 
-    def __init__(self, context: Context, git_dir: str, id_: str) -> None:
+    def __init__(self, context: OpenWorktree, git_dir: str, id_: str) -> None:
         self.context = context
         self.git_dir = git_dir
         self.id = id_
@@ -115,7 +115,7 @@ class _Entry:
 
     def trashed(self) -> Iterator[Fault]:
         """A removal that was killed, and whose intent was lost, may have moved the folder into the trash."""
-        folder, root = trash.marked(self.git_dir), record.root_or_none(self.git_dir)
+        folder, root = trash.marked(self.git_dir), worktrees.root_or_none(self.git_dir)
         if folder is None or root is None or os.path.lexists(root) or not os.path.isdir(folder):
             return
         if os.path.basename(os.path.dirname(folder)) != trash.FOLDER:
@@ -156,7 +156,7 @@ class _Entry:
                 return f"ref: {layout.HEADS}{last.branch}\n", f"on branch '{last.branch}'"
         branch = record.BRANCHES + self.id
         with contextlib.suppress(AgentosError):
-            known = record.read(self.git_dir) or record.remembered(self.context.repository, self.id)
+            known = record.read(self.git_dir) or record.record_from_timeline(self.context.repository, self.id)
             branch = known.branch if known is not None else branch
         return f"ref: {layout.HEADS}{branch}\n", f"on branch '{branch}'"
 
@@ -189,14 +189,14 @@ class _Entry:
             branch = head.branch or record.BRANCHES + self.id
             commit = head.commit or ""
             known = Record(self.id, branch, "", commit, commit, record.now(), self.context.agent)
-        return replace(known, id=self.id, path=record.root_or_none(self.git_dir) or known.path)
+        return replace(known, id=self.id, path=worktrees.root_or_none(self.git_dir) or known.path)
 
     # -- the folder ------------------------------------------------------------------------------------------------
 
     def connection(self) -> Iterator[Fault]:
         """The folder and the entry know each other."""
         here, git_dir = self.context.location, self.git_dir
-        root = record.root_or_none(git_dir)
+        root = worktrees.root_or_none(git_dir)
         if here.git_dir == git_dir and (root is None or os.path.realpath(root) != here.root):
             yield self._moved(here.root)
             return
@@ -232,7 +232,7 @@ class _Entry:
         yield Fault(self.id, "disconnected", message, fix)
 
     def _moved(self, root: str) -> Fault:
-        whole = record.root_or_none(self.git_dir) is not None
+        whole = worktrees.root_or_none(self.git_dir) is not None
 
         def fix() -> str:
             kept = None if whole else damaged.set_aside(self.context.location, self.path("gitdir"))
@@ -259,7 +259,7 @@ class _Entry:
         """Where the folder went, if there is exactly one that says it belongs to this entry."""
         paths = [
             layout.path_of(self.context.location, self.context.settings, self.id),
-            record.root_or_none(self.git_dir),
+            worktrees.root_or_none(self.git_dir),
         ]
         with contextlib.suppress(WorktreeError):
             known = record.read(self.git_dir)
@@ -289,11 +289,11 @@ class _Entry:
     # -- the index, and a restore ----------------------------------------------------------------------------------
 
     def index(self) -> Iterator[Fault]:
-        root = record.root_or_none(self.git_dir) or self.git_dir
+        root = worktrees.root_or_none(self.git_dir) or self.git_dir
         yield from index_faults(self.context, self.location._replace(root=root), self.id)
 
     def journal(self) -> Iterator[Fault]:
-        where = record.root_or_none(self.git_dir) or self.git_dir
+        where = worktrees.root_or_none(self.git_dir) or self.git_dir
         try:
             found = journal.read(self.location)
         except (AgentosError, OSError) as error:

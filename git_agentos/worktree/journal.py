@@ -3,7 +3,7 @@
 
     <common dir>/agentos/worktrees/<id>.json    one operation under way on the worktree <id>
     <common dir>/agentos/worktrees/<id>.owner   flock(2), held for as long as whoever does it lives
-    <common dir>/agentos/worktrees.lock         flock(2): who changes worktrees of this repository takes turns
+    <common dir>/agentos/worktrees.turn         flock(2): who changes worktrees of this repository takes turns
 
 An intent belongs to the process that holds the lock on its `.owner` file. So the long parts of an operation (checking
 out files, a set-up command) need not keep others waiting, and who gets that lock knows that the owner is dead. git
@@ -22,7 +22,6 @@ import time
 from typing import Any, NamedTuple
 
 from git_agentos.errors import LockedError, WorktreeError
-from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import damaged
@@ -33,10 +32,8 @@ _PATIENCE = 0.3
 _LONGEST = 1 << 24
 DAMAGED = "damaged"
 
-turn = worktrees.lock
 
-
-class Intent(NamedTuple):
+class WorktreeJournal(NamedTuple):
     """One operation under way: `operation` is `create`, `archive`, `remove`, `complete` or `merge` (DAMAGED where that
     cannot be read any more); `fields` are JSON values.
 
@@ -50,7 +47,7 @@ class Intent(NamedTuple):
     owner: int = -1
 
 
-def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent:
+def start(location: Location, id_: str, operation: str, **fields: Any) -> WorktreeJournal:
     """Write down what is about to be done; the turn must be held.
 
     LockedError where something is under way on this worktree, WorktreeError where a killed command left its intent.
@@ -67,7 +64,7 @@ def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent
             raise WorktreeError(
                 f"a command that worked on the worktree '{id_}' was killed", f"git agentos worktree repair {id_}"
             )
-        intent = Intent(path, id_, operation, fields, owner)
+        intent = WorktreeJournal(path, id_, operation, fields, owner)
         _write(intent)
     except BaseException:
         _disown(path, owner)
@@ -75,14 +72,14 @@ def begin(location: Location, id_: str, operation: str, **fields: Any) -> Intent
     return intent
 
 
-def note(intent: Intent, **fields: Any) -> Intent:
+def update(intent: WorktreeJournal, **fields: Any) -> WorktreeJournal:
     """Add to what is written down, durably, before the step that needs it."""
     intent = intent._replace(fields={**intent.fields, **fields})
     _write(intent)
     return intent
 
 
-def end(intent: Intent) -> None:
+def remove(intent: WorktreeJournal) -> None:
     """It is done, or has been taken back."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(intent.path)
@@ -90,13 +87,13 @@ def end(intent: Intent) -> None:
         _disown(intent.path, intent.owner)
 
 
-def finish(intent: Intent) -> None:
-    """It is done: `end`, and where that is not possible, an error that says so."""
+def finish(intent: WorktreeJournal) -> None:
+    """It is done: `remove`, and where that is not possible, an error that says so."""
     try:
-        end(intent)
+        remove(intent)
     except OSError as error:
         with contextlib.suppress(OSError):
-            leave(intent)
+            release(intent)
         raise WorktreeError(
             f"the {intent.operation} of the worktree '{intent.id}' is complete, but that could not be noted:"
             f" {(error.strerror or str(error)).lower()}",
@@ -104,17 +101,17 @@ def finish(intent: Intent) -> None:
         ) from error
 
 
-def leave(intent: Intent) -> None:
+def release(intent: WorktreeJournal) -> None:
     """Let go of an intent that stays, for `repair` to find."""
     os.close(intent.owner)
 
 
-def pending(location: Location) -> list[Intent]:
+def interrupted(location: Location) -> list[WorktreeJournal]:
     """The intents that killed commands left, by id, damaged ones too; those of living commands are not among them."""
-    return [intent for intent in everything(location) if not alive(intent)]
+    return [intent for intent in find_all(location) if not owner_is_alive(intent)]
 
 
-def everything(location: Location) -> list[Intent]:
+def find_all(location: Location) -> list[WorktreeJournal]:
     """All intents that are there, by id. One that cannot be read has the operation DAMAGED and no fields."""
     folder = os.path.join(location.shared_state_dir, _FOLDER)
     found = []
@@ -128,11 +125,11 @@ def everything(location: Location) -> list[Intent]:
             except FileNotFoundError:
                 continue
             except WorktreeError:
-                found.append(Intent(path, name.removesuffix(".json"), DAMAGED, {}))
+                found.append(WorktreeJournal(path, name.removesuffix(".json"), DAMAGED, {}))
     return found
 
 
-def alive(intent: Intent) -> bool:
+def owner_is_alive(intent: WorktreeJournal) -> bool:
     """Whether the one who wrote this intent, or a git command that it started, still works on it.
 
     The lock is asked for as a shared one: those who only look do not take each other for the owner.
@@ -153,7 +150,7 @@ def alive(intent: Intent) -> bool:
             os.close(descriptor)
 
 
-def adopt(intent: Intent) -> Intent | None:
+def take_over(intent: WorktreeJournal) -> WorktreeJournal | None:
     """Take over the intent of a killed command, as it is now; None where its owner lives, or where it has ended. The
     turn must be held."""
     descriptor = _take(intent.path)
@@ -165,13 +162,13 @@ def adopt(intent: Intent) -> Intent | None:
         _disown(intent.path, descriptor)
         return None
     except WorktreeError:
-        return Intent(intent.path, intent.id, DAMAGED, {}, descriptor)
+        return WorktreeJournal(intent.path, intent.id, DAMAGED, {}, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def drop_damaged(location: Location, intent: Intent) -> str | None:
+def set_damaged_aside(location: Location, intent: WorktreeJournal) -> str | None:
     """Put a damaged intent that was adopted out of the way, and let go of it; where it is kept, None where nothing was
     in it. WorktreeError where it may be whole, but is closed to us."""
     try:
@@ -183,7 +180,7 @@ def drop_damaged(location: Location, intent: Intent) -> str | None:
     except OSError:
         pass  # a folder, a link, or larger than what is written there: no intent
     kept = damaged.set_aside(location, intent.path)
-    end(intent)
+    remove(intent)
     return kept
 
 
@@ -229,7 +226,7 @@ def _disown(path: str, descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _read(path: str) -> Intent:
+def _read(path: str) -> WorktreeJournal:
     try:
         body = json.loads(files.read(path, limit=_LONGEST).decode("utf-8", "surrogateescape"))
         id_, operation, fields = body["id"], body["operation"], body["fields"]
@@ -241,13 +238,13 @@ def _read(path: str) -> Intent:
         raise _damaged(path)
     if not isinstance(fields, dict):
         raise _damaged(path)
-    return Intent(path, id_, operation, fields)
+    return WorktreeJournal(path, id_, operation, fields)
 
 
 def _damaged(path: str) -> WorktreeError:
     return WorktreeError(f"the record of an interrupted command '{path}' is damaged", "git agentos worktree repair")
 
 
-def _write(intent: Intent) -> None:
+def _write(intent: WorktreeJournal) -> None:
     body = {"version": _VERSION, "id": intent.id, "operation": intent.operation, "fields": intent.fields}
     files.replace(intent.path, json.dumps(body, indent=1).encode("utf-8", "surrogateescape"))

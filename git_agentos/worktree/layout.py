@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
@@ -37,7 +37,7 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 _NOTHING = "nothing was changed"
 
 
-class Place(NamedTuple):
+class NewPath(NamedTuple):
     """Where a new worktree goes: `path` is absolute; `exclude` is the line that `info/exclude` needs for it, if any."""
 
     path: str
@@ -52,7 +52,7 @@ def check_id(id_: str, *, source: str = "ID") -> None:
         raise UsageError(f"'{timeline.MAIN}' is the main worktree's name", "choose another id")
 
 
-def top_of(location: Location) -> str:
+def main_folder(location: Location) -> str:
     """The main repository's folder: its worktree, or the bare repository itself."""
     return location.common_dir.removesuffix(os.sep + ".git")
 
@@ -65,14 +65,14 @@ def path_of(location: Location, settings: Settings, id_: str) -> str:
     return os.path.join(os.path.realpath(parent), name)
 
 
-def folder_of(location: Location, settings: Settings) -> str:
+def worktrees_folder(location: Location, settings: Settings) -> str:
     """The folder that all worktrees of the repository are in."""
     return os.path.realpath(_template(location, settings)[0])
 
 
-def pool_of(location: Location, settings: Settings) -> str:
+def pool_folder(location: Location, settings: Settings) -> str:
     """Where prepared worktrees wait (`pool`)."""
-    return os.path.join(folder_of(location, settings), ".pool")
+    return os.path.join(worktrees_folder(location, settings), ".pool")
 
 
 def _template(location: Location, settings: Settings) -> tuple[str, str]:
@@ -85,7 +85,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
             raise ConfigurationError(
                 f"bad value '{template}' for 'agentos.worktreeRoot': '{name}' is not known", "use {repo} and {id}"
             )
-    top = top_of(location)
+    top = main_folder(location)
     name = os.path.basename(top).removesuffix(".git")
     around = _git_dir_around(os.path.dirname(location.common_dir))
     if around is not None:
@@ -95,7 +95,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
 
-def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> Place:
+def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool = False) -> NewPath:
     """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
     The turn must be held.
 
@@ -107,7 +107,7 @@ def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> P
     if refs.resolve(location, ref) is None:
         _check_room(location, ref)
     elif not revived:
-        raise branch_taken(context, id_, branch)
+        raise branch_exists_error(context, id_, branch)
     path = path_of(location, context.settings, id_)
     if os.path.lexists(path):
         raise _path_taken(location, path)
@@ -116,12 +116,12 @@ def free(context: Context, id_: str, branch: str, *, revived: bool = False) -> P
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
-    if any(record.root_or_none(git_dir) == path for git_dir in record.entries(location.common_dir)):
+    if any(worktrees.root_or_none(git_dir) == path for git_dir in worktrees.linked_git_dirs(location.common_dir)):
         raise WorktreeError(
             f"a worktree at '{path}' is registered, but its folder is missing",
             f"git agentos worktree repair; {_NOTHING}",
         )
-    return Place(path, branch, exclude(context, path))
+    return NewPath(path, branch, exclude(context, path))
 
 
 def _path_taken(location: Location, path: str) -> WorktreeError:
@@ -139,13 +139,14 @@ def _is_inside(entry: str, common_dir: str) -> bool:
 
 
 def _check_taken(location: Location, id_: str) -> None:
-    for git_dir in record.entries(location.common_dir):
-        if timeline.name_of(Location(record.root_or_none(git_dir) or "", git_dir, location.common_dir)) == id_:
-            where = f" at '{record.root_or_none(git_dir)}'" if record.root_or_none(git_dir) else ""
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        if record.id_in_timelines(git_dir, location.common_dir) == id_:
+            root = worktrees.root_or_none(git_dir)
+            where = f" at '{root}'" if root else ""
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
 
-def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
+def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """What is to be said where the branch for a new worktree exists already."""
     location = context.location
     try:
@@ -160,7 +161,7 @@ def branch_taken(context: Context, id_: str, branch: str) -> WorktreeError:
     return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
 
 
-def check_branch(context: Context, branch: str) -> None:
+def check_branch_name(context: OpenWorktree, branch: str) -> None:
     """UsageError where git would not take the short name `branch` for a branch."""
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
@@ -169,10 +170,10 @@ def check_branch(context: Context, branch: str) -> None:
 
 def _check_not_checked_out(location: Location, branch: str) -> None:
     for user in worktrees.branch_users(location, HEADS + branch):
-        raise WorktreeError(f"the branch '{branch}' is {used(user)}", f"choose another id; {_NOTHING}")
+        raise WorktreeError(f"the branch '{branch}' is {describe_use(user)}", f"choose another id; {_NOTHING}")
 
 
-def used(user: BranchUser) -> str:
+def describe_use(user: BranchUser) -> str:
     """How a worktree uses a branch, in words."""
     where = f"'{user.root or user.git_dir}'"
     return f"checked out at {where}" if user.how == "checkout" else f"in a {user.how} in {where}"
@@ -191,20 +192,20 @@ def _check_room(location: Location, ref: str) -> None:
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 
-def exclude(context: Context, path: str) -> str | None:
+def exclude(context: OpenWorktree, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
-    top = os.path.realpath(top_of(location))
+    top = os.path.realpath(main_folder(location))
     around = _git_dir_around(os.path.dirname(path))
     if _inside(path, location.common_dir) or around is not None:
         raise _bad_root(path, f"inside of the git directory '{around or location.common_dir}'")
-    for git_dir in record.entries(location.common_dir):
-        root = record.root_or_none(git_dir)
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        root = worktrees.root_or_none(git_dir)
         if root is not None and root != top and _inside(path, os.path.realpath(root)):
             raise _bad_root(path, f"inside of the worktree '{root}'")
     if top == location.common_dir or not _inside(path, top):
         return None
-    folder = folder_of(location, context.settings)
+    folder = worktrees_folder(location, context.settings)
     if folder == top:
         raise _bad_root(path, "directly in the repository")
     relative = os.path.relpath(folder, top)
@@ -253,7 +254,7 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def below(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Whether a path is the folder or lies in it, links resolved."""
     return _inside(os.path.realpath(path), os.path.realpath(folder))
 

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, StorageError, WorktreeError
-from git_agentos.git import fresh_checkout, gitfile, process, refs, trees
+from git_agentos.git import fresh_checkout, gitfile, process, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import abort, agent_branch, damaged, journal, layout, pool, record, setup
-from git_agentos.worktree.journal import Intent
-from git_agentos.worktree.layout import Place
+from git_agentos.worktree import abort, damaged, journal, layout, pool, record, setup
+from git_agentos.worktree.journal import WorktreeJournal
+from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
 from git_agentos.worktree.record import Record
 
@@ -31,7 +31,7 @@ _NOTHING = "nothing was left of it; free some space and try again"
 _MIN_FREE_BYTES = 1 << 20  # a file system with less than this is full
 
 
-class Wanted(NamedTuple):
+class WorktreeSpec(NamedTuple):
     """The worktree that is to be made.
 
     `base_ref` is what the user called the commit `base_sha`. `detached` leaves HEAD at the commit, not on the branch.
@@ -69,7 +69,7 @@ class Made(NamedTuple):
     """A worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
     checkout has just written, and there are no others."""
 
-    inner: Context
+    inner: OpenWorktree
     record: Record
     untouched: bool
 
@@ -81,27 +81,27 @@ class Made(NamedTuple):
         return Scan(self.inner.location)
 
 
-class Creation:
+class NewWorktree:
     """One worktree that is being made. In `begin`, `enter` and `name` the turn is held."""
 
-    def __init__(self, context: Context, wanted: Wanted) -> None:
+    def __init__(self, context: OpenWorktree, wanted: WorktreeSpec) -> None:
         self._context = context
         self._common = context.location
         self._wanted = wanted
-        self._intent: Intent | None = None
-        self._place: Place
+        self._intent: WorktreeJournal | None = None
+        self._place: NewPath
         self._prepared: Prepared | None = None
         self.location: Location
-        self.inner: Context
+        self.inner: OpenWorktree
 
-    def begin(self, where: Place | None = None) -> None:
+    def begin(self, where: NewPath | None = None) -> None:
         """Nothing is in the way; what will be made is written down."""
         wanted = self._wanted
-        self._intent = journal.begin(self._common, wanted.id, abort.OPERATION)
+        self._intent = journal.start(self._common, wanted.id, abort.OPERATION)
         revived = wanted.revived is not None
-        self._place = where or layout.free(self._context, wanted.id, wanted.branch, revived=revived)
+        self._place = where or layout.choose_path(self._context, wanted.id, wanted.branch, revived=revived)
         path = self._place.path
-        entries = [os.path.basename(each) for each in record.entries(self._common.common_dir)]
+        entries = [os.path.basename(each) for each in worktrees.linked_git_dirs(self._common.common_dir)]
         fields = abort.nothing_made(path, entries) | {
             "parents": _missing_above(path),
             "branch": self._ref if wanted.revived is None else wanted.makes,
@@ -165,13 +165,13 @@ class Creation:
             try:
                 refs.update(self._common, ref, wanted.base_sha, None, reason=reason, who=who)
             except refs.RefMoved:
-                raise layout.branch_taken(self._context, wanted.id, self._place.branch) from None
+                raise layout.branch_exists_error(self._context, wanted.id, self._place.branch) from None
         on_branch = wanted.revived is None and not wanted.detached
         head = Head(ref if on_branch else None, wanted.base_sha)
         refs.set_head(location, head, reason=f"worktree create: {wanted.id}", who=who)
         if wanted.sparse:
             self._git(location, "sparse-checkout", "set", "--cone", *wanted.sparse)
-        self.inner = agent_branch.standing_in(self._context, location)._replace(agent=wanted.id, timeline=wanted.id)
+        self.inner = self._context.in_worktree(location)._replace(agent=wanted.id, worktree_id=wanted.id)
 
     def check_out(self) -> None:
         """The files of the commit; of a prepared worktree, those that are others there."""
@@ -229,10 +229,10 @@ class Creation:
         if self._intent is None:
             return
         try:
-            with journal.turn(self._common):
+            with worktrees.lock(self._common):
                 abort.abort_creation(self._common, self._intent)
         except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
-            journal.leave(self._intent)
+            journal.release(self._intent)
             raise WorktreeError(
                 f"{cause}; and what was made of the worktree '{self._wanted.id}' could not all be removed: {error}",
                 f"git agentos worktree repair {self._wanted.id}",
@@ -242,7 +242,7 @@ class Creation:
 
     def _note(self, **fields: Any) -> None:
         assert self._intent is not None
-        self._intent = journal.note(self._intent, **fields)
+        self._intent = journal.update(self._intent, **fields)
 
     @property
     def _owner(self) -> int:
@@ -291,5 +291,5 @@ def _missing_above(path: str) -> list[str]:
     return missing
 
 
-def _has_worktree_config(context: Context) -> bool:
+def _has_worktree_config(context: OpenWorktree) -> bool:
     return config.boolean(context.settings.values, "extensions.worktreeconfig", default=False)

@@ -11,7 +11,7 @@ from git_agentos.git.location import Location
 
 def taken_by(root: str, git_dir: str, common_dir: str) -> str | None:
     """Why the folder at `root` is not the worktree of `git_dir`; None where it is, or where nothing says otherwise."""
-    return worktrees.belongs(root, git_dir) or _unlike(Location(root, git_dir, common_dir))
+    return worktrees.other_owner(root, git_dir) or _unlike(Location(root, git_dir, common_dir))
 
 
 def _unlike(location: Location) -> str | None:

@@ -19,13 +19,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
-from git_agentos.git import process
+from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import programs
 from git_agentos.util import directories, files, locks
-from git_agentos.worktree import record
 
 _MARK = "pool.json"
 _VERSION = 1
@@ -43,11 +42,11 @@ class Prepared(NamedTuple):
 def prepared(location: Location) -> list[Prepared]:
     """Those that can be claimed, the newest first."""
     found = []
-    for git_dir in record.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         mark = os.path.join(git_dir, "agentos", _MARK)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             base_sha = json.loads(files.read(mark))["base_sha"]
-            path = record.root_of(git_dir)
+            path = worktrees.root_of(git_dir)
             if not isinstance(base_sha, str) or not _OID.fullmatch(base_sha):
                 continue
             if os.path.isfile(os.path.join(path, ".git")):
@@ -74,7 +73,7 @@ def unmark(git_dir: str) -> None:
         os.unlink(os.path.join(git_dir, "agentos", _MARK))
 
 
-def refill(context: Context) -> None:
+def refill(context: OpenWorktree) -> None:
     """See to it that the pool is filled, by a process in the background; nothing if agentos.pool asks for none."""
     wanted = config.pool(context.settings.values)
     if wanted == len(prepared(context.location)):

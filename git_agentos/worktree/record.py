@@ -18,18 +18,12 @@ from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
-from git_agentos.git.worktrees import entries, root_of, root_or_none
 from git_agentos.util import directories, files, times
-
-__all__ = [
-    "ACTIVE", "BRANCHES", "CARGO", "COMPLETE", "RUN_BRANCHES", "Managed", "Record", "branch_of", "carried", "entries",
-    "find", "from_fields", "has_record", "id_of", "identify", "managed", "name", "put", "read",
-    "remembered", "root_of", "root_or_none", "write",
-]  # fmt: skip
 
 BRANCHES = "agent/"
 RUN_BRANCHES = "agentos/"  # of the worktree of a run, whose id is `run-<run id>`
@@ -39,7 +33,7 @@ _VERSION = 1
 _LONGEST = 1 << 22
 _ID = "id"
 _RECORD = "worktree.json"
-CARGO = b"worktree.json"  # where a checkpoint carries it
+ATTACHMENT = b"worktree.json"  # where a checkpoint carries it
 
 
 def now() -> str:
@@ -75,7 +69,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Managed:
+class AgentWorktree:
     """A managed worktree that has an entry in the repository: its record, its git directory, and where it is now.
 
     `root` is where git's entry says that it is; the folder may be missing.
@@ -92,7 +86,8 @@ class Managed:
 
     @property
     def location(self) -> Location:
-        return Location(self.root, self.git_dir, self.common_dir)
+        """Where it is, symbolic links resolved."""
+        return Location(os.path.realpath(self.root), self.git_dir, self.common_dir)
 
 
 def branch_of(id_: str, run_id: str | None = None) -> str:
@@ -120,18 +115,18 @@ def put(path: str, text: str) -> None:
     files.replace(path, text.encode("utf-8", "surrogateescape"))
 
 
-def carried(repository: Repository, checkpoint: str) -> Record | None:
+def record_from_checkpoint(repository: Repository, checkpoint: str) -> Record | None:
     """The record that a checkpoint of an ended worktree carries; None where it carries none."""
-    data = format.read_cargo(repository, checkpoint, CARGO)
+    data = format.read_attachment(repository, checkpoint, ATTACHMENT)
     return _parse(data, f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 
-def remembered(repository: Repository, id_: str) -> Record | None:
+def record_from_timeline(repository: Repository, id_: str) -> Record | None:
     """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does, None
     where they tell nothing."""
     first: Checkpoint | None = None
     for link in timeline.walk(repository, id_):
-        known = carried(repository, link.checkpoint)
+        known = record_from_checkpoint(repository, link.checkpoint)
         if known is not None:
             return known
         first = format.read(repository, link.checkpoint)
@@ -230,23 +225,40 @@ def _is_of_type(value: Any, type_: str) -> bool:
     return isinstance(value, str) or (value is None and type_.endswith("None"))
 
 
-def managed(common_dir: str) -> Iterator[Managed]:
+def agent_worktrees(common_dir: str) -> Iterator[AgentWorktree]:
     """All managed worktrees that have an entry, by id; half-made ones and those with a damaged record are left out."""
     found = []
-    for git_dir in entries(common_dir):
+    for git_dir in worktrees.linked_git_dirs(common_dir):
         with contextlib.suppress(WorktreeError, OSError):
             record = read(git_dir)
             if record is not None:
-                found.append(Managed(record, git_dir, root_of(git_dir), common_dir))
+                found.append(AgentWorktree(record, git_dir, worktrees.root_of(git_dir), common_dir))
     yield from sorted(found, key=lambda each: each.id)
 
 
-def find(common_dir: str, id_: str) -> Managed:
-    """The managed worktree with this id; WorktreeError where there is none."""
-    for each in managed(common_dir):
-        if each.id == id_:
-            return each
+def get(common_dir: str, id_: str) -> AgentWorktree | None:
+    """The agent's worktree with this id; None where there is none with an entry and a sound record."""
+    return next((each for each in agent_worktrees(common_dir) if each.id == id_), None)
+
+
+def find(common_dir: str, id_: str) -> AgentWorktree:
+    """The agent's worktree with this id; WorktreeError where there is none, which says what else has this name."""
+    found = get(common_dir, id_)
+    if found is not None:
+        return found
+    for git_dir in worktrees.linked_git_dirs(common_dir):
+        if identify(git_dir) == id_:
+            raise WorktreeError(f"the worktree '{id_}' is half-made or damaged", f"git agentos worktree repair {id_}")
+        if id_in_timelines(git_dir, common_dir) == id_:
+            raise WorktreeError(
+                f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
+            )
     raise WorktreeError(
         f"there is no managed worktree '{id_}'",
         "git agentos worktree list shows them; --revive brings an archived one back",
     )
+
+
+def id_in_timelines(git_dir: str, common_dir: str) -> str:
+    """The id of any linked worktree, an agent's or not: the name of its timeline."""
+    return timeline.worktree_id(Location("", git_dir, common_dir))

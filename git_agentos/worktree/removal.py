@@ -15,28 +15,29 @@ goes back where the folder has not moved, and forward where it has (`settle`).
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from shlex import quote
 from typing import Any, NamedTuple
 
 from git_agentos import config, log
-from git_agentos.checkpoint import capture, format, restore, take, timeline
-from git_agentos.checkpoint.capture import Request
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
-from git_agentos.checkpoint.take import Cargo
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
 from git_agentos.errors import (
     AgentosError,
     IncompleteCaptureError,
     LockedError,
     WorktreeError,
+    storage_error,
 )
-from git_agentos.git import gc, gitfile, index_damage, refs, stale_locks, state_dir, trees, worktrees
+from git_agentos.git import gitfile, index_damage, refs, stale_locks, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -45,12 +46,11 @@ from git_agentos.guard.setup import activation
 from git_agentos.process import mounts, occupants
 from git_agentos.util import files, locks
 from git_agentos.worktree import journal, last_state, layout, losses, record, submodules, trash
-from git_agentos.worktree.agent_branch import standing_in
-from git_agentos.worktree.journal import Intent
+from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.losses import Losses
 from git_agentos.worktree.occupied import taken_by
-from git_agentos.worktree.record import Managed
-from git_agentos.worktree.trash import Bin
+from git_agentos.worktree.record import AgentWorktree
+from git_agentos.worktree.trash import TrashEntry
 
 REMOVE = "remove"
 ARCHIVE = "archive"
@@ -64,10 +64,6 @@ _NOTHING = "nothing was changed"
 _MOST = 10
 # The kernel's time stamps are those of its last tick.
 _TICK_NS = 12_000_000
-
-pointed_at = worktrees.read_gitfile
-belongs = worktrees.belongs
-below = layout.below
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ class _Saved(NamedTuple):
 
 
 @authorize.entry("worktree", "remove")
-def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
+def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save all that is in the managed worktree `id_` in a checkpoint, and remove it.
 
     With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
@@ -118,7 +114,7 @@ def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_i
 
 
 @authorize.entry("worktree", "archive")
-def archive(context: Context, id_: str) -> Removal:
+def archive(context: OpenWorktree, id_: str) -> Removal:
     """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
 
     Branch and timeline stay. Refuses what `end_worktree` refuses.
@@ -127,7 +123,7 @@ def archive(context: Context, id_: str) -> Removal:
 
 
 def end_worktree(
-    context: Context, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
+    context: OpenWorktree, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
 ) -> Removal:
     """Save all that is in the managed worktree `id_`, and remove it; see the module's docstring.
 
@@ -138,53 +134,31 @@ def end_worktree(
         raise WorktreeError("the main worktree cannot be removed", "it is the repository itself; " + _NOTHING)
     layout.check_id(id_)
     try:
-        with journal.turn(context.location):
-            begun = journal.begin(context.location, id_, operation)
+        with worktrees.lock(context.location):
+            begun = journal.start(context.location, id_, operation)
         return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
+def check(context: OpenWorktree, id_: str, *, delete_branch: bool = False) -> None:
     """WorktreeError or LockedError where something speaks against ending the worktree; nothing is changed."""
-    _End(context, Intent("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
-
-
-def find(context: Context, id_: str) -> Managed:
-    """The managed worktree; WorktreeError tells what else there is of this name."""
-    try:
-        return record.find(context.location.common_dir, id_)
-    except WorktreeError:
-        for git_dir in record.entries(context.location.common_dir):
-            if record.identify(git_dir) == id_:
-                raise WorktreeError(
-                    f"the worktree '{id_}' is half-made or damaged", f"git agentos worktree repair {id_}"
-                ) from None
-            if timeline.name_of(Location("", git_dir, context.location.common_dir)) == id_:
-                raise WorktreeError(
-                    f"'{id_}' is a worktree that git-agentos did not make", "git worktree remove removes it"
-                ) from None
-        raise
-
-
-def inner_context(context: Context, managed: Managed, root: str | None = None) -> Context:
-    """The same person at work in another worktree of the repository; `root` where its folder is, if elsewhere."""
-    top = root or os.path.realpath(managed.root)
-    location = Location(top, managed.git_dir, managed.common_dir)
-    return standing_in(context, location)
+    _End(context, WorktreeJournal("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
 
 
 class _End:
     """One worktree on its way out."""
 
-    def __init__(self, context: Context, begun: Intent, *, delete_branch: bool, discard_ignored: bool) -> None:
+    def __init__(
+        self, context: OpenWorktree, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool
+    ) -> None:
         self.context = context
         self.location = context.location
         self.intent = begun
         self.delete_branch = delete_branch
         self.discard_ignored = discard_ignored
-        self.managed: Managed
-        self.inner: Context
+        self.managed: AgentWorktree
+        self.inner: OpenWorktree
         self.missing = False  # the folder is not there, or empty
         self.stuck = False  # neither gone nor back: the intent stays
         self.done = False
@@ -201,21 +175,21 @@ class _End:
 
     def run(self) -> Removal:
         try:
-            self.managed = find(self.context, self.id)
+            self.managed = record.find(self.location.common_dir, self.id)
             _wait_for_recorders(self.managed.git_dir)
             self._check()
-            self.inner = inner_context(self.context, self.managed)
+            self.inner = self.context.in_worktree(self.managed.location)
             with self._alone():
                 done = next((done for done in (self._attempt() for _ in range(_ATTEMPTS)) if done), None)
         except BaseException:
             if not self.done:
                 if not self.stuck:
                     submodules.drop(self.kept_modules)
-                (journal.leave if self.stuck else journal.end)(self.intent)
+                (journal.release if self.stuck else journal.remove)(self.intent)
             raise
         if done is None:
             submodules.drop(self.kept_modules)
-            journal.end(self.intent)
+            journal.remove(self.intent)
             raise WorktreeError(
                 f"files in the worktree '{self.id}' keep changing while it is being saved",
                 f"end what writes them, then try again; {_NOTHING}",
@@ -224,7 +198,7 @@ class _End:
 
     def check(self) -> None:
         """What speaks against it, as far as that is known before anything is saved."""
-        self.managed = find(self.context, self.id)
+        self.managed = record.find(self.location.common_dir, self.id)
         _wait_for_recorders(self.managed.git_dir)
         self._check()
 
@@ -233,7 +207,7 @@ class _End:
         """No checkpoint, restore or undo of ours is made in it meanwhile."""
         with state_dir.lock(self.inner.location, "worktree"):
             if not self.missing:  # else there is nothing to recover in: the state before it is the last one
-                restore.refuse_interrupted(self.inner.location)
+                commands.refuse_interrupted(self.inner.location)
             yield
 
     # -- what speaks against it ------------------------------------------------------------------------------------
@@ -242,7 +216,7 @@ class _End:
         """WorktreeError, before anything is touched."""
         root, git_dir = self.managed.root, self.managed.git_dir
         if self.location.git_dir == git_dir:
-            main = layout.top_of(self.location)
+            main = layout.main_folder(self.location)
             raise WorktreeError(
                 f"'{self.id}' is the worktree that you are in",
                 f"run it from another one: git -C {quote(main)} agentos worktree {self.intent.operation} {self.id}",
@@ -260,7 +234,7 @@ class _End:
                 f"git agentos worktree repair {self.id}; {_NOTHING}",
             )
         head, index = os.path.join(git_dir, "HEAD"), os.path.join(git_dir, "index")
-        wrong = worktrees.not_readable(git_dir) or (None if worktrees.is_head(head) else head)
+        wrong = worktrees.unreadable_file(git_dir) or (None if worktrees.is_head(head) else head)
         if wrong is None and os.path.lexists(index) and index_damage.is_damaged(self.managed.location):
             wrong = index
         if wrong is not None:
@@ -279,21 +253,22 @@ class _End:
     def _check_branch(self) -> None:
         for user in worktrees.branch_users(self.location, self.ref, except_git_dir=self.managed.git_dir):
             raise WorktreeError(
-                f"the branch '{self.managed.record.branch}' is {layout.used(user)}",
+                f"the branch '{self.managed.record.branch}' is {layout.describe_use(user)}",
                 f"leave --delete-branch out; {_NOTHING}",
             )
 
     def _check_alone(self, root: str) -> None:
         """Nobody works in it, and nothing lies in it that is not its own."""
-        for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
-            other = (
-                layout.top_of(self.location) if git_dir == self.location.common_dir else record.root_or_none(git_dir)
+        common_dir = self.location.common_dir
+        others = {each: worktrees.root_or_none(each) for each in worktrees.linked_git_dirs(common_dir)}
+        others[common_dir] = layout.main_folder(self.location)
+        others.pop(self.managed.git_dir, None)
+        inside = next((each for each in others.values() if each is not None and layout.is_inside(each, root)), None)
+        if inside is not None:
+            raise WorktreeError(
+                f"another worktree lies inside of '{self.id}': '{inside}'",
+                f"move it away first (git worktree move), or remove it; {_NOTHING}",
             )
-            if other is not None and git_dir != self.managed.git_dir and below(other, root):
-                raise WorktreeError(
-                    f"another worktree lies inside of '{self.id}': '{other}'",
-                    f"move it away first (git worktree move), or remove it; {_NOTHING}",
-                )
         mounted = mounts.mounted_below(root)
         if mounted:
             raise WorktreeError(f"something is mounted inside of '{self.id}': '{mounted[0]}'", f"umount it; {_NOTHING}")
@@ -364,7 +339,7 @@ class _End:
         before = last_state.find(self.context, self.id, self.inner.location)
         with state_dir.scratch(self.location) as folder:
             # An empty folder stands in for the missing one, so that HEAD and index can be read.
-            inner = inner_context(self.context, self.managed, folder)
+            inner = self.context.in_worktree(self.managed.location._replace(root=folder))
             with inner.repository.writer() as writer:
                 state = self._capture(inner, writer, Scan(inner.location))
                 # What is not there says nothing: the files are taken to be as the index has them.
@@ -384,7 +359,7 @@ class _End:
         why = "the folder is missing: nothing in it could be read"
         return _Saved(taken, revives, state.head.commit, gone, [], [Skipped(self.managed.root, why)])
 
-    def _repeat(self, inner: Context, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
+    def _repeat(self, inner: OpenWorktree, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
         """The last state once more, as the newest checkpoint: the one that says how the worktree ended."""
         state = format.read_state(inner.repository, before.state)
         state = format.with_visible_tree(inner.repository, writer, state)
@@ -393,25 +368,20 @@ class _End:
         return self._record(inner, writer, state, words, meta=meta, restores=before.of, restored_part=before.part)
 
     def _record(
-        self, inner: Context, writer: Writer, state: State, description: str, *, last: bool = True, **fields: Any
+        self, inner: OpenWorktree, writer: Writer, state: State, description: str, *, last: bool = True, **fields: Any
     ) -> str:
         """Write a checkpoint; its id. `last`: it carries what is kept of a worktree that ended."""
         fields = {"trigger": _TRIGGERS[self.intent.operation], **fields}
-        origin = inner.origin(description=description, task_id=self.managed.record.task, **fields)
-        origin = origin._replace(worktree_path=self.managed.root)
-        cargo = Cargo(self._cargo(inner, writer)) if last else None
-        taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
-        gc.note_loose(inner.repository, writer.loose)
-        return taken.checkpoint.id
+        metadata = inner.metadata(description=description, task_id=self.managed.record.task, **fields)
+        metadata = metadata._replace(worktree_path=self.managed.root)
+        attachments = self._attachments(inner, writer) if last else None
+        return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
-    def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:
-        request = Request(everything_ignored=True, leaving=True)
-        origin = inner.origin(trigger=_TRIGGERS[self.intent.operation])
-        nested_too = functools.partial(take.take_nested, origin=origin, settings=inner.settings, request=request)
+    def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
+        request = CaptureRequest(everything_ignored=True, leaving=True)
+        metadata = inner.metadata(trigger=_TRIGGERS[self.intent.operation])
         try:
-            state = capture.capture(
-                inner.repository, writer, inner.settings, started, request._replace(take_nested=nested_too)
-            )
+            state = capture_worktree(inner, writer, metadata, request=request, scan=started)
         except IncompleteCaptureError as error:
             raise IncompleteCaptureError(
                 f"not everything in the worktree '{self.id}' can be saved: {error.message}",
@@ -419,7 +389,7 @@ class _End:
             ) from error
         return state
 
-    def _judge(self, inner: Context, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
+    def _judge(self, inner: OpenWorktree, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
         """What will be gone for good; IncompleteCaptureError unless that is what was asked for."""
         if not unsaved:
             return []
@@ -445,12 +415,12 @@ class _End:
             ways.append("lose it with --discard-ignored")
         return f"{', or '.join(ways)}; {_NOTHING}"
 
-    def _cargo(self, inner: Context, writer: Writer) -> dict[bytes, trees.Entry]:
+    def _attachments(self, inner: OpenWorktree, writer: Writer) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
-        files: dict[bytes, trees.Entry] = {record.CARGO: (trees.REGULAR, writer.write("blob", body))}
+        files: dict[bytes, trees.Entry] = {record.ATTACHMENT: (trees.REGULAR, writer.write("blob", body))}
         if self.managed.record.run_id is not None:
-            files.update(_evidence(writer, layout.top_of(self.location), self.managed.record.run_id))
+            files.update(_evidence(writer, layout.main_folder(self.location), self.managed.record.run_id))
         if self.missing:
             if os.path.isdir(os.path.join(self.managed.root, ".agentos")):
                 files.update(log.archive_files(self.inner, writer))
@@ -462,10 +432,10 @@ class _End:
     # -- going -----------------------------------------------------------------------------------------------------
 
     def _go(self, since: int, tip: str | None) -> Removal | None:
-        with journal.turn(self.location):
+        with worktrees.lock(self.location):
             self._check()
-            bin_ = trash.choose(self.location, self.managed.root, self.id)
-            self.intent = journal.note(
+            bin_ = trash.choose_entry(self.location, self.managed.root, self.id)
+            self.intent = journal.update(
                 self.intent,
                 path=self.managed.root,
                 git_dir=self.managed.git_dir,
@@ -480,7 +450,7 @@ class _End:
                 trash.mark(self.managed.git_dir, bin_.folder)
                 there = is_folder(self.managed.root)
                 if there:
-                    trash.throw(self.managed.root, bin_.folder)
+                    trash.move(self.managed.root, bin_.folder)
                 if there and stirs(bin_.folder, since) is not None:
                     move_back(self.location, self.intent)
                     return None
@@ -521,12 +491,12 @@ def stirs(folder: str, since: int) -> str | None:
     return losses.changed_since(folder, since)
 
 
-def forward(location: Location, begun: Intent) -> None:
+def forward(location: Location, begun: WorktreeJournal) -> None:
     """The folder is in the trash: git's entry follows, then the branch goes."""
     fields = begun.fields
     git_dir, entry, ref = fields["git_dir"], fields["entry"], fields["ref"]
     if os.path.lexists(git_dir):
-        trash.throw(git_dir, entry)
+        trash.move(git_dir, entry)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(git_dir))
     if ref is not None:
@@ -539,7 +509,7 @@ def forward(location: Location, begun: Intent) -> None:
             ) from error
 
 
-def move_back(location: Location, begun: Intent) -> None:
+def move_back(location: Location, begun: WorktreeJournal) -> None:
     """Everything is where it was; done as far as it is needed."""
     fields = begun.fields
     if "git_dir" not in fields:
@@ -553,7 +523,7 @@ def move_back(location: Location, begun: Intent) -> None:
     if os.path.lexists(fields["folder"]) and not os.path.lexists(fields["path"]):
         os.rename(fields["folder"], fields["path"])
     trash.unmark(git_dir)
-    trash.tidy(Bin(fields["folder"], fields["entry"]))
+    trash.tidy(TrashEntry(fields["folder"], fields["entry"]))
 
 
 def _evidence(writer: Writer, root: str, run_id: str = "") -> Iterator[tuple[bytes, trees.Entry]]:
@@ -591,7 +561,7 @@ def get_back(id_: str, checkpoint: str, branch: str, tip: str | None, deleted: b
     return commands
 
 
-def check_folder(managed: Managed, id_: str) -> None:
+def check_folder(managed: AgentWorktree, id_: str) -> None:
     """WorktreeError where the folder belongs to something else by now."""
     what = taken_by(managed.root, managed.git_dir, managed.common_dir)
     if what is not None:
@@ -654,15 +624,3 @@ def refuse_processes(root: str, id_: str) -> None:
 def _does(process: occupants.Occupant) -> str:
     words = {"cwd": "stands in", "root": "has as its root", "exe": "runs from", "mapped": "has mapped files of"}
     return f"{words.get(process.how, 'has open')} {process.path}"
-
-
-def checked_out(location: Location, ref: str, *, but: str) -> str | None:
-    """The worktree that uses a branch, other than the one with the git directory `but`."""
-    for user in worktrees.branch_users(location, ref, except_git_dir=but):
-        return user.root or user.git_dir
-    return None
-
-
-def with_state(managed: Managed, **changes: Any) -> None:
-    """Record something new of a worktree."""
-    record.write(managed.git_dir, replace(managed.record, **changes))

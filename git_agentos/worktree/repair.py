@@ -20,9 +20,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, WorktreeError, storage_error
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
@@ -32,8 +32,8 @@ from git_agentos.process import occupants
 from git_agentos.util import files
 from git_agentos.worktree import abort, completion, entry_checks, journal, layout, pruned, record, removal, trash
 from git_agentos.worktree.entry_checks import Fault
-from git_agentos.worktree.journal import Intent
-from git_agentos.worktree.trash import Bin
+from git_agentos.worktree.journal import WorktreeJournal
+from git_agentos.worktree.trash import TrashEntry
 
 _MOVES = ("moved", "disconnected")
 _PATIENCE = 2.0  # seconds that another git has to let go of a lock
@@ -61,7 +61,7 @@ class Repair:
 
 
 @authorize.entry("worktree", "repair")
-def repair(context: Context, id_: str | None = None) -> Repair:
+def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
     """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
 
     WorktreeError where nothing is known of the id.
@@ -69,13 +69,13 @@ def repair(context: Context, id_: str | None = None) -> Repair:
     if id_ is not None and id_ != timeline.MAIN:
         layout.check_id(id_)
     try:
-        with journal.turn(context.location):
+        with worktrees.lock(context.location):
             return Repair(list(_Work(context, id_, mend=True).run()))
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def examine(context: Context) -> list[Mended]:
+def examine(context: OpenWorktree) -> list[Mended]:
     """What `repair` would find; nothing is changed."""
     return list(_Work(context, None, mend=False).run())
 
@@ -83,7 +83,7 @@ def examine(context: Context) -> list[Mended]:
 class _Work:
     """One look at all that can be wrong."""
 
-    def __init__(self, context: Context, id_: str | None, *, mend: bool) -> None:
+    def __init__(self, context: OpenWorktree, id_: str | None, *, mend: bool) -> None:
         self.context = context
         self.location = context.location
         self.only = id_
@@ -91,7 +91,7 @@ class _Work:
         self.seen = id_ is None or id_ == timeline.MAIN
         self.busy: set[str] = set()  # ids that a living command is at work on
         self.unguarded: dict[str, None] = {}  # ids of worktrees whose guard led elsewhere, and does not any more
-        self.thrown: list[Bin] = []  # what has just gone into the trash
+        self.thrown: list[TrashEntry] = []  # what has just gone into the trash
 
     def run(self) -> Iterator[Mended]:
         yield from self._intents()
@@ -101,7 +101,7 @@ class _Work:
         for one in list(pruned.find(self.context)):
             if one.id not in self.busy and self._wanted(one.id):
                 yield self._mended(entry_checks.pruned_fault(self.context, one))
-        for git_dir in record.entries(self.location.common_dir):
+        for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
             yield from map(self._with_guard, self._entry(git_dir))
         yield from self._other_indexes()
         yield from self._guarded_again()
@@ -135,8 +135,8 @@ class _Work:
     # -- interrupted commands --------------------------------------------------------------------------------------
 
     def _intents(self) -> Iterator[Mended]:
-        for found in journal.everything(self.location):
-            if journal.alive(found):
+        for found in journal.find_all(self.location):
+            if journal.owner_is_alive(found):
                 self.busy.add(found.id)
                 if self.only == found.id:
                     self.seen = True
@@ -149,25 +149,25 @@ class _Work:
                 message = f"a worktree {found.operation} of '{found.id}' was interrupted"
                 yield self._waits(found.id, "interrupted", message)
                 continue
-            adopted = journal.adopt(found)
+            adopted = journal.take_over(found)
             if adopted is None:
                 continue
             try:
                 message = self._settle(adopted)
             except (AgentosError, OSError, KeyError, TypeError, ValueError) as error:
-                journal.leave(adopted)
+                journal.release(adopted)
                 why, hint = _told(error)
                 message = f"an interrupted {found.operation} of '{found.id}' could not be settled: {why}"
                 yield Mended(found.id, "interrupted", message, False, hint)
                 continue
             except BaseException:
-                journal.leave(adopted)
+                journal.release(adopted)
                 raise
             yield Mended(found.id, "interrupted", message, True)
         if self.mend:
             self._clean_intents()
 
-    def _settle(self, found: Intent) -> str:
+    def _settle(self, found: WorktreeJournal) -> str:
         """Lead from an interrupted command to before or after, and end its intent; what was done, in words."""
         if found.operation == journal.DAMAGED:
             return self._settle_damaged(found)
@@ -177,7 +177,7 @@ class _Work:
         if found.operation in (removal.REMOVE, removal.ARCHIVE):
             return what + self._settle_removal(found)
         if found.operation == completion.OPERATION:
-            journal.end(found)
+            journal.remove(found)
             return what + "run it again"
         if found.operation == "merge":
             from git_agentos.worktree import fast_forward
@@ -191,9 +191,9 @@ class _Work:
             f"'{found.operation}' is not an operation that this version knows", "use the version that was interrupted"
         )
 
-    def _settle_damaged(self, found: Intent) -> str:
+    def _settle_damaged(self, found: WorktreeJournal) -> str:
         """Nobody knows what was done: what there is of the worktree is looked over like any other."""
-        kept = journal.drop_damaged(self.location, found)
+        kept = journal.set_damaged_aside(self.location, found)
         words = f"the record of an interrupted command on '{found.id}' was damaged"
         words += f": it is kept in '{kept}'" if kept is not None else ": it is gone"
         with contextlib.suppress(AgentosError):
@@ -202,17 +202,17 @@ class _Work:
                 words += f"; if it was a merge, the state before it is checkpoint {link.checkpoint[:8]}"
         return words
 
-    def _settle_removal(self, found: Intent) -> str:
+    def _settle_removal(self, found: WorktreeJournal) -> str:
         """Forward where the folder is in the trash, and nobody has touched it since it was saved; else back."""
         fields = found.fields
         if "git_dir" not in fields:
-            journal.end(found)
+            journal.remove(found)
             return "nothing had been touched"
         folder, git_dir = fields["folder"], fields["git_dir"]
         thrown = os.path.lexists(folder) and not os.path.lexists(fields["path"])
         if os.path.lexists(git_dir) and (not thrown or removal.stirs(folder, fields["since"]) is not None):
             removal.move_back(self.location, found)
-            journal.end(found)
+            journal.remove(found)
             return "it is as it was"
         words = "it is removed"
         try:
@@ -223,8 +223,8 @@ class _Work:
             if fields["ref"] is not None:
                 removal.forget_branch(self.context.repository, fields["ref"].removeprefix(layout.HEADS))
             removal.unguard(self.location)
-        journal.end(found)
-        self.thrown.append(Bin(folder, fields["entry"]))
+        journal.remove(found)
+        self.thrown.append(TrashEntry(folder, fields["entry"]))
         return words
 
     def _clean_intents(self) -> None:
@@ -236,7 +236,7 @@ class _Work:
                 path = os.path.join(folder, f"{id_}.json")
                 if id_ == name or os.path.lexists(path) or self.only not in (None, id_):
                     continue
-                if not journal.alive(Intent(path, id_, "", {})):
+                if not journal.owner_is_alive(WorktreeJournal(path, id_, "", {})):
                     with contextlib.suppress(OSError):
                         os.unlink(os.path.join(folder, name))
         files.remove_unfinished(folder)
@@ -248,7 +248,7 @@ class _Work:
             return  # `doctor` tells of these already
         for path in lockfile.remove_stale(self.location):
             yield Mended(None, "stale-lock", f"'{path}' was left by a killed command of ours", True)
-        for git_dir in [self.location.common_dir, *record.entries(self.location.common_dir)]:
+        for git_dir in [self.location.common_dir, *worktrees.linked_git_dirs(self.location.common_dir)]:
             if record.identify(git_dir) not in self.busy:
                 files.remove_unfinished(git_dir)
                 files.remove_unfinished(os.path.join(git_dir, "agentos"))
@@ -275,17 +275,17 @@ class _Work:
 
     def _places(self) -> list[str]:
         """Where a git that works in this repository stands: its git directories and its worktrees."""
-        found = [self.location.common_dir, layout.top_of(self.location)]
-        for git_dir in record.entries(self.location.common_dir):
+        found = [self.location.common_dir, layout.main_folder(self.location)]
+        for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
             with contextlib.suppress(OSError):
-                found.append(record.root_of(git_dir))
+                found.append(worktrees.root_of(git_dir))
         return found
 
     def _lock_files(self) -> Iterator[tuple[str | None, str]]:
         """git's lock files, with the id of the worktree that they are in the way of."""
         common = self.location.common_dir
         ours = set(lockfile.find_stale(self.location))
-        for git_dir in [common, *record.entries(common)]:
+        for git_dir in [common, *worktrees.linked_git_dirs(common)]:
             id_ = None if git_dir == common else self._id(git_dir)
             if id_ in self.busy:
                 continue
@@ -306,13 +306,13 @@ class _Work:
         """The full names of the branches that a worktree may have been given: what is on record of it may be damaged,
         or not be there yet."""
         found = {prefix + id_ for prefix in (record.BRANCHES, record.RUN_BRANCHES)}
-        for git_dir in record.entries(self.location.common_dir):
+        for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
             with contextlib.suppress(WorktreeError):
                 known = record.read(git_dir)
                 if known is not None and known.id == id_:
                     found.add(known.branch)
         with contextlib.suppress(AgentosError):
-            known = record.remembered(self.context.repository, id_)
+            known = record.record_from_timeline(self.context.repository, id_)
             if known is not None:
                 found.add(known.branch)
         return {layout.HEADS + each for each in found}
@@ -321,7 +321,7 @@ class _Work:
 
     def _id(self, git_dir: str) -> str:
         """The id of a worktree; of one that is not managed, what its timeline is called."""
-        return record.identify(git_dir) or timeline.name_of(Location("", git_dir, self.location.common_dir))
+        return record.identify(git_dir) or record.id_in_timelines(git_dir, self.location.common_dir)
 
     def _entry(self, git_dir: str) -> Iterator[Mended]:
         id_ = self._id(git_dir)
@@ -343,7 +343,7 @@ class _Work:
             is_meant = location.is_main or location.git_dir == self.location.git_dir
             if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
-            id_ = timeline.name_of(location)
+            id_ = timeline.worktree_id(location)
             if id_ not in self.busy and self._wanted(id_):
                 yield from map(self._mended, entry_checks.index_faults(self.context, location, id_, wanted=False))
 
@@ -395,12 +395,12 @@ class _Work:
             trash.delete([*dict.fromkeys([*self.thrown, *found])])
 
 
-def _settle_creation(location: Location, found: Intent) -> str:
+def _settle_creation(location: Location, found: WorktreeJournal) -> str:
     """Before, unless all was done but for the end."""
-    for git_dir in record.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         # The record is written last: where there is one, damaged or not, somebody may have worked there since.
-        if record.root_or_none(git_dir) == found.fields.get("path") and record.has_record(git_dir):
-            journal.end(found)
+        if worktrees.root_or_none(git_dir) == found.fields.get("path") and record.has_record(git_dir):
+            journal.remove(found)
             return "it is complete"
     path = found.fields.get("path")
     alive = occupants.find(path) if path is not None and os.path.isdir(path) else []

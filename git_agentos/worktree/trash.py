@@ -24,17 +24,17 @@ _ENTRIES = "trash"
 _MARK = "trashed"
 
 
-class Bin(NamedTuple):
+class TrashEntry(NamedTuple):
     """Where one removed worktree goes: its folder and its git directory."""
 
     folder: str
     entry: str
 
 
-def choose(location: Location, root: str, id_: str) -> Bin:
+def choose_entry(location: Location, root: str, id_: str) -> TrashEntry:
     """A free place for the worktree `id_`, whose folder is `root`."""
     name = f"{id_}-{os.urandom(4).hex()}"
-    return Bin(
+    return TrashEntry(
         os.path.join(os.path.dirname(root), FOLDER, name), os.path.join(location.shared_state_dir, _ENTRIES, name)
     )
 
@@ -58,7 +58,7 @@ def marked(git_dir: str) -> str | None:
     return None
 
 
-def throw(source: str, target: str) -> None:
+def move(source: str, target: str) -> None:
     """Move a folder to its place in the trash (or back out of it), by one rename."""
     for _ in range(3):
         directories.make_own(os.path.dirname(target))
@@ -72,14 +72,14 @@ def throw(source: str, target: str) -> None:
     os.rename(source, target)
 
 
-def tidy(bin_: Bin) -> None:
+def tidy(bin_: TrashEntry) -> None:
     """Remove the folders around, where they are empty."""
     for path in bin_:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))
 
 
-def delete(bins: list[Bin]) -> None:
+def delete(bins: list[TrashEntry]) -> None:
     """Delete what is in the trash, in a process that goes on when this one has ended.
 
     Where that cannot be started, it stays, and `repair` and `doctor` tell of it.
@@ -89,7 +89,7 @@ def delete(bins: list[Bin]) -> None:
             deletion.remove_in_background(bin_)
 
 
-def leftovers(location: Location) -> Iterator[Bin]:
+def leftovers(location: Location) -> Iterator[TrashEntry]:
     """What of removed worktrees has not been deleted (yet); the turn must be held: one may just be leaving."""
     top = os.path.join(location.shared_state_dir, _ENTRIES)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -97,9 +97,9 @@ def leftovers(location: Location) -> Iterator[Bin]:
             folder = marked(entry.path) or ""
             if os.path.basename(os.path.dirname(folder)) != FOLDER or os.path.basename(folder) != entry.name:
                 folder = os.path.join(top, entry.name)  # the mark has been deleted: the folder was before it
-            yield Bin(folder, entry.path)
+            yield TrashEntry(folder, entry.path)
 
 
-def size(bin_: Bin) -> int:
+def size(bin_: TrashEntry) -> int:
     """The bytes that it still takes on disk."""
     return sum(losses.size_of(path) for path in dict.fromkeys(bin_))

@@ -10,7 +10,7 @@ import pytest
 
 from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import worktree as text_worktree
-from git_agentos.worktree.status import Dirty, Inside, LastCheckpoint, LastEntry, Worktree
+from git_agentos.worktree.status import ActiveProcess, Dirty, LastCheckpoint, LastEntry, Worktree
 
 A, B = "a" * 40, "b" * 40
 NOW = datetime.fromisoformat("2026-11-21T12:00:00Z").timestamp()
@@ -32,7 +32,7 @@ ONE = Worktree(
     last_checkpoint=LastCheckpoint(B, "2026-11-21T11:55:00Z", "periodic", ""),
     last_log=LastEntry("2026-11-21T11:00:00Z", "decision", "keep the queue"),
     locked=True,
-    process=Inside(4711, "python -m pytest"),
+    process=ActiveProcess(4711, "python -m pytest"),
     disk_bytes=1_258_291,
 )
 ARCHIVED = replace(
@@ -100,7 +100,7 @@ HOSTILE_ONE = replace(
     base_ref=HOSTILE,
     task=HOSTILE,
     last_log=LastEntry("2026-11-21T11:00:00Z", "decision", HOSTILE),
-    process=Inside(1, HOSTILE),
+    process=ActiveProcess(1, HOSTILE),
 )
 
 

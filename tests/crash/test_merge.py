@@ -69,7 +69,7 @@ def _check(runner: Runner, case: Case, what: str) -> None:
     _recover(runner, case, what)
     merged = _before_or_after(case, what)
     assert_sound(case.repo, what)
-    assert journal.everything(open_workspace(case.place).context.location) == [], what
+    assert journal.find_all(open_workspace(case.place).context.location) == [], what
     assert case.repo.git("for-each-ref", "refs/heads/agent") == ours
     if not merged:
         runner.run_ok(case.place, *case.argv)
@@ -87,7 +87,7 @@ def test_killed(runner: Runner, case: Case) -> None:
             continue
         assert done.code == -9, str(done)
         what = f"'{words(case.argv)}' killed before step {step} of {len(case.steps)}: {done.steps[-1]}"
-        outcomes.add(bool(journal.pending(open_workspace(case.place).context.location)))
+        outcomes.add(bool(journal.interrupted(open_workspace(case.place).context.location)))
         _check(runner, case, what)
     assert outcomes == {False, True}
 
@@ -115,7 +115,7 @@ def test_half_written_files(runner: Runner, case: Case) -> None:
         case.fresh()
         runner.run(case.place, *case.argv, step=step, mode="kill-group")
         context = open_workspace(case.place).context
-        if not journal.pending(context.location) or case.repo.oid("main") != case.before.head.oid:
+        if not journal.interrupted(context.location) or case.repo.oid("main") != case.before.head.oid:
             continue
         tried += 1
         case.repo.write("src/lib/util.py", "line 0\nline 1\nli")

@@ -89,7 +89,7 @@ def test_a_branch_in_use_stays(repo: Repo, tmp_path: Path, use: Callable[[Repo],
     with pytest.raises(WorktreeError, match="agent/dev-001") as refused:
         removal.remove(context, "dev-001", delete_branch=True)
     assert str(other.path) in refused.value.message
-    assert str(layout.branch_taken(context, "dev-001", "agent/dev-001").message) == refused.value.message
+    assert str(layout.branch_exists_error(context, "dev-001", "agent/dev-001").message) == refused.value.message
     assert repo.text("for-each-ref", "refs/heads") == before
     assert there.path.exists()
     if use in (_rebased, _moved_by_a_rebase, _rebased_by_patches):

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.worktree import abort, creation, journal, record, setup, status
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
@@ -211,7 +210,8 @@ def _fail(monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: Bas
 @pytest.mark.parametrize("error", [_BrokenError(), KeyboardInterrupt(), OSError(28, "No space left on device", "x")])
 @pytest.mark.parametrize(
     ("target", "name"),
-    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (take, "take"), (record, "write")],
+    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (creation, "create_checkpoint"),
+     (record, "write")],
     ids=["id", "branch", "head", "setup", "checkpoint", "record"],
 )  # fmt: skip
 def test_whatever_fails_nothing_is_left(
@@ -305,10 +305,10 @@ def test_fifty_at_once(repo: Repo) -> None:
         for stream in (worker.stdout, worker.stderr):
             assert stream is not None
             stream.close()
-    found = status.all_(open_workspace(repo.path).context).worktrees
+    found = status.list_worktrees(open_workspace(repo.path).context).worktrees
     assert sorted(each.id for each in found) == sorted(f"dev-{n}" for n in range(50))
     assert {(each.state, bool(each.dirty), each.integrated) for each in found} == {("active", False, "same-commit")}
-    assert journal.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
 
@@ -320,13 +320,13 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     done = run(repo.path, "worktree", "create", "dev")
     assert done.code == -signal.SIGKILL
     context = open_workspace(repo.path).context
-    (left,) = journal.pending(context.location)
-    assert [each.state for each in status.all_(context).worktrees] == ["broken"]
+    (left,) = journal.interrupted(context.location)
+    assert [each.state for each in status.list_worktrees(context).worktrees] == ["broken"]
     again = run(repo.path, "worktree", "create", "dev")
     assert again.code == 1
     assert b"git agentos worktree repair dev" in again.err
-    with journal.turn(context.location):
-        owned = journal.adopt(left)
+    with worktrees.lock(context.location):
+        owned = journal.take_over(left)
         assert owned is not None
         abort.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
@@ -337,14 +337,14 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
 
 def test_one_under_way_is_nobodys_business(repo: Repo) -> None:
     context = open_workspace(repo.path).context
-    with journal.turn(context.location):
-        mine = journal.begin(context.location, "dev", "create")
-    assert journal.pending(context.location) == []
-    assert journal.adopt(mine) is None
+    with worktrees.lock(context.location):
+        mine = journal.start(context.location, "dev", "create")
+    assert journal.interrupted(context.location) == []
+    assert journal.take_over(mine) is None
     done = run(repo.path, "worktree", "create", "dev")
     assert (done.code, b"another git-agentos command is at work" in done.err) == (1, True)
     assert run_ok(repo.path, "worktree", "create", "other")["state"] == "active"
-    journal.end(mine)
+    journal.remove(mine)
     assert make(repo, "dev").state == "active"
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.git import worktrees
 from git_agentos.worktree import agent_merge, conflicts, creation, journal, pool, pool_filling, repair, status
 from tests.support.repo import Repo, fill
 from tests.support.state import complete_state, differences
@@ -63,7 +64,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -80,8 +81,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         there.add("staged.txt")
         there.append("notes.txt", "edited\n")
         open_workspace(there.path).checkpoint("saved")
-    with journal.turn(context(repo).location):
-        journal.leave(journal.begin(context(repo).location, "dev-001", "archive"))
+    with worktrees.lock(context(repo).location):
+        journal.release(journal.start(context(repo).location, "dev-001", "archive"))
     place.rename(place.with_name("template"))
     return place
 
@@ -122,11 +123,11 @@ def test_a_damaged_file_is_named_and_mended(repo: Repo, file: str, damage: str) 
     before = complete_state(there.path)
     passwd = Path("/etc/passwd").read_bytes()
     if file != "intent":
-        journal.end(journal.everything(context(repo).location)[0]._replace(owner=-1))
+        journal.remove(journal.find_all(context(repo).location)[0]._replace(owner=-1))
     DAMAGES[damage](place / FILES[file])
 
     # In nobody's way.
-    listed = {each.id: each.state for each in status.all_(context(repo)).worktrees}
+    listed = {each.id: each.state for each in status.list_worktrees(context(repo)).worktrees}
     assert listed.keys() == {"dev-001", "dev-002"}
     assert listed["dev-002"] == "active"
     assert agent_merge.merge(context(repo), ["dev-002"], dry_run=True).merged
@@ -171,7 +172,7 @@ def test_a_damaged_mark_of_a_prepared_worktree(repo: Repo, damage: str) -> None:
     assert pool_filling.fill(context(repo)) == 1
     repo.config("agentos.pool", "0")  # nothing goes on in the background
     assert creation.create(context(repo), "dev-004", guard=False).state == "active"
-    assert [each.id for each in status.all_(context(repo)).worktrees] == ["dev-001", "dev-002", "dev-004"]
+    assert [each.id for each in status.list_worktrees(context(repo)).worktrees] == ["dev-001", "dev-002", "dev-004"]
 
 
 @pytest.mark.parametrize("damage", ["emptied", "list", "folder", "link", "zeros"])

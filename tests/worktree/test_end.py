@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import capture as capturing
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.creation import capture_worktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import (
     AgentosError,
     IncompleteCaptureError,
@@ -26,7 +26,7 @@ from git_agentos.errors import (
     UsageError,
     WorktreeError,
 )
-from git_agentos.git import refs
+from git_agentos.git import refs, worktrees
 from git_agentos.worktree import creation, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill, git_run
@@ -36,7 +36,7 @@ from tests.test_processes import living, until
 from tests.worktree.whole import assert_nothing_left, whole
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -518,14 +518,14 @@ def test_a_branch_that_is_checked_out_elsewhere_is_not_deleted(repo: Repo) -> No
 def test_what_changes_while_it_is_saved_is_saved_too(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     there = make(repo)
     settle(there)
-    throw, late = trash.throw, ["late.txt", "readme.txt"]
+    throw, late = trash.move, ["late.txt", "readme.txt"]
 
     def disturbed(source: str, target: str) -> None:
         if late:
             there.write(late.pop(), "written in the last moment\n")
         throw(source, target)
 
-    monkeypatch.setattr(trash, "throw", disturbed)
+    monkeypatch.setattr(trash, "move", disturbed)
     done = removal.remove(context(repo), "dev-001")
     assert (done.losses.dirty, done.losses.untracked) == (["readme.txt"], ["late.txt"])
     monkeypatch.undo()
@@ -543,7 +543,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
     there = make(repo)
     there.write("new.txt", "new\n")
     settle(there)
-    capture, name = capturing.capture, "refs/agentos/timelines/dev-001"
+    capture, name = capture_worktree, "refs/agentos/timelines/dev-001"
     taken: list[str] = []
 
     def slowly(*args: Any, **options: Any) -> Any:
@@ -553,7 +553,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
             repo.git("update-ref", name, taken[0])
         return state
 
-    monkeypatch.setattr(capturing, "capture", slowly)
+    monkeypatch.setattr(removal, "capture_worktree", slowly)
     removal.remove(context(repo), "dev-001")
     assert reached(repo, taken[0])
 
@@ -562,14 +562,14 @@ def test_a_failure_in_the_middle_takes_everything_back(repo: Repo, monkeypatch: 
     there = make(repo)
     there.write("new.txt", "new\n")
     settle(there)
-    throw = trash.throw
+    throw = trash.move
 
     def fails(source: str, target: str) -> None:
         if "agentos/trash" in target:
             raise OSError(28, "No space left on device", target)
         throw(source, target)
 
-    monkeypatch.setattr(trash, "throw", fails)
+    monkeypatch.setattr(trash, "move", fails)
     refused(repo, there, StorageError, "no space left")
 
 
@@ -608,9 +608,9 @@ def test_a_worktree_whose_git_file_is_damaged_is_saved_all_the_same(repo: Repo, 
 
 def test_an_interrupted_command_is_told(repo: Repo) -> None:
     there = make(repo)
-    with journal.turn(context(repo).location):
-        begun = journal.begin(context(repo).location, "dev-001", "remove")
-    journal.leave(begun)
+    with worktrees.lock(context(repo).location):
+        begun = journal.start(context(repo).location, "dev-001", "remove")
+    journal.release(begun)
     with pytest.raises(WorktreeError) as caught:
         removal.remove(context(repo), "dev-001")
     assert caught.value.hint == "git agentos worktree repair dev-001"

@@ -771,7 +771,7 @@ def test_what_comes_into_the_way_at_the_last_moment_is_kept(
         merging.merge(open_workspace(repo.path).context, ["dev-001"])
     assert repo.read(name) == b"mine\n"
     assert repo.text("log", "-1", "--format=%s") == "second"
-    assert journal.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
 
 
 def _fails_after_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -823,7 +823,7 @@ def test_a_failure_on_the_way_takes_everything_back(
             merging.merge(open_workspace(repo.path).context, ["dev-001"])
     after = complete_state(repo.path)
     assert_same(before, after, "after a failed merge", refs=True)
-    assert journal.everything(open_workspace(repo.path).context.location) == []
+    assert journal.find_all(open_workspace(repo.path).context.location) == []
     assert run(repo.path, "undo").code == 1, "a merge that was taken back is nothing to undo"
     assert _merge(repo, "dev-001")["merged"] is True
 
@@ -842,8 +842,8 @@ def test_what_git_refuses_leaves_everything(repo: Repo, monkeypatch: pytest.Monk
 def test_a_merge_that_was_killed_is_in_the_way_of_the_next(repo: Repo) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     location = open_workspace(repo.path).context.location
-    entry = journal.begin(location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid())
-    journal.leave(entry)
+    entry = journal.start(location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid())
+    journal.release(entry)
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="repair", keeps=repo.path)
 
 
@@ -853,7 +853,7 @@ def test_recover_tells_what_it_found(repo: Repo) -> None:
     context = open_workspace(repo.path).context
 
     def recovered() -> str:
-        entry = journal.begin(
+        entry = journal.start(
             context.location, "main", "merge", ref="refs/heads/main", old=done["before"], new=done["merge_commit"],
             git_dir=context.location.git_dir, root=context.location.root, saved=done["saved"],
         )  # fmt: skip
@@ -861,7 +861,7 @@ def test_recover_tells_what_it_found(repo: Repo) -> None:
         outcome = merging.recover(context, entry).outcome
         if outcome != "went-back":
             assert_unchanged(before, complete_state(repo.path, strict=True), outcome)
-        assert journal.everything(context.location) == []
+        assert journal.find_all(context.location) == []
         return outcome
 
     assert recovered() == "finished"
@@ -882,7 +882,7 @@ def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
     there = tmp_path / "there"
     repo.git("worktree", "add", "-q", str(there), "other")
     context = open_workspace(repo.path).context
-    entry = journal.begin(
+    entry = journal.start(
         context.location,
         "there",
         "merge",
@@ -896,8 +896,8 @@ def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
     os.rename(there, tmp_path / "gone")
     with pytest.raises(WorktreeError, match="not there"):
         merging.recover(context, entry)
-    assert journal.everything(context.location) != []
-    journal.leave(entry)
+    assert journal.find_all(context.location) != []
+    journal.release(entry)
     git(repo.path, "worktree", "list")
 
 
@@ -946,11 +946,11 @@ def test_a_killed_merge_is_mended_by_the_command(repo: Repo) -> None:
     work(repo, "dev-001", {"src/app.py": "merged\n"})
     context = open_workspace(repo.path).context
     saved = run_ok(repo.path, "checkpoint")["id"]
-    entry = journal.begin(
+    entry = journal.start(
         context.location, "main", "merge", ref="refs/heads/main", old=repo.oid(), new=repo.oid("agent/dev-001"),
         git_dir=context.location.git_dir, root=context.location.root, saved=saved,
     )  # fmt: skip
-    journal.leave(entry)
+    journal.release(entry)
     before = complete_state(repo.path)
     repo.write("src/app.py", "mer")
     assert run(repo.path, "worktree", "repair").code == 0

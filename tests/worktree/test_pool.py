@@ -58,7 +58,7 @@ def test_claimed_ones_are_like_any_other(pooled: Repo) -> None:
     assert there.git("ls-files", "-s") == pooled.git("ls-files", "-s")
     assert open_workspace(there.path).timeline == "dev"
     assert run_ok(there.path, "checkpoint")["timeline"] == "dev"
-    assert journal.everything(locate(str(pooled.path))) == []
+    assert journal.find_all(locate(str(pooled.path))) == []
 
 
 def test_it_has_its_id_before_anybody_works_in_it(pooled: Repo) -> None:
@@ -87,9 +87,9 @@ def test_one_at_another_commit_is_switched(pooled: Repo) -> None:
 
 def test_nobody_sees_them(pooled: Repo) -> None:
     context = open_workspace(pooled.path).context
-    assert status.all_(context).worktrees == []
+    assert status.list_worktrees(context).worktrees == []
     assert status.ids(context) == []
-    assert list(record.managed(context.location.common_dir)) == []
+    assert list(record.agent_worktrees(context.location.common_dir)) == []
     assert pooled.git("for-each-ref", "refs/agentos") == b""
 
 
@@ -138,7 +138,7 @@ def test_too_many_are_removed(pooled: Repo) -> None:
     assert fill_pool(pooled) == 0
     pooled.git("config", "--unset", "agentos.pool")
     assert pooled.git("worktree", "list", "--porcelain").count(b"worktree ") == 1
-    assert journal.everything(locate(str(pooled.path))) == []
+    assert journal.find_all(locate(str(pooled.path))) == []
 
 
 def test_a_bad_number(repo: Repo) -> None:
@@ -167,11 +167,11 @@ def test_filling_that_was_killed_is_cleaned_up(repo: Repo) -> None:
     done = run(repo.path, "worktree", "refill")
     assert done.code == -signal.SIGKILL, str(done)
     repo.git("config", "--unset", "filter.killer.smudge")
-    left = journal.everything(locate(str(repo.path)))
+    left = journal.find_all(locate(str(repo.path)))
     assert len(left) == 1
     # The git that was started lives on for a moment, and what it does is still under way.
     deadline = time.monotonic() + 60
-    while journal.alive(left[0]) and time.monotonic() < deadline:
+    while journal.owner_is_alive(left[0]) and time.monotonic() < deadline:
         time.sleep(0.02)
     repo.config("agentos.pool", "0")
     assert fill_pool(repo) == 0
@@ -193,7 +193,7 @@ def test_claims_at_once(repo: Repo) -> None:
     )
     workers = [subprocess.Popen([sys.executable, "-c", script, str(repo.path), f"dev-{n}"]) for n in range(6)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * 6
-    found = status.all_(open_workspace(repo.path).context).worktrees
+    found = status.list_worktrees(open_workspace(repo.path).context).worktrees
     assert [(each.id, each.state, bool(each.dirty)) for each in found] == [
         (f"dev-{n}", "active", False) for n in range(6)
     ]

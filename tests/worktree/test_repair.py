@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
 from tests.support.repo import Repo, git_run
 from tests.support.state import complete_state, differences
@@ -22,7 +23,7 @@ from tests.test_processes import living
 from tests.worktree.whole import whole
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -242,8 +243,8 @@ def test_a_killed_worktree_add_of_git(repo: Repo, tmp_path: Path, begun: bool) -
 def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
     there = make(repo)
     location = context(repo).location
-    with journal.turn(location):
-        journal.leave(journal.begin(location, "dev-001", "archive"))
+    with worktrees.lock(location):
+        journal.release(journal.start(location, "dev-001", "archive"))
     assert run_ok(repo.path, "status")["interrupted_worktrees"] == ["dev-001"]
     assert b"Interrupted: a command on the worktree dev-001" in run(there.path, "status").out
     told = run(repo.path, "doctor")
@@ -258,22 +259,22 @@ def test_what_is_interrupted_is_told_until_it_is_repaired(repo: Repo) -> None:
 def test_what_somebody_is_at_is_left_to_them(repo: Repo) -> None:
     make(repo)
     location = context(repo).location
-    with journal.turn(location):
-        begun = journal.begin(location, "dev-001", "archive")
+    with worktrees.lock(location):
+        begun = journal.start(location, "dev-001", "archive")
     assert mended(repo, "dev-001") == {"at-work": False}
     assert mended(repo) == {}
-    journal.end(begun)
+    journal.remove(begun)
 
 
 def test_a_creation_that_was_recorded_is_complete(repo: Repo) -> None:
     """Somebody may have been working in it since: it must not be taken back."""
     there = make(repo)
     location = context(repo).location
-    with journal.turn(location):
-        begun = journal.begin(
+    with worktrees.lock(location):
+        begun = journal.start(
             location, "dev-001", "create", path=str(there.path), entries=[], branch="refs/heads/agent/dev-001"
         )
-    journal.leave(begun)
+    journal.release(begun)
     there.write("work.txt", "done since\n")
     assert mended(repo) == {"interrupted": True}
     assert there.read("work.txt") == b"done since\n"

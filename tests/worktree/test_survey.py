@@ -278,7 +278,7 @@ def test_looking_writes_nothing(repo: Repo, dev: Repo, make_repo: Callable[[str]
     for each, id_ in ((repo, "dev"), (borrowed, "one")):
         before = _everything(each)
         look(each, id_)
-        status.all_(open_workspace(each.path).context)
+        status.list_worktrees(open_workspace(each.path).context)
         assert _everything(each) == before
 
 
@@ -296,4 +296,4 @@ def _everything(repo: Repo) -> dict[str, bytes]:
 def test_a_damaged_timeline_hides_no_other(repo: Repo, dev: Repo) -> None:
     refs = repo.path / ".git/refs/agentos/timelines"
     (refs / "other").write_bytes(b"\0" * 41)
-    assert [each.id for each in status.all_(open_workspace(repo.path).context).worktrees] == ["dev"]
+    assert [each.id for each in status.list_worktrees(open_workspace(repo.path).context).worktrees] == ["dev"]

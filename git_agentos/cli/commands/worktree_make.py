@@ -62,7 +62,7 @@ def list_(run: Invocation) -> None:
         ids = status.ids(context)
         run.output.show("worktree-list", {}, lambda _: text_worktree.ids(ids))
         return
-    found = status.all_(context)
+    found = status.list_worktrees(context)
     run.output.show("worktree-list", found, lambda style: text_worktree.listing(found.worktrees, style))
 
 

@@ -93,7 +93,7 @@ def _places(location: Location) -> Sequence[str]:
     found = [location.root, location.common_dir]
     if os.path.basename(location.common_dir) == ".git":
         found.append(os.path.dirname(location.common_dir))
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         root = worktrees.root_or_none(git_dir)
         if root is not None:
             found.append(os.path.realpath(root))

@@ -262,7 +262,7 @@ def _first_agent(location: Location) -> float | None:
     return min(
         (
             _changed(os.path.join(git_dir, name))
-            for git_dir in worktrees.entries(location.common_dir)
+            for git_dir in worktrees.linked_git_dirs(location.common_dir)
             if identity.worktree_agent_id(git_dir) is not None
             for name in ("commondir", "agentos/id")
         ),

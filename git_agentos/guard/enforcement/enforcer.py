@@ -30,7 +30,7 @@ from git_agentos.guard.identity import ILL_FORMED, Identity
 from git_agentos.process import table
 
 if TYPE_CHECKING:
-    from git_agentos.guard.approval.approvals import Approval, Asked, Store
+    from git_agentos.guard.approval.approvals import Approval, ApprovalRequest, Store
     from git_agentos.guard.call import Call
     from git_agentos.guard.enforcement.aftermath import Aftermath
 
@@ -76,7 +76,7 @@ class _Enforcement:
             return self._persons()
         passed = None
         if self.location is not None:
-            passed = approvals.passes(self.location.common_dir, self.layer.pid, self.call.environment)
+            passed = approvals.active_grant(self.location.common_dir, self.layer.pid, self.call.environment)
         if passed is not None:
             return self._already_granted(passed)
         if self.decision.decision == ALLOW:
@@ -112,9 +112,9 @@ class _Enforcement:
             message = "\n".join([message, *(f"  {note}" for note in self.notes)])
         return self._verdict(True, message=message)
 
-    def _already_granted(self, passed: approvals.Pass) -> Verdict:
+    def _already_granted(self, passed: approvals.ActiveGrant) -> Verdict:
         """A part of a command that was let through. Another command line than the granted one may still be risky."""
-        if self._is_saved_first and passed.bound != approvals.digest(self.call.argv):
+        if self._is_saved_first and passed.command_digest != approvals.command_digest(self.call.argv):
             self.safeguard.create(safeguard.RUNS)
             if self.safeguard.incomplete:
                 return self._stop(f"a checkpoint cannot hold what it would lose: {self.safeguard.incomplete}")
@@ -154,7 +154,7 @@ class _Enforcement:
             return self._stop(f"what it may lose cannot be saved: {self.safeguard.incomplete}")
         context = self.safeguard.context()
         if context is not None:
-            unchanged.note(self.location, digest, f"refs/agentos/timelines/{context.timeline}")
+            unchanged.note(self.location, digest, f"refs/agentos/timelines/{context.worktree_id}")
         return self._verdict(True)
 
     def _saved(self) -> Verdict:
@@ -186,7 +186,7 @@ class _Enforcement:
             return self._stop(
                 f"{self.decision.reason or 'it needs approval'}; outside of a repository it cannot be approved"
             )
-        store = approvals.store(
+        store = approvals.open_store(
             self.location.common_dir, self.call.environment, expiry=self.layer.settings.approval_expiry
         )
         asked = self._asked(self.location)
@@ -197,7 +197,7 @@ class _Enforcement:
         self.safeguard.create(self._stopped_plan)
         asked = asked._replace(checkpoint=self.decision.checkpoint)
         try:
-            found = approvals.request(store, asked, by_harness=by_harness)
+            found = approvals.file_request(store, asked, by_harness=by_harness)
         except GuardError as error:
             if error.hint:
                 self.notes.append(error.hint)
@@ -210,7 +210,7 @@ class _Enforcement:
                 return self._granted(store, asked, found)
         return self._refused(found)
 
-    def _granted(self, store: Store, asked: Asked, found: Approval) -> Verdict:
+    def _granted(self, store: Store, asked: ApprovalRequest, found: Approval) -> Verdict:
         if self._is_saved_first:
             self._log_before("granted", approval=found.id)
             self.safeguard.create(safeguard.RUNS)
@@ -218,12 +218,12 @@ class _Enforcement:
                 lost = self.safeguard.incomplete
                 return self._stop(f"it is granted, but a checkpoint cannot hold what it would lose: {lost}")
         if self.layer.name == HARNESS:
-            used = approvals.tell(store, found)
+            used = approvals.note_harness_use(store, found)
         else:
             process = table.identify(self.layer.pid)
             used = process is not None and approvals.use(store, found, process)
         if not used:
-            return self._refused(approvals.request(store, asked))
+            return self._refused(approvals.file_request(store, asked))
         if not self._loses_the_log:
             self._log("granted", run=True, approval=found.id)
         return self._verdict(True, approval=found.id)
@@ -246,7 +246,7 @@ class _Enforcement:
         ]
         return self._verdict(False, found.id, messages.approval_message(self.call.argv, self.decision.reason, lines))
 
-    def _asked(self, location: Location) -> Asked:
+    def _asked(self, location: Location) -> ApprovalRequest:
         """The request: what a grant of it is bound to, and what is shown of it."""
         from git_agentos.git import refs
         from git_agentos.guard.approval import inputs
@@ -257,11 +257,11 @@ class _Enforcement:
         head = refs.read_head(location)
         names = tuple(self.decision.operations)
         cwd = os.path.realpath(call.cwd)
-        asked = approvals.Asked(
+        asked = approvals.ApprovalRequest(
             operation=names[0] if names else "unknown",
             operations=names,
             argv=tuple(messages.redacted(call.argv)),
-            bound=approvals.digest(call.argv) if not call.unknown else approvals.digest(("unknown", call.text or "")),
+            command_digest=approvals.command_digest(("unknown", call.text or "") if call.unknown else call.argv),
             # git changes to the root before it runs a hook, so the root may not be the folder of the command.
             cwd=cwd if self.layer.name in _BEFORE_START or cwd != location.root else None,
             worktree=location.root,
@@ -275,10 +275,10 @@ class _Enforcement:
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         pid = self.layer.pid
         started = table.environment(pid) if self.layer.name == "shim" and pid != os.getpid() else None
-        asked = inputs.add(asked, call, location, options, started.get("PATH") if started else None)
+        asked = inputs.with_inputs(asked, call, location, options, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
-        return inputs.add_entries(asked, save.commits if save is not None and of_entries else ())
+        return inputs.with_stash_entries(asked, save.commits if save is not None and of_entries else ())
 
     # -- the state -----------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,8 @@ from git_agentos.guard.decision import Assessment, SaveScope
 from git_agentos.guard.identity import Identity
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
-    from git_agentos.checkpoint.format import Checkpoint
-    from git_agentos.checkpoint.state import Skipped
+    from git_agentos.checkpoint.model import Checkpoint, Skipped
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.guard.configuration.settings import GuardSettings
 
 
@@ -77,9 +76,9 @@ class Safeguard:
         self.incomplete = ""
         self.unreadable = False
         self.notes: list[str] = []
-        self._context: Context | None = None
+        self._context: OpenWorktree | None = None
 
-    def context(self) -> Context | None:
+    def context(self) -> OpenWorktree | None:
         """The worktree, opened when it is needed: pygit2 is not imported before."""
         if self._context is None and self.location is not None:
             from git_agentos.guard.enforcement import saving
@@ -104,7 +103,7 @@ class Safeguard:
         if context is None:
             self.incomplete = "the worktree that it works in is not known"
             return
-        from git_agentos.checkpoint.state import SkipReason
+        from git_agentos.checkpoint.model import SkipReason
         from git_agentos.guard.enforcement import saving
 
         cleans = any(name.startswith("clean") for name in self.operations)

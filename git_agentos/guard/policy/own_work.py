@@ -265,7 +265,8 @@ class OwnWork:
     def _made_elsewhere(self) -> frozenset[str]:
         """The commits that were made in other worktrees."""
         mine, common = self._facts.git_dirs
-        logs = (os.path.join(each, "logs", "HEAD") for each in (common, *worktrees.entries(common)) if each != mine)
+        git_dirs = (common, *worktrees.linked_git_dirs(common))
+        logs = (os.path.join(each, "logs", "HEAD") for each in git_dirs if each != mine)
         made = (_MAKING.match(line) for path in logs for line in _lines(path))
         return frozenset(each[2].decode("ascii") for each in made if each is not None)
 

@@ -313,7 +313,7 @@ def _updated(location: Location, added: Added) -> Added:
 
 def _unrecorded(location: Location, recorded: Collection[str]) -> Iterator[str]:
     """The worktrees' own configuration files that have a block of ours which the manifest does not know."""
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         with contextlib.suppress(OSError, GuardError):
             if path not in recorded and config_edit.mentions(path, COMMENT):
@@ -350,7 +350,7 @@ def _without(location: Location, known: Manifest, git_dir: str) -> Manifest:
 
 def _swept(location: Location, known: Manifest) -> Manifest:
     """Without worktrees that are gone."""
-    folders = (location.common_dir, *worktrees.entries(location.common_dir))
+    folders = (location.common_dir, *worktrees.linked_git_dirs(location.common_dir))
     living = {manifest.key_of(location.common_dir, each) for each in folders}
     return known._replace(worktrees={key: added for key, added in known.worktrees.items() if key in living})
 
@@ -386,7 +386,7 @@ def _share(location: Location, known: Manifest) -> Manifest:
 def _remove_if_unused(location: Location, known: Manifest) -> None:
     known = _swept(location, known)
     if not known.worktrees:
-        for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+        for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
             remove_copied(location._replace(git_dir=git_dir))
     if not known.worktrees and known.shared is not None:
         if not any(_relies(path) for path in _own_files(location, known)):
@@ -406,7 +406,7 @@ def read_swept(location: Location) -> Manifest:
 
 def _own_files(location: Location, known: Manifest) -> Iterator[str]:
     """The worktrees' own configuration files, but for the one that was made to move something there."""
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         if known.main is None or known.main.path != path or known.main.after != config_edit.read(path):
             yield path

@@ -75,7 +75,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
     findings += harnesses(location, environment, fix=False)
     findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
-    name = timeline.name_of(location)
+    name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
 
@@ -162,7 +162,7 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
     """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
-    for path in documents.damaged(location.common_dir):
+    for path in documents.damaged_files(location.common_dir):
         message = f"'{path}' is not what git-agentos wrote there: it does not count"
         if fix:
             try:
@@ -283,7 +283,7 @@ def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[F
             reasons = effect.overridden(each, environment)
         except AgentosError as error:
             reasons = (error.message, error.message)
-        id_ = timeline.name_of(each)
+        id_ = timeline.worktree_id(each)
         for name, reason in zip((FSMONITOR, HOOK), reasons, strict=True):
             if reason is not None:
                 message = f"the guard's layer '{name}' does not act in the worktree '{id_}': {reason}"
@@ -318,7 +318,7 @@ def _shell_reader() -> Iterator[Finding]:
 
 def _unguarded(location: Location) -> Iterator[Finding]:
     """Agents' worktrees that nothing guards."""
-    for git_dir in worktrees.entries(location.common_dir):
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
         id_ = identity.worktree_agent_id(git_dir)
         if id_ and not _enabled(location._replace(git_dir=git_dir)):
             yield Finding(
@@ -337,9 +337,8 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = (
-            f"{weaker_settings.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
-        )
+        setting = weaker_settings.format_setting(each)
+        message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 

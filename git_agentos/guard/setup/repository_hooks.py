@@ -77,7 +77,7 @@ def uninstall(location: Location) -> None:
 def _later(location: Location) -> Iterator[str]:
     """The configuration files of single worktrees that have a say in what we set."""
     ours = {each.name.lower(): each.value for each in activation.values(location)}
-    for git_dir in (location.common_dir, *worktrees.entries(location.common_dir)):
+    for git_dir in (location.common_dir, *worktrees.linked_git_dirs(location.common_dir)):
         path = os.path.join(git_dir, "config.worktree")
         said = configuration.read_file(path, includes=True)
         if any(said.get(key, [value])[-1] != value for key, value in ours.items()):

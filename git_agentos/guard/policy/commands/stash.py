@@ -73,7 +73,7 @@ def is_own(caller: Caller | None, common_dir: str, commit: str) -> bool:
 
 def _makers(common_dir: str, commit: str, environment: Mapping[str, str]) -> Iterator[str]:
     """The git directories of the worktrees that have a record of the entry."""
-    for git_dir in (common_dir, *map(os.path.realpath, worktrees.entries(common_dir))):
+    for git_dir in (common_dir, *map(os.path.realpath, worktrees.linked_git_dirs(common_dir))):
         path = os.path.join(git_dir, "agentos", "stash", commit)
         if os.path.lexists(path) and _is_genuine(path, git_dir, commit, environment):
             yield git_dir
@@ -89,7 +89,7 @@ def _pushed_from(common_dir: str, commit: str) -> str | None:
         process.spawn(["--git-dir", common_dir, "log", "-1", "--format=%s", commit, "--"], cwd=common_dir)
     )
     match = _PUSHED_ON.match(os.fsdecode(out)) if status == 0 else None
-    for git_dir in worktrees.entries(common_dir) if match is not None else ():
+    for git_dir in worktrees.linked_git_dirs(common_dir) if match is not None else ():
         with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             record = json.loads(files.read(os.path.join(git_dir, "agentos", "worktree.json"), limit=1 << 20))
             if isinstance(record, dict) and match is not None and record.get("branch") == match[1]:
