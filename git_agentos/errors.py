@@ -35,6 +35,9 @@ the boundary is `cli.entry`.
 
 from __future__ import annotations
 
+# The end of a hint, where a command was refused before it did anything.
+UNCHANGED = "nothing was changed"
+
 
 class AgentosError(Exception):
     """Base of all errors that are the user's to read; `str(error)` is the message alone."""
