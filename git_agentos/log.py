@@ -173,10 +173,10 @@ def _entry(
 def _commit(repository: Repository, name: str | None) -> str | None:
     if name is None or _is_id(name):
         return name
-    found = repository.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
-    if not found.strip():
+    oid = repository.find_commit(name)
+    if oid is None:
         raise UsageError(f"'{name}' is not a commit")
-    return found.strip().decode("ascii")
+    return oid
 
 
 def _is_id(text: str) -> bool:

@@ -154,12 +154,10 @@ def _beginning(context: Context, kind: str) -> dict[str, Any]:
 
 
 def _commit(context: Context, name: str) -> str:
-    out = context.repository.git(
-        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128)
-    )
-    if not out.strip():
+    oid = context.repository.find_commit(name)
+    if oid is None:
         raise UsageError(f"'{name}' is not a commit")
-    return out.strip().decode("ascii")
+    return oid
 
 
 def _write(context: Context, item: Item) -> Item:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from git_agentos.checkpoint import nested_objects
 from git_agentos.checkpoint.state import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import process, refs, scan
+from git_agentos.git import process, refs, untracked
 from git_agentos.git.location import Location, locate
 from git_agentos.git.refs import Head
 from git_agentos.git.repository import Repository, Writer
@@ -73,7 +73,7 @@ def head_commit(root: str, path: bytes) -> str | None:
 def locate_at(root: str, path: bytes) -> Location | None:
     """The repository whose top is at `path`; None where there is none that git accepts."""
     directory = os.path.join(os.fsencode(root), path)
-    if not scan.is_repository(directory):
+    if not untracked.is_repository(directory):
         return None
     try:
         location = locate(os.fsdecode(directory), use_environment=False)
@@ -121,7 +121,7 @@ def _capture_one(
     keep: bool,
 ) -> None:
     name = os.fsdecode(path) + "/"
-    if expected is not None and not scan.is_repository(os.path.join(os.fsencode(repository.location.root), path)):
+    if expected is not None and not untracked.is_repository(os.path.join(os.fsencode(repository.location.root), path)):
         return  # a submodule that is not checked out
     location = locate_at(repository.location.root, path)
     if location is None:
@@ -249,7 +249,7 @@ def take_back(repository: Repository, path: bytes, *, key: str | None = None, ho
         if key is not None and each != key:
             continue
         source = os.path.join(os.fsencode(kept), os.fsencode(each), path)
-        if scan.is_repository(source) and (holding is None or _holds(os.path.join(kept, each), path, holding)):
+        if untracked.is_repository(source) and (holding is None or _holds(os.path.join(kept, each), path, holding)):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with contextlib.suppress(OSError):
                 os.rmdir(target)

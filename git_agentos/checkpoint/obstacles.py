@@ -15,7 +15,7 @@ from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.errors import RestoreError
-from git_agentos.git import scan, trees
+from git_agentos.git import trees, untracked
 from git_agentos.git.repository import Writer
 
 
@@ -213,7 +213,7 @@ class _Search:
         waiting = [directory]
         while waiting:
             directory = waiting.pop()
-            if scan.is_repository(self.disk.at(directory)):
+            if untracked.is_repository(self.disk.at(directory)):
                 self.aside.append(directory)
                 continue
             entries = list(os.scandir(self.disk.at(directory)))

@@ -19,7 +19,7 @@ from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
 from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.checkpoint.walk import Walked
 from git_agentos.errors import RestoreError
-from git_agentos.git import ignore, scan, trees
+from git_agentos.git import ignore, trees, untracked
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.trees import Entry
 
@@ -285,7 +285,7 @@ class _Planner:
             self.repository,
             rules,
             changed,
-            lambda path: path in write or scan.is_agentos_path(path) or covers(leaving, path),
+            lambda path: path in write or untracked.is_agentos_path(path) or covers(leaving, path),
         )
         self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_VISIBLE) for path in sorted(shown.files)]
         self.skipped += [
@@ -299,7 +299,9 @@ class _Planner:
         return frozenset(
             path
             for path in paths
-            if path not in known and stat.S_ISDIR(self.disk.mode(path) or 0) and scan.is_repository(self.disk.at(path))
+            if path not in known
+            and stat.S_ISDIR(self.disk.mode(path) or 0)
+            and untracked.is_repository(self.disk.at(path))
         )
 
     def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Leaving) -> None:
@@ -486,7 +488,7 @@ class _Planner:
         for path in self.gone_for_sure - self.target.nested.keys():
             # A restore made it, and rules may hide it from git.
             directory = stat.S_ISDIR(self.disk.mode(path) or 0)
-            if directory and self.wanted(path) and not self.keep_new and scan.is_repository(self.disk.at(path)):
+            if directory and self.wanted(path) and not self.keep_new and untracked.is_repository(self.disk.at(path)):
                 self.aside[path] = None
         return {
             path: oid

@@ -15,7 +15,7 @@ from git_agentos.checkpoint.own_bytes import Form, OwnBytes
 from git_agentos.checkpoint.paths import covers
 from git_agentos.checkpoint.plan import FileWrite
 from git_agentos.checkpoint.state import State
-from git_agentos.git import ignore, scan, trees
+from git_agentos.git import ignore, trees, untracked
 from git_agentos.git.ignore import Outside, Rules
 from git_agentos.git.repository import Repository
 from git_agentos.git.trees import Entry, TreeSource
@@ -124,7 +124,7 @@ class _Inside:
         waiting = [top]
         while waiting:
             folder = waiting.pop()
-            if scan.is_repository(self.root + folder):
+            if untracked.is_repository(self.root + folder):
                 self.repositories.append(folder)
                 continue
             entries = directories.entries(self.root + folder)

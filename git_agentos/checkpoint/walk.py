@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from git_agentos.git import scan
+from git_agentos.git import untracked
 
 
 class Folder(NamedTuple):
@@ -129,7 +129,7 @@ class _Walk:
                         self.odd.append(name)
                         self.special_places.add(path)
                         other = True
-                    elif not path and scan.is_agentos_path(name):
+                    elif not path and untracked.is_agentos_path(name):
                         other = True
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(name)
@@ -141,7 +141,7 @@ class _Walk:
             self.closed.append(path)
             self.special_places.add(path)
             other = True
-        if has_git and path and scan.is_repository(os.path.join(self.top, path)):
+        if has_git and path and untracked.is_repository(os.path.join(self.top, path)):
             self.repositories.append(path)  # it is saved and restored as one
             self.special_places.add(path.rpartition(b"/")[0])
             return []

@@ -233,7 +233,7 @@ def _leave(location: Location) -> None:
 
         process = table.identify(os.getpid())
         if process is not None:
-            approvals.leave(location.common_dir, process)
+            approvals.end_use(location.common_dir, process)
 
 
 def _option(name: str, value: Any) -> dict[str, list[str]]:

@@ -41,7 +41,7 @@ class _Ready(NamedTuple):
     inside: list[str]
 
 
-def land(
+def merge_validated(
     context: Context,
     here: Context,
     run: WorkspaceContext,
@@ -80,7 +80,7 @@ def _not_merged(path: str) -> str:
     return f"'{path}' is a repository of its own: it stays in the run's worktree, and is not merged"
 
 
-def message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
+def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
     """The message of a commit; trailers without a value are left out, and each is one line."""
     lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers if value]
     return os.fsencode(f"{subject}\n\n" + "\n".join(lines) + "\n")

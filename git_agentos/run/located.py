@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from git_agentos.checkpoint.context import Context
 from git_agentos.git import worktrees
+from git_agentos.run import evidence_store
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import layout, record
 
 
-def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
+def with_current_paths(context: Context, run: WorkspaceContext) -> WorkspaceContext:
     """The context of a run with paths as they are now: its worktree's by the repository's entry of it. Where that leads
     nowhere, the worktree is as far from the repository as it was, if it is there."""
     top = layout.main_folder(context.location)
@@ -25,9 +25,9 @@ def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
     return replace(run, repo_root=top, worktree_path=path)
 
 
-def context_of(context: Context, kept: Evidence) -> WorkspaceContext:
+def workspace_of(context: Context, kept: Evidence) -> WorkspaceContext:
     """The context of the run whose evidence this is, with paths as they are now."""
-    return now(context, evidence.context_of(kept))
+    return with_current_paths(context, evidence_store.context_of(kept))
 
 
 def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:

@@ -20,10 +20,8 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merge_tree
 from git_agentos.redact import redact
-from git_agentos.run import lock, preparation
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, recovery, runs, sealing
-from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
+from git_agentos.run import evidence, evidence_store, lock, patches, preparation, query, sealing
+from git_agentos.run.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import location as places
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import state_copies, state_database
@@ -133,10 +131,10 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     if name is None or not workflow.here:
         return b""
     try:
-        found = recovery.look(context.location, workflow.run_id).read(name)
+        found = evidence_store.open_to_read(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
-    return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
+    return found if found is not None else sealing.read_sealed(context.repository, workflow.run_id, name) or b""
 
 
 def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
@@ -151,7 +149,7 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        found = runs.patch(repository, old, new, writer.environment)
+        found = query.patch(repository, old, new, writer.environment)
     return patches.without_secrets(repository, found, redact_lines.secrets_of(os.environ))
 
 
@@ -166,7 +164,7 @@ def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:
     patch = b""
     if workflow.here:
         with contextlib.suppress(AgentosError):
-            patch = runs.diff(found.context, found.id)
+            patch = query.diff(found.context, found.id)
     return Review(workflow, patch, "" if isinstance(at, Tampered) else at.state.get("test_output", ""))
 
 
@@ -174,7 +172,7 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
     """A workflow as its state has it. `alive`: whether a process is at work on it; looked up where it is not given."""
     state = at.state
     here = is_here(found, state)
-    run = preparation.recorded(found.context, found.id) if here else None
+    run = preparation.recorded_context(found.context, found.id) if here else None
     if alive is None:
         alive = here and lock.holder(found.context.location, found.id) is not None
     history = list(state.get("history") or [])
@@ -232,7 +230,7 @@ def _told(found: Found, at: Stand) -> Workflow:
 
 def _evidence(found: Found) -> str | None:
     try:
-        return folders.find(found.context.location, found.id).folder
+        return evidence_store.open_existing(found.context.location, found.id).folder
     except AgentosError:
         return None
 
@@ -240,13 +238,13 @@ def _evidence(found: Found) -> str | None:
 def tampering(found: Found, at: Position) -> str | None:
     """Why the record of the workflow's run cannot be believed, or contradicts its state; None where neither is so."""
     try:
-        kept = folders.find(found.context.location, found.id)
+        kept = evidence_store.open_existing(found.context.location, found.id)
     except AgentosError as error:  # there is none before the first node is done; what has ended needs none
         return error.message if at.state.get("history") and at.node is not None else None
     return contradiction(kept, at)
 
 
-def contradiction(kept: folders.Evidence, at: Position) -> str | None:
+def contradiction(kept: evidence.Evidence, at: Position) -> str | None:
     """Why a workflow cannot stand at `at`, by the record of its run; None where it can."""
     done = len(at.state.get("history") or ())
     if done and at.node is None and at.state.get("human_decision") == ABORT:
@@ -264,7 +262,7 @@ def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
     issue = found.id.rpartition("-")[0]
     run = None
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        run = preparation.recorded(found.context, found.id) if here else None
+        run = preparation.recorded_context(found.context, found.id) if here else None
     is_there = run is not None and os.path.isdir(run.worktree_path)
     return Workflow(
         id=found.id,
@@ -399,9 +397,9 @@ def _recorded(context: Context) -> Mapping[str, str]:
     """The workflows that have evidence here, and the file that has the state of each. An address there is not ours."""
     found = {}
     with contextlib.suppress(AgentosError, OSError):
-        for run_id in folders.ids(context.location):
+        for run_id in evidence_store.ids(context.location):
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
-                kept = folders.find(context.location, run_id).read(PLACE)
+                kept = evidence_store.open_existing(context.location, run_id).read(PLACE)
                 place = json.loads(kept)["database"] if kept is not None else None
                 if isinstance(place, str) and not places.is_url(place) and "\0" not in place:
                     found[run_id] = place

@@ -21,8 +21,8 @@ from git_agentos.errors import AgentosError, AgentosWarning, RunError
 from git_agentos.git import tree_refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
+from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
-from git_agentos.run.record import evidence, recovery
 from git_agentos.store import database, threads
 from git_agentos.store import location as places
 from git_agentos.store.database import Connection
@@ -88,7 +88,7 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     """
     location = context.location
     if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
-        recovery.bring_back(location)
+        evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
         _evidence(location, known)
@@ -103,7 +103,7 @@ def lost(context: Context) -> list[str]:
 def _evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            recovery.have(location, id_)
+            evidence_store.open_or_rebuild(location, id_)
 
 
 class _Missing(NamedTuple):
@@ -153,7 +153,7 @@ def _target(context: Context, recorded: str) -> str:
 
 def _has_evidence(location: Location, id_: str) -> bool:
     try:
-        evidence.find(location, id_)
+        evidence_store.open_existing(location, id_)
     except RunError:
         return False
     except AgentosError:  # something else is in its place

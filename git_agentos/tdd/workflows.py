@@ -20,10 +20,9 @@ from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunEr
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
 from git_agentos.process import contained
-from git_agentos.run import branches, lock
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.work import end_as_tampered
-from git_agentos.run.record import evidence as folders
+from git_agentos.run import branches, evidence_store, journal, lock
+from git_agentos.run.runner import end_as_tampered
+from git_agentos.run.stop import Stop
 from git_agentos.store import location as places
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import query, state_database
@@ -161,7 +160,7 @@ def start(
         repository=places.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=branches.patterns(context, None),
+        protected=branches.protected_patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),
@@ -181,7 +180,7 @@ def start(
     with _at_work(context, id_, where, environment, watcher) as work:
         try:
             return work.begin(state)
-        except (Tampered, folders.Tampered):
+        except (Tampered, journal.Tampered):
             raise
         except AgentosError:
             # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
@@ -260,7 +259,7 @@ class _Work:
         """Why its state cannot be believed; None where it can."""
         try:
             self.position()
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             return error.reason
         return None
 
@@ -269,9 +268,9 @@ class _Work:
         with contextlib.suppress(AgentosError, OSError):
             location = self._found.context.location
             try:
-                found = folders.find(location, self._found.id)
+                found = evidence_store.open_existing(location, self._found.id)
             except (RunError, RepositoryError):  # it was removed
-                found = folders.end_destroyed(location, self._found.id)
+                found = evidence_store.end_destroyed(location, self._found.id)
             record = found.record()
             if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._found.context, found, reason)
@@ -304,7 +303,7 @@ class _Work:
         """Tampered where the record of the run is not as it was written, or knows of more than the state does."""
         try:
             kept = self._site.evidence()
-        except folders.Tampered:
+        except journal.Tampered:
             raise
         except RunError as error:
             if at.state.get("history") and at.node is not None:
@@ -409,7 +408,7 @@ def _at_work(
         work = _Work(found, Graph(site, opened), site, watcher)
         try:
             yield work
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             work.note(error.reason)
             raise error if isinstance(error, Tampered) else Tampered(id_, error.reason) from error
 

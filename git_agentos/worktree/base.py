@@ -20,11 +20,10 @@ def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
                 "there is no commit yet to begin a worktree from", "make a first commit, or give --from"
             )
         return head.branch or head.commit, head.commit
-    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", from_ref + "^{commit}"]
-    out = context.repository.git(*args, ok=(0, 1, 128)).decode().strip()
-    if not out:
+    oid = context.repository.find_commit(from_ref)
+    if oid is None:
         raise WorktreeError(f"'{from_ref}' is not a commit", "give a branch, a tag or a commit id; nothing was changed")
-    return _base_name(context, from_ref) or out, out
+    return _base_name(context, from_ref) or oid, oid
 
 
 def _base_name(context: Context, from_ref: str) -> str | None:

@@ -26,7 +26,7 @@ from git_agentos.checkpoint.format import Origin
 from git_agentos.checkpoint.restore import Options
 from git_agentos.checkpoint.state import State
 from git_agentos.errors import UNCHANGED, AgentosError, LockedError, WorktreeError
-from git_agentos.git import gc, index, lockfile, process, refs, state_dir, trees, worktrees
+from git_agentos.git import gc, ignore, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
@@ -389,13 +389,8 @@ def _remove_hidden(here: Context, paths: Sequence[bytes], delta: Delta) -> None:
     """Remove new files that are in no index yet and that ignore rules hide: a restore would not see them."""
     if not paths:
         return
-    data = b"".join(b"./" + path + b"\0" for path in paths)
-    # check-ignore does not do with literal pathspecs; `./` keeps a colon from beginning one.
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    out = here.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
     root = os.fsencode(here.location.root)
-    for shown in filter(None, out.split(b"\0")):
-        path = shown.removeprefix(b"./")
+    for path in ignore.ignored_among(here.repository, paths):
         after = delta[path][1]
         with contextlib.suppress(OSError):
             if after is not None and _holds(here, path, after):

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from git_agentos.checkpoint.context import Context
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import configuration, process, scan, worktrees
+from git_agentos.git import configuration, ignore, process, untracked, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
 from git_agentos.worktree.record import Record
@@ -108,14 +108,10 @@ def _included(source: Context) -> list[bytes]:
     except FileNotFoundError:
         return []
     out = source.repository.git("ls-files", "--others", "--ignored", "-z", f"--exclude-from={rules}")
-    found = [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.is_agentos_path(path)]
-    if not found:
-        return []
-    # check-ignore knows no literal pathspecs; none that begins with `./` is magic, and none of them is a pattern to it.
-    data = b"".join(b"./" + path + b"\0" for path in found)
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    ignored = source.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
-    return [path.removeprefix(b"./") for path in ignored.split(b"\0") if path]
+    found = [
+        path for path in out.split(b"\0") if path and not path.endswith(b"/") and not untracked.is_agentos_path(path)
+    ]
+    return ignore.ignored_among(source.repository, found)
 
 
 def _room(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:

@@ -73,8 +73,8 @@ def checkpoints(repo: Repo, trigger: str | None = None) -> list[Checkpoint]:
 
 def grant_all(repo: Repo) -> list[str]:
     """Grant every request that waits, as an orchestrator would; their ids."""
-    place_ = approvals.store(location(repo).common_dir, os.environ, expiry=3600)
-    waiting = [each.id for each in approvals.every(place_) if each.state == approvals.PENDING]
+    place_ = approvals.open_store(location(repo).common_dir, os.environ, expiry=3600)
+    waiting = [each.id for each in approvals.read_all(place_) if each.state == approvals.PENDING]
     for id_ in waiting:
         approvals.grant(place_, id_, by="test")
     return waiting

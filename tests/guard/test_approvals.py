@@ -17,7 +17,7 @@ import pytest
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents
-from git_agentos.guard.approval.approvals import Asked, Store
+from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
 from tests.cli.test_documents import check_document
 from tests.guard.asking import AGENT, approve, at_terminal, run_by, together
@@ -33,16 +33,16 @@ def dev(repo: Repo) -> Repo:
 
 
 @pytest.fixture
-def place(repo: Repo) -> Store:
-    return approvals.store(str(repo.git_dir), os.environ)
+def store(repo: Repo) -> Store:
+    return approvals.open_store(str(repo.git_dir), os.environ)
 
 
-def asked(**changes: Any) -> Asked:
-    made = Asked(
+def asked(**changes: Any) -> ApprovalRequest:
+    made = ApprovalRequest(
         operation="merge",
         operations=("merge",),
         argv=("git", "merge", "other"),
-        bound=approvals.digest(("git", "merge", "other")),
+        command_digest=approvals.command_digest(("git", "merge", "other")),
         cwd=None,
         worktree="/w",
         head="1" * 40,
@@ -62,102 +62,104 @@ def me() -> table.Process:
 # -- what a grant is good for ------------------------------------------------------------------------------------------
 
 
-def test_the_same_question_is_one_request_until_it_was_answered_and_used(place: Store) -> None:
-    first = approvals.request(place, asked())
-    assert approvals.request(place, asked(checkpoint="2" * 40)) == first
-    assert approvals.request(place, asked(head="3" * 40)).id != first.id
-    approvals.grant(place, first.id, by="me")
-    assert approvals.request(place, asked()).id == first.id
-    found = approvals.find_grant(place, asked())
+def test_the_same_question_is_one_request_until_it_was_answered_and_used(store: Store) -> None:
+    first = approvals.file_request(store, asked())
+    assert approvals.file_request(store, asked(checkpoint="2" * 40)) == first
+    assert approvals.file_request(store, asked(head="3" * 40)).id != first.id
+    approvals.grant(store, first.id, by="me")
+    assert approvals.file_request(store, asked()).id == first.id
+    found = approvals.find_grant(store, asked())
     assert found is not None
-    assert approvals.use(place, found, me())
-    second = approvals.request(place, asked())
+    assert approvals.use(store, found, me())
+    second = approvals.file_request(store, asked())
     assert second.id != first.id
-    assert [each.state for each in approvals.every(place)] in (
+    assert [each.state for each in approvals.read_all(store)] in (
         ["pending", "pending", "used"],
         ["pending", "used", "pending"],
     )
 
 
-def test_a_grant_expires(place: Store) -> None:
+def test_a_grant_expires(store: Store) -> None:
     now = time.time()
-    request = approvals.request(place, asked())
-    granted = approvals.grant(place._replace(expiry=60.0), request.id, by="me")
+    request = approvals.file_request(store, asked())
+    granted = approvals.grant(store._replace(expiry=60.0), request.id, by="me")
     assert granted.expires_at is not None
-    later = place._replace(clock=lambda: now + 120)
-    assert approvals.find_grant(place, asked()) is not None
+    later = store._replace(clock=lambda: now + 120)
+    assert approvals.find_grant(store, asked()) is not None
     assert approvals.find_grant(later, asked()) is None
     assert approvals.find(later, request.id).state == "expired"
-    again = approvals.request(later, asked())
+    again = approvals.file_request(later, asked())
     assert (again.state, again.id != request.id) == ("pending", True)
     with pytest.raises(PolicyError, match="expired"):
         approvals.grant(later, request.id, by="me")
 
 
-def test_a_denial_lasts_as_long_as_a_grant_would(place: Store) -> None:
+def test_a_denial_lasts_as_long_as_a_grant_would(store: Store) -> None:
     now = time.time()
-    request = approvals.request(place, asked())
-    approvals.deny(place, request.id, by="me", note="no")
+    request = approvals.file_request(store, asked())
+    approvals.deny(store, request.id, by="me", note="no")
     with pytest.raises(PolicyError, match="denied"):
-        approvals.grant(place, request.id, by="me")
-    assert approvals.request(place, asked()).id == request.id
-    later = place._replace(clock=lambda: now + 2 * place.expiry)
-    assert approvals.request(later, asked()).id != request.id
+        approvals.grant(store, request.id, by="me")
+    assert approvals.file_request(store, asked()).id == request.id
+    later = store._replace(clock=lambda: now + 2 * store.expiry)
+    assert approvals.file_request(later, asked()).id != request.id
     assert approvals.find(later, request.id).state == "denied"
 
 
-def test_a_grant_can_be_taken_back_until_it_is_used(place: Store) -> None:
-    request = approvals.request(place, asked())
-    approvals.grant(place, request.id, by="me")
-    assert approvals.deny(place, request.id, by="you", note="on second thought").note == "on second thought"
-    assert approvals.find_grant(place, asked()) is None
-    other = approvals.request(place, asked(head=None))
-    granted = approvals.grant(place, other.id, by="me")
-    assert approvals.use(place, granted, me())
+def test_a_grant_can_be_taken_back_until_it_is_used(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.grant(store, request.id, by="me")
+    assert approvals.deny(store, request.id, by="you", note="on second thought").note == "on second thought"
+    assert approvals.find_grant(store, asked()) is None
+    other = approvals.file_request(store, asked(head=None))
+    granted = approvals.grant(store, other.id, by="me")
+    assert approvals.use(store, granted, me())
     with pytest.raises(PolicyError, match="used"):
-        approvals.deny(place, other.id, by="you")
+        approvals.deny(store, other.id, by="you")
 
 
-def test_one_of_many_uses_a_grant(place: Store) -> None:
-    request = approvals.request(place, asked())
-    granted = approvals.grant(place, request.id, by="me")
-    assert together(12, lambda _: approvals.use(place, granted, me())).count(True) == 1
+def test_one_of_many_uses_a_grant(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    granted = approvals.grant(store, request.id, by="me")
+    assert together(12, lambda _: approvals.use(store, granted, me())).count(True) == 1
 
 
-def test_one_of_many_decides(place: Store) -> None:
-    request = approvals.request(place, asked())
+def test_one_of_many_decides(store: Store) -> None:
+    request = approvals.file_request(store, asked())
 
     def decide(n: int) -> str:
         try:
-            made = approvals.grant(place, request.id, by="a") if n % 2 else approvals.deny(place, request.id, by="b")
+            made = approvals.grant(store, request.id, by="a") if n % 2 else approvals.deny(store, request.id, by="b")
         except PolicyError:
             return "refused"
         return made.state
 
     together(12, decide)
-    assert approvals.find(place, request.id).state in ("granted", "denied")
-    assert len(list((Path(place.folder) / "grants").iterdir())) == 1
+    assert approvals.find(store, request.id).state in ("granted", "denied")
+    assert len(list((Path(store.folder) / "grants").iterdir())) == 1
 
 
-def test_many_who_ask_the_same_file_one_request(place: Store) -> None:
-    assert len({each.id for each in together(12, lambda _: approvals.request(place, asked()))}) == 1
-    assert len(approvals.every(place)) == 1
+def test_many_who_ask_the_same_file_one_request(store: Store) -> None:
+    assert len({each.id for each in together(12, lambda _: approvals.file_request(store, asked()))}) == 1
+    assert len(approvals.read_all(store)) == 1
 
 
-def test_ids_are_given_by_their_beginning(place: Store) -> None:
-    request = approvals.request(place, asked())
-    assert approvals.find(place, request.id[:4]) == request
+def test_ids_are_given_by_their_beginning(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    assert approvals.find(store, request.id[:4]) == request
     for spec in ("abc", "", "../x", "zzzz", request.id + "0"):
         with pytest.raises((UsageError, GuardError)):
-            approvals.find(place, spec)
+            approvals.find(store, spec)
 
 
-def test_a_command_line_of_any_bytes(place: Store) -> None:
+def test_a_command_line_of_any_bytes(store: Store) -> None:
     words = ("git", "add", os.fsdecode(b"bad\xff"), "naïve\nline", "")
-    request = approvals.request(place, asked(argv=words, bound=approvals.digest(words)))
-    assert approvals.find(place, request.id).argv == list(words)
-    assert approvals.digest(words) != approvals.digest(("git", "add", os.fsdecode(b"bad\xfe"), "naïve\nline", ""))
-    assert approvals.digest(("/usr/bin/git", "merge")) == approvals.digest(("git", "merge"))
+    request = approvals.file_request(store, asked(argv=words, command_digest=approvals.command_digest(words)))
+    assert approvals.find(store, request.id).argv == list(words)
+    assert approvals.command_digest(words) != approvals.command_digest(
+        ("git", "add", os.fsdecode(b"bad\xfe"), "naïve\nline", "")
+    )
+    assert approvals.command_digest(("/usr/bin/git", "merge")) == approvals.command_digest(("git", "merge"))
 
 
 # -- hostile hands -----------------------------------------------------------------------------------------------------
@@ -169,74 +171,74 @@ def _change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(body))
 
 
-def test_a_grant_that_was_made_up_is_none(place: Store) -> None:
-    request = approvals.request(place, asked())
-    path = Path(place.folder) / "grants" / f"{request.id}.json"
+def test_a_grant_that_was_made_up_is_none(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    path = Path(store.folder) / "grants" / f"{request.id}.json"
     body = {"decision": "granted", "by": "me", "at": request.created_at, "until": time.time() + 999, "note": None}
     codes: list[object] = [None, "", "0" * 64, 17, [], "é"]
     for mac in codes:
         path.write_text(json.dumps({**body, "mac": mac}))
-        assert approvals.find_grant(place, asked()) is None, mac
-        assert approvals.find(place, request.id).state == "pending"
+        assert approvals.find_grant(store, asked()) is None, mac
+        assert approvals.find(store, request.id).state == "pending"
     for data in (b"", b"{", b"[]", b"null", b"[" * 100000, b"\xff"):
         path.write_bytes(data)
-        assert approvals.find(place, request.id).state == "pending", data[:9]
+        assert approvals.find(store, request.id).state == "pending", data[:9]
 
 
-def test_a_grant_of_another_request_is_not_this_ones(place: Store) -> None:
-    good, bad = approvals.request(place, asked()), approvals.request(place, asked(head=None))
-    approvals.grant(place, good.id, by="me")
-    folder = Path(place.folder) / "grants"
+def test_a_grant_of_another_request_is_not_this_ones(store: Store) -> None:
+    good, bad = approvals.file_request(store, asked()), approvals.file_request(store, asked(head=None))
+    approvals.grant(store, good.id, by="me")
+    folder = Path(store.folder) / "grants"
     (folder / f"{bad.id}.json").write_bytes((folder / f"{good.id}.json").read_bytes())
-    assert approvals.find(place, bad.id).state == "pending"
-    assert approvals.find_grant(place, asked(head=None)) is None
+    assert approvals.find(store, bad.id).state == "pending"
+    assert approvals.find_grant(store, asked(head=None)) is None
 
 
-def test_a_grant_cannot_be_made_longer_nor_a_request_another_one(place: Store) -> None:
-    request = approvals.request(place, asked())
-    approvals.grant(place, request.id, by="me")
-    _change(Path(place.folder) / "grants" / f"{request.id}.json", until=time.time() + 10**9)
-    assert approvals.find(place, request.id).state == "pending"
-    other = approvals.request(place, asked(head=None))
-    _change(Path(place.folder) / "requests" / f"{other.id}.json", argv=["git", "push", "--force"])
+def test_a_grant_cannot_be_made_longer_nor_a_request_another_one(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.grant(store, request.id, by="me")
+    _change(Path(store.folder) / "grants" / f"{request.id}.json", until=time.time() + 10**9)
+    assert approvals.find(store, request.id).state == "pending"
+    other = approvals.file_request(store, asked(head=None))
+    _change(Path(store.folder) / "requests" / f"{other.id}.json", argv=["git", "push", "--force"])
     with pytest.raises(GuardError, match="changed"):
-        approvals.find(place, other.id)
+        approvals.find(store, other.id)
     # Without its code it still has to be what its id says.
-    _change(Path(place.folder) / "requests" / f"{other.id}.json", mac=None)
+    _change(Path(store.folder) / "requests" / f"{other.id}.json", mac=None)
     with pytest.raises(GuardError, match="changed"):
-        approvals.find(place, other.id)
-    assert [each.id for each in approvals.every(place)] == [request.id]
+        approvals.find(store, other.id)
+    assert [each.id for each in approvals.read_all(store)] == [request.id]
 
 
-def test_a_pass_that_was_made_up_is_none(place: Store, repo: Repo) -> None:
+def test_a_pass_that_was_made_up_is_none(store: Store, repo: Repo) -> None:
     process = me()
     name = f"{process.pid}-{process.start}.json"
     body = {"pid": process.pid, "start": process.start, "boot": "", "id": "0" * 12, "bound": "x", "mac": "0" * 64}
-    (Path(place.folder) / "running" / name).write_text(json.dumps(body))
-    assert approvals.passes(str(repo.git_dir), os.getpid(), os.environ) is None
+    (Path(store.folder) / "running" / name).write_text(json.dumps(body))
+    assert approvals.active_grant(str(repo.git_dir), os.getpid(), os.environ) is None
     # Where there is no key, as in a sandbox, the grant has to be one all the same.
-    boot = documents.boot()
-    (Path(place.folder) / "running" / name).write_text(json.dumps({**body, "boot": boot}))
-    (Path(place.folder) / "grants" / f"{body['id']}.json").write_text(json.dumps({"decision": "granted", "mac": None}))
-    assert approvals.passes(str(repo.git_dir), os.getpid(), {"XDG_CONFIG_HOME": "/nowhere"}) is None
+    boot = documents.boot_id()
+    (Path(store.folder) / "running" / name).write_text(json.dumps({**body, "boot": boot}))
+    (Path(store.folder) / "grants" / f"{body['id']}.json").write_text(json.dumps({"decision": "granted", "mac": None}))
+    assert approvals.active_grant(str(repo.git_dir), os.getpid(), {"XDG_CONFIG_HOME": "/nowhere"}) is None
 
 
-def test_another_users_key_makes_nothing_that_counts(place: Store, tmp_path: Path) -> None:
-    other = place._replace(key=signing.key({"XDG_CONFIG_HOME": str(tmp_path / "other"), "HOME": str(tmp_path)}))
-    request = approvals.request(other, asked())
+def test_another_users_key_makes_nothing_that_counts(store: Store, tmp_path: Path) -> None:
+    other = store._replace(key=signing.key({"XDG_CONFIG_HOME": str(tmp_path / "other"), "HOME": str(tmp_path)}))
+    request = approvals.file_request(other, asked())
     approvals.grant(other, request.id, by="them")
-    assert approvals.find_grant(place, asked()) is None
-    assert approvals.every(place) == []
+    assert approvals.find_grant(store, asked()) is None
+    assert approvals.read_all(store) == []
 
 
-def test_without_a_key_nothing_can_be_granted_and_no_grant_counts(place: Store) -> None:
-    request = approvals.request(place._replace(key=None), asked())
-    assert approvals.find(place, request.id).state == "pending"  # a request from a sandbox
+def test_without_a_key_nothing_can_be_granted_and_no_grant_counts(store: Store) -> None:
+    request = approvals.file_request(store._replace(key=None), asked())
+    assert approvals.find(store, request.id).state == "pending"  # a request from a sandbox
     with pytest.raises(GuardError, match="key"):
-        approvals.grant(place._replace(key=None), request.id, by="me")
-    approvals.grant(place, request.id, by="me")
-    assert approvals.find_grant(place, asked()) is not None
-    assert approvals.find_grant(place._replace(key=None), asked()) is None
+        approvals.grant(store._replace(key=None), request.id, by="me")
+    approvals.grant(store, request.id, by="me")
+    assert approvals.find_grant(store, asked()) is not None
+    assert approvals.find_grant(store._replace(key=None), asked()) is None
 
 
 def test_folders_that_are_links_are_refused(repo: Repo, tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_folders_that_are_links_are_refused(repo: Repo, tmp_path: Path) -> None:
     verdict = run(repo.path, "approvals", "grant", "abcd1234abcd")
     assert verdict.code != 0
     with pytest.raises(Exception, match="symbolic link"):
-        approvals.store(str(repo.git_dir), os.environ)
+        approvals.open_store(str(repo.git_dir), os.environ)
 
 
 def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
@@ -268,19 +270,19 @@ def test_the_key_is_the_users_alone(tmp_path: Path) -> None:
 _WORK = """\
 import os, sys, itertools
 from git_agentos.guard.approval import approvals
-from git_agentos.guard.approval.approvals import Asked
-place = approvals.store(sys.argv[1], os.environ)
+from git_agentos.guard.approval.approvals import ApprovalRequest
+store = approvals.open_store(sys.argv[1], os.environ)
 print("ready", flush=True)
 for n in itertools.count():
     words = ("git", "merge", str(n))
-    asked = Asked("merge", ("merge",), words, approvals.digest(words), None, "/w", None, None, "dev")
-    found = approvals.request(place, asked)
-    granted = approvals.grant(place, found.id, by="me")
-    assert approvals.use(place, granted, table.identify(os.getpid()))
+    asked = ApprovalRequest("merge", ("merge",), words, approvals.command_digest(words), None, "/w", None, None, "dev")
+    found = approvals.file_request(store, asked)
+    granted = approvals.grant(store, found.id, by="me")
+    assert approvals.use(store, granted, table.identify(os.getpid()))
 """
 
 
-def test_a_kill_leaves_whole_documents(repo: Repo, place: Store) -> None:
+def test_a_kill_leaves_whole_documents(repo: Repo, store: Store) -> None:
     for delay in (0.002, 0.005, 0.011, 0.017, 0.023):
         child = subprocess.Popen(
             [sys.executable, "-c", _WORK, str(repo.git_dir)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -290,31 +292,31 @@ def test_a_kill_leaves_whole_documents(repo: Repo, place: Store) -> None:
             child.stdout.readline()
             time.sleep(delay)
             child.send_signal(signal.SIGKILL)
-        found = approvals.every(place)
-        files = {path.stem for path in (Path(place.folder) / "requests").glob("*.json")}
+        found = approvals.read_all(store)
+        files = {path.stem for path in (Path(store.folder) / "requests").glob("*.json")}
         assert {each.id for each in found} == files
-        for path in Path(place.folder).rglob("[!.]*.json"):
+        for path in Path(store.folder).rglob("[!.]*.json"):
             json.loads(path.read_text())
         for each in found:
             if each.state == "granted":  # the use of it was cut off: it is still good, once
-                assert approvals.use(place, each, me())
-                assert not approvals.use(place, each, me())
+                assert approvals.use(store, each, me())
+                assert not approvals.use(store, each, me())
 
 
-def test_what_is_old_goes(place: Store) -> None:
-    request = approvals.request(place, asked())
-    left = Path(place.folder) / "requests" / ".123-abc"
+def test_what_is_old_goes(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    left = Path(store.folder) / "requests" / ".123-abc"
     left.write_text("{")
-    for path in (left, Path(place.folder) / "requests" / f"{request.id}.json"):
+    for path in (left, Path(store.folder) / "requests" / f"{request.id}.json"):
         os.utime(path, (0, 0))
-    approvals.request(place, asked(head=None))
+    approvals.file_request(store, asked(head=None))
     assert not left.exists()
-    assert [each.id for each in approvals.every(place)] != [request.id]
-    assert len(approvals.every(place)) == 1
-    dead = Path(place.folder) / "running" / "999999-1.json"
+    assert [each.id for each in approvals.read_all(store)] != [request.id]
+    assert len(approvals.read_all(store)) == 1
+    dead = Path(store.folder) / "running" / "999999-1.json"
     dead.write_text("{}")
-    granted = approvals.grant(place, approvals.every(place)[0].id, by="me")
-    approvals.use(place, granted, me())
+    granted = approvals.grant(store, approvals.read_all(store)[0].id, by="me")
+    approvals.use(store, granted, me())
     assert not dead.exists()
     assert documents.FOLDERS == ("requests", "grants", "used", "running")
 

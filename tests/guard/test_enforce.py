@@ -349,11 +349,11 @@ def test_a_harness_is_told_once_and_the_command_uses_the_grant(dev: Repo, repo: 
 def test_a_pid_that_is_used_again_has_not_passed(dev: Repo, repo: Repo) -> None:
     asked = run_by(AGENT, approve(dev.path), "merge", "other", cwd=dev.path)
     assert at_terminal(repo.path, "approvals", "grant", str(asked.approval)).code == 0
-    place = approvals.store(common_dir(dev.path), os.environ)
+    place = approvals.open_store(common_dir(dev.path), os.environ)
     with Sleeper() as process:
         found = approvals.find(place, str(asked.approval))
         assert approvals.use(place, found, Process(process.pid, "12345"))
-        assert approvals.passes(common_dir(dev.path), process.pid, os.environ) is None
+        assert approvals.active_grant(common_dir(dev.path), process.pid, os.environ) is None
 
 
 def test_the_main_worktree_is_saved_where_an_agent_reaches_for_it(dev: Repo, repo: Repo) -> None:

@@ -17,8 +17,9 @@ import pytest
 from git_agentos.errors import GuardError
 from git_agentos.guard import signing
 from git_agentos.guard.approval import approvals, documents, requests
-from git_agentos.guard.approval.approvals import Asked, Store
+from git_agentos.guard.approval.approvals import ApprovalRequest, Store
 from git_agentos.process import table
+from git_agentos.util import times
 from tests.guard.asking import AGENT, Sleeper, approve, at_terminal, run_by
 from tests.support.agents import agent
 from tests.support.repo import Repo
@@ -37,17 +38,17 @@ def dev(repo: Repo) -> Repo:
 
 
 @pytest.fixture
-def place(repo: Repo) -> Store:
-    return approvals.store(str(repo.git_dir), os.environ)
+def store(repo: Repo) -> Store:
+    return approvals.open_store(str(repo.git_dir), os.environ)
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ApprovalRequest:
     words = ("git", "merge", "other")
-    made = Asked(
+    made = ApprovalRequest(
         operation="merge",
         operations=("merge",),
         argv=words,
-        bound=approvals.digest(words),
+        command_digest=approvals.command_digest(words),
         cwd="/w/src",
         worktree="/w",
         head="1" * 40,
@@ -56,11 +57,11 @@ def asked(**changes: Any) -> Asked:
         reason="because",
         instead="git stash",
         environment=("HOME=/home/ada", "PATH=/bin"),
-        bound_environment=requests.digest_of(("HOME=/home/ada", "PATH=/bin")),
+        environment_digest=requests.digest_of(("HOME=/home/ada", "PATH=/bin")),
         configuration=("remote.origin.url=/there",),
-        bound_configuration="2" * 64,
+        configuration_digest="2" * 64,
         text="git merge other",
-        bound_text=requests.digest_of(["git merge other"]),
+        text_digest=requests.digest_of(["git merge other"]),
     )
     return made._replace(**changes)
 
@@ -236,7 +237,7 @@ def test_secrets_in_variables_and_configuration_are_nowhere(
 
 
 def _other(value: object) -> list[object]:
-    """Values in the place of `value`: of its type, of another, none."""
+    """Values in the store of `value`: of its type, of another, none."""
     if isinstance(value, bool | int | float):
         return [value + 1, "x", None]
     if isinstance(value, str):
@@ -255,137 +256,137 @@ def _changes(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(what, changed) for what, changed in found if changed != body]
 
 
-def _is_counted(place: Store, request: str) -> bool:
+def _is_counted(store: Store, request: str) -> bool:
     """Whether the grant of a request can be used, in any way of looking for it."""
-    found = approvals.find_grant(place, asked())
-    shown = [each for each in approvals.every(place) if each.id == request and each.state == "granted"]
+    found = approvals.find_grant(store, asked())
+    shown = [each for each in approvals.read_all(store) if each.id == request and each.state == "granted"]
     assert (found is not None) == bool(shown)
     return found is not None
 
 
 @pytest.mark.parametrize("kind", ["requests", "grants"])
 @pytest.mark.parametrize("keeps_code", [True, False])
-def test_every_field_of_a_granted_request_counts(place: Store, kind: str, keeps_code: bool) -> None:
-    request = approvals.request(place, asked())
-    approvals.grant(place, request.id, by="me")
-    path = Path(documents.path(place, kind, request.id))
+def test_every_field_of_a_granted_request_counts(store: Store, kind: str, keeps_code: bool) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.grant(store, request.id, by="me")
+    path = Path(documents.path(store, kind, request.id))
     good = path.read_bytes()
-    assert _is_counted(place, request.id)
+    assert _is_counted(store, request.id)
     for what, body in _changes(json.loads(good)):
         path.write_text(json.dumps(body if keeps_code else {**body, "mac": None}))
-        assert not _is_counted(place, request.id), (what, body)
-        assert not approvals.use(place, request, _me()), what
+        assert not _is_counted(store, request.id), (what, body)
+        assert not approvals.use(store, request, _me()), what
     for data in (b"", b"{", b"null", b"[]", b'"x"', bytes(1000)):
         path.write_bytes(data)
-        assert not _is_counted(place, request.id), data
+        assert not _is_counted(store, request.id), data
     path.unlink()
-    assert not _is_counted(place, request.id)
+    assert not _is_counted(store, request.id)
     path.write_bytes(good)
-    assert _is_counted(place, request.id)
+    assert _is_counted(store, request.id)
 
 
-def test_every_field_of_the_copy_in_a_grant_counts(place: Store) -> None:
-    request = approvals.request(place, asked())
-    approvals.grant(place, request.id, by="me")
-    path = Path(documents.path(place, "grants", request.id))
+def test_every_field_of_the_copy_in_a_grant_counts(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.grant(store, request.id, by="me")
+    path = Path(documents.path(store, "grants", request.id))
     good = json.loads(path.read_bytes())
     for what, copy in _changes(good["request"]):
         path.write_text(json.dumps({**good, "request": copy}))
-        assert not _is_counted(place, request.id), what
+        assert not _is_counted(store, request.id), what
 
 
-def test_unsigned_request_is_what_it_says_or_nothing(place: Store) -> None:
+def test_unsigned_request_is_what_it_says_or_nothing(store: Store) -> None:
     """Every field, with the code taken away and with the id that the change would have."""
-    sandbox = place._replace(key=None)
-    request = approvals.request(sandbox, asked())
-    assert approvals.find(place, request.id).signed is False
-    path = Path(documents.path(place, "requests", request.id))
+    sandbox = store._replace(key=None)
+    request = approvals.file_request(sandbox, asked())
+    assert approvals.find(store, request.id).signed is False
+    path = Path(documents.path(store, "requests", request.id))
     good = path.read_bytes()
     harmless = ("created_at", "checkpoint", "mac", "without mac", "more")
     for what, body in _changes(json.loads(good)):
         if what not in harmless:
             path.write_text(json.dumps({**body, "mac": None}))
-            assert approvals.every(place) == [], what
+            assert approvals.read_all(store) == [], what
     path.unlink()
     evil = ("git", "push", "origin", "HEAD:main")
     for forged in (
-        asked(bound=approvals.digest(evil)),
-        asked(bound_environment=requests.digest_of(("GIT_SSH_COMMAND=evil",))),
-        asked(bound_text=requests.digest_of(["git push"])),
+        asked(command_digest=approvals.command_digest(evil)),
+        asked(environment_digest=requests.digest_of(("GIT_SSH_COMMAND=evil",))),
+        asked(text_digest=requests.digest_of(["git push"])),
         asked(text=None),
-        asked(argv=("git", "merge", "[redacted]"), bound=approvals.digest(evil)),
+        asked(argv=("git", "merge", "[redacted]"), command_digest=approvals.command_digest(evil)),
         asked(environment=("HOME=/home/ada",)),
     ):
         id_ = requests.request_id(forged, 0)
-        body = {**forged._asdict(), "number": 0, "created_at": documents.stamp(0)}
-        assert documents.put(sandbox, "requests", id_, body)
-        assert approvals.every(place) == [], forged
+        body = {**requests.to_document(forged), "number": 0, "created_at": times.seconds_to_text(0)}
+        assert documents.create(sandbox, "requests", id_, body)
+        assert approvals.read_all(store) == [], forged
         with pytest.raises(GuardError):
-            approvals.grant(place, id_, by="me")
+            approvals.grant(store, id_, by="me")
 
 
-def test_request_shown_is_the_request_granted(place: Store) -> None:
+def test_request_shown_is_the_request_granted(store: Store) -> None:
     """A request is exchanged between being shown and being granted: it is another one then."""
-    request = approvals.request(place, asked())
-    evil = asked(argv=("git", "push"), bound=approvals.digest(("git", "push")))
-    other = approvals.request(place, evil)
-    path = Path(documents.path(place, "requests", request.id))
-    path.write_bytes(Path(documents.path(place, "requests", other.id)).read_bytes())
+    request = approvals.file_request(store, asked())
+    evil = asked(argv=("git", "push"), command_digest=approvals.command_digest(("git", "push")))
+    other = approvals.file_request(store, evil)
+    path = Path(documents.path(store, "requests", request.id))
+    path.write_bytes(Path(documents.path(store, "requests", other.id)).read_bytes())
     with pytest.raises(GuardError, match="changed"):
-        approvals.grant(place, request.id, by="me")
-    assert approvals.find_grant(place, evil) is None
+        approvals.grant(store, request.id, by="me")
+    assert approvals.find_grant(store, evil) is None
 
 
-def test_denied_stays_denied_without_its_request(place: Store) -> None:
-    request = approvals.request(place, asked())
-    approvals.deny(place, request.id, by="me")
-    Path(documents.path(place, "requests", request.id)).unlink()
-    again = approvals.request(place, asked(reason="another reason"))
+def test_denied_stays_denied_without_its_request(store: Store) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.deny(store, request.id, by="me")
+    Path(documents.path(store, "requests", request.id)).unlink()
+    again = approvals.file_request(store, asked(reason="another reason"))
     assert (again.id, again.state) == (request.id, "denied")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"argv": ("git", "merge", "another"), "bound": approvals.digest(("git", "merge", "another"))},
+        {"argv": ("git", "merge", "another"), "bound": approvals.command_digest(("git", "merge", "another"))},
         {"bound": "0" * 64}, {"operation": "push"}, {"operations": ("merge", "push")}, {"cwd": "/w/docs"},
         {"worktree": "/v"}, {"head": None}, {"branch": None}, {"agent": "other"}, {"environment": ()},
         {"bound_environment": "0" * 64}, {"configuration": ()}, {"bound_configuration": "0" * 64}, {"text": "x"},
         {"bound_text": "0" * 64},
     ],
 )  # fmt: skip
-def test_grant_is_for_this_and_nothing_else(place: Store, change: dict[str, Any]) -> None:
-    request = approvals.request(place, asked())
-    approvals.grant(place, request.id, by="me")
-    assert approvals.find_grant(place, asked(**change)) is None
-    assert approvals.find_grant(place, asked(reason="3 files", instead="", checkpoint="4" * 40)) is not None
+def test_grant_is_for_this_and_nothing_else(store: Store, change: dict[str, Any]) -> None:
+    request = approvals.file_request(store, asked())
+    approvals.grant(store, request.id, by="me")
+    assert approvals.find_grant(store, asked(**change)) is None
+    assert approvals.find_grant(store, asked(reason="3 files", instead="", checkpoint="4" * 40)) is not None
 
 
-def test_pass_of_another_repository_is_none_here(place: Store, make_repo: Callable[[str], Repo]) -> None:
-    other = approvals.store(str(make_repo("second").git_dir), os.environ)
-    request = approvals.request(other, asked())
+def test_pass_of_another_repository_is_none_here(store: Store, make_repo: Callable[[str], Repo]) -> None:
+    other = approvals.open_store(str(make_repo("second").git_dir), os.environ)
+    request = approvals.file_request(other, asked())
     granted = approvals.grant(other, request.id, by="me")
     assert approvals.use(other, granted, _me())
     for kind in ("requests", "grants", "running", "used"):
         for path in (Path(other.folder) / kind).iterdir():
-            (Path(place.folder) / kind / path.name).write_bytes(path.read_bytes())
-    assert approvals.passes(str(Path(other.folder).parent.parent), os.getpid(), os.environ) is not None
-    assert approvals.passes(str(Path(place.folder).parent.parent), os.getpid(), os.environ) is None
+            (Path(store.folder) / kind / path.name).write_bytes(path.read_bytes())
+    assert approvals.active_grant(str(Path(other.folder).parent.parent), os.getpid(), os.environ) is not None
+    assert approvals.active_grant(str(Path(store.folder).parent.parent), os.getpid(), os.environ) is None
 
 
-def test_ids_are_long(place: Store) -> None:
-    assert len(approvals.request(place, asked()).id) * 4 >= 128
+def test_ids_are_long(store: Store) -> None:
+    assert len(approvals.file_request(store, asked()).id) * 4 >= 128
 
 
-def test_what_cannot_be_shown_cannot_be_asked_for_without_a_key(place: Store) -> None:
-    sandbox = place._replace(key=None)
+def test_what_cannot_be_shown_cannot_be_asked_for_without_a_key(store: Store) -> None:
+    sandbox = store._replace(key=None)
     words = ("git", "push", "https://[redacted]@example.com")
     with pytest.raises(GuardError, match="secret") as error:
-        approvals.request(sandbox, asked(argv=words, bound="5" * 64))
+        approvals.file_request(sandbox, asked(argv=words, command_digest="5" * 64))
     assert error.value.hint
     with pytest.raises(GuardError, match="no request"):
-        approvals.request(place, asked(argv=("git", "x" * (2 << 20))))
-    assert approvals.every(place) == []
+        approvals.file_request(store, asked(argv=("git", "x" * (2 << 20))))
+    assert approvals.read_all(store) == []
     assert signing.problem(os.environ) is None
 
 

@@ -69,14 +69,14 @@ def test_damaged_documents_of_approvals(repo: Repo, damage: str) -> None:
     dev = agent(repo, "dev")
     first = str(run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path).approval)
     second = str(run_by(AGENT, approve(dev.path), "merge", "two", cwd=dev.path).approval)
-    store = approvals.store(str(repo.git_dir), os.environ)
+    store = approvals.open_store(str(repo.git_dir), os.environ)
     approvals.grant(store, second, by="me")
     for kind, name in (("requests", first), ("grants", second)):
         DAMAGES[damage](Path(documents.path(store, kind, name)))
     for argv in (("approvals", "show", first), ("status",)):
         _says(run(repo.path, *argv))
     # What is damaged does not count, and the same can be asked for again.
-    assert [(each.id, each.state) for each in approvals.every(store)] == [(second, "pending")]
+    assert [(each.id, each.state) for each in approvals.read_all(store)] == [(second, "pending")]
     again = run_by(AGENT, approve(dev.path), "merge", "one", cwd=dev.path)
     assert (again.run, again.approval == first) == (False, False)
     codes = [each["code"] for each in run(repo.path, "--json", "doctor", "--fix").json["findings"]]

@@ -499,8 +499,8 @@ def test_a_bug_of_ours_denies(worktree: Repo, monkeypatch: pytest.MonkeyPatch, c
 
 def _grant(worktree: Repo) -> None:
     common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    place = approvals.store(common, os.environ)
-    for each in approvals.every(place):
+    place = approvals.open_store(common, os.environ)
+    for each in approvals.read_all(place):
         if each.state == approvals.PENDING:
             approvals.grant(place, each.id, by="test")
 
@@ -564,7 +564,7 @@ def test_no_grant_of_a_text_is_used_before_all_are_there(worktree: Repo) -> None
     found = run_ok(worktree.path, "approvals", "list")["approvals"]
     assert len(found) == 2
     common = worktree.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    approvals.grant(approvals.store(common, os.environ), found[0]["id"], by="test")
+    approvals.grant(approvals.open_store(common, os.environ), found[0]["id"], by="test")
     for _ in range(2):
         assert found[1]["id"] in (_shell(worktree, text) or "")
     assert len(run_ok(worktree.path, "approvals", "list")["approvals"]) == 2

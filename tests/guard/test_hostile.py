@@ -192,13 +192,13 @@ def test_a_key_of_its_own_opens_nothing(dev: Repo, repo: Repo, tmp_path: Path) -
     assert run(dev.path, "guard", "exec", "--", "git", "merge", "-q", "--no-edit", "other").code == 3
     [request] = run_ok(repo.path, "approvals", "list")["approvals"]
     mine = {"XDG_CONFIG_HOME": str(tmp_path / "mine"), "HOME": str(tmp_path)}
-    place = approvals.store(str(repo.git_dir), mine)
+    place = approvals.open_store(str(repo.git_dir), mine)
     assert place.key == signing.key(mine)
     # Its own request in place of the real one, and a grant for it.
     path = Path(place.folder) / "requests" / f"{request['id']}.json"
     body = json.loads(path.read_text())
     path.unlink()
-    assert documents.put(place, "requests", request["id"], {key: body[key] for key in body if key != "mac"})
+    assert documents.create(place, "requests", request["id"], {key: body[key] for key in body if key != "mac"})
     assert approvals.grant(place, request["id"], by="me").state == "granted"
     words = ["env", *(f"{key}={value}" for key, value in mine.items()), "git", "merge", "-q", "--no-edit", "other"]
     done = run(dev.path, "guard", "exec", "--", *words)

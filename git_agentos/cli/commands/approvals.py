@@ -46,7 +46,8 @@ def list_(
     """List what waits, and what is granted and not used yet."""
     from git_agentos.guard.approval import approvals as domain
 
-    found = domain.listed(domain.every(_store(run.workspace(), make=False)), everything=everything)
+    approvals_ = domain.read_all(_store(run.workspace(), create=False))
+    found = approvals_ if everything else domain.open_only(approvals_)
     run.output.show("approval-list", {"approvals": found}, lambda style: text_approvals.listed(found, style))
 
 
@@ -55,7 +56,7 @@ def show(run: Invocation, request: Request) -> None:
     """Show one request: what would run, where, and who asks."""
     from git_agentos.guard.approval import approvals as domain
 
-    found = domain.find(_store(run.workspace(), make=False), request)
+    found = domain.find(_store(run.workspace(), create=False), request)
     run.output.show("approval", found, lambda style: text_approvals.shown(found, style))
 
 
@@ -69,9 +70,9 @@ def grant(run: Invocation, request: Request) -> None:
     from git_agentos.guard.approval import approvals as domain
 
     workspace = run.workspace()
-    asked = times.to_seconds(domain.find(_store(workspace, make=False), request).created_at)
+    asked = times.to_seconds(domain.find(_store(workspace, create=False), request).created_at)
     by = permission.require(run, workspace.context.location, "granting", since=asked)
-    found = domain.grant(_store(workspace, make=True), request, by=by)
+    found = domain.grant(_store(workspace, create=True), request, by=by)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
 
 
@@ -88,14 +89,14 @@ def deny(
 
     workspace = run.workspace()
     by = permission.require(run, workspace.context.location, "denying")
-    found = domain.deny(_store(workspace, make=True), request, by=by, note=message)
+    found = domain.deny(_store(workspace, create=True), request, by=by, note=message)
     run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
 
 
-def _store(workspace: "Workspace", *, make: bool) -> "Store":
+def _store(workspace: "Workspace", *, create: bool) -> "Store":
     from git_agentos.guard.approval import approvals as domain
     from git_agentos.guard.configuration import settings
 
     location = workspace.context.location
     expiry = settings.read(location.root, os.environ).approval_expiry
-    return domain.store(location.common_dir, os.environ, expiry=expiry, make=make)
+    return domain.open_store(location.common_dir, os.environ, expiry=expiry, create=create)

@@ -41,11 +41,11 @@ def confirm(
         raise UsageError("--list and KEY do not go together")
     location = run.workspace().context.location
     if list_:
-        found = weaker_settings.look(location.root, os.environ)
+        found = weaker_settings.review(location.root, os.environ)
         run.output.show("confirm", found, lambda style: _listed(found, style))
         return
     by = permission.require(run, location, "confirming")
-    before = weaker_settings.look(location.root, os.environ).pending
+    before = weaker_settings.review(location.root, os.environ).pending
     done = weaker_settings.confirm(location.root, os.environ, keys or (), by=by)
     new = [each for each in before if each not in done.pending]
     run.output.show("confirm", done, lambda style: _confirmed(done, new, style))
@@ -70,4 +70,4 @@ def _confirmed(done: "Confirmation", new: "list[Unconfirmed]", style: Style) -> 
 def _shown(each: "Unconfirmed") -> str:
     from git_agentos.guard.approval import weaker_settings
 
-    return f"{quote.line(weaker_settings.worded(each))} ({quote.path(each.source)})"
+    return f"{quote.line(weaker_settings.format_setting(each))} ({quote.path(each.source)})"

@@ -82,7 +82,7 @@ def run_(
     for name, value in (("--issue ISSUE", issue), ("--lld PATH", lld)):
         if not value:
             raise UsageError(f"give {name}")
-    from git_agentos.run.kernel import spec
+    from git_agentos.run import spec
     from git_agentos.tdd import workflows
 
     context = records(run)
@@ -209,13 +209,13 @@ def _code(ended: "Workflow", wanted: str | None) -> int:
 def records(run: Invocation) -> "Context":
     """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
     from git_agentos.cli.commands import run_do
-    from git_agentos.run.record import recovery
+    from git_agentos.run import evidence_store
     from git_agentos.tdd import state_copies
 
     context = run_do.records(run)
     done = state_copies.bring_back(context, every=True)
     if done:
         what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
-        recovery.tell(f"the state of {what} was gone: it was made again from git")
+        evidence_store.warn(f"the state of {what} was gone: it was made again from git")
     state_copies.copy_missing(context.location)
     return context

@@ -80,9 +80,9 @@ def list_(
     context = records(run)
     if run.output.quiet and not run.output.json and not everywhere:
         # Ids alone, for scripts and completion: nobody has to wait for LangGraph. Each is a run of the same id.
-        from git_agentos.run.kernel import kernel
+        from git_agentos.run import commands
 
-        ids = [each.run_id for each in kernel.all_(context) if each.tool == "tdd"]
+        ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
         run.output.show("tdd-list", {}, lambda _: text_tdd.ids(ids))
         return
     from git_agentos.tdd import workflows

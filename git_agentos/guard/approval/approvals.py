@@ -1,23 +1,21 @@
-"""Requests for approval, and what was decided about them.
+"""Approval requests, and the decisions about them.
 
     <common dir>/agentos/approvals/
-      requests/<id>.json   what waits: an operation, its command line, where, at which HEAD, with what, who asks
-      grants/<id>.json     what was decided about it: granted or denied, by whom, until when; with a copy of the request
+      requests/<id>.json   a request: operation, command line, folder, HEAD, environment, agent (`requests`)
+      grants/<id>.json     the decision: granted or denied, by whom, until when; with a copy of the request
       used/<id>.json       that a grant was used, and by which process: a grant is good for one run
-      used/<id>.told       that a harness was told so; whoever then starts the command uses it
-      running/<process>    the grant that a running process used: it and all below it have passed
+      used/<id>.told       that a harness was told of the grant; the command that it then starts uses the grant
+      running/<process>    the grant that a running process has used: it covers the process and all below it
 
-Files are whole or not there, and none is ever changed (`approval_files`): so a grant cannot be used twice, and a kill
-leaves nothing half done. The id is made from what is asked (`requests`): one and the same question has one id, and
-another question cannot take its place.
+No file is ever changed (`documents`): so a grant cannot be used twice, and a kill leaves nothing half done. The id of a
+request is made from its content: the same request has the same id, and no other request can take its place.
 
-A grant is bound to everything that a request says about what will run, by the copy that it holds: command line, folder,
-worktree, HEAD (commit and branch), agent, environment, configuration, a harness's whole text. It counts only while the
-request is still there as it was. A request without a code, as from a sandbox where there is no key, counts only if its
-digests are those of its own words. In a sandbox, a grant is believed because the folder that it lies in cannot be
-written from there (`guard.sandbox`).
+A grant is bound to everything in the copy of the request that it holds: command line, folder, worktree, HEAD (commit
+and branch), agent, environment, configuration, a harness's whole text. It counts only while the request is unchanged. A
+request without a MAC, as from a sandbox where there is no key, counts only if its digests are those of its own words.
+In a sandbox, a grant counts because nobody there can write to its folder (`guard.exec.sandbox`).
 
-What was denied stays denied; the same may be asked again once that is as old as a grant may become.
+A denial holds for as long as a grant would; after that, the same request can be filed again.
 """
 
 from __future__ import annotations
@@ -31,28 +29,30 @@ from typing import Any, NamedTuple
 from git_agentos.errors import GuardError, PolicyError, UsageError
 from git_agentos.guard import signing
 from git_agentos.guard.approval import documents, requests
-from git_agentos.guard.approval.documents import Store, store
-from git_agentos.guard.approval.requests import Asked, digest
+from git_agentos.guard.approval.documents import Store, open_store
+from git_agentos.guard.approval.requests import ApprovalRequest, command_digest
 from git_agentos.process import table
 from git_agentos.process.table import Process
 from git_agentos.util import times
 
 __all__ = [
-    "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "Approval", "Asked", "Pass", "Store", "deny", "digest", "every",
-    "find", "find_grant", "grant", "listed", "passes", "pending", "request", "store", "tell", "use",
+    "DENIED", "EXPIRED", "GRANTED", "PENDING", "USED", "ActiveGrant", "Approval", "ApprovalRequest", "Store",
+    "active_grant", "command_digest", "deny", "end_use", "file_request", "find", "find_grant", "grant",
+    "note_harness_use", "open_only", "open_store", "pending", "read_all", "use",
 ]  # fmt: skip
 
 PENDING, GRANTED, DENIED, USED, EXPIRED = "pending", "granted", "denied", "used", "expired"
-_MOST_NUMBERS = 1 << 12
+_MAX_NUMBER = 1 << 12
+_LIST = "git agentos approvals list"
 
 
 @dataclass(frozen=True)
 class Approval:
-    """A request and what became of it; the fields are the keys of the JSON kind `approval`.
+    """A request with its state; the fields are the keys of the JSON kind `approval`.
 
-    `state` is `pending`, `granted`, `denied`, `used` or `expired`. Times are ISO 8601, UTC. `note` is what was said
-    with the decision. `environment`, `configuration` and `text` are as in `Asked`; `signed` tells whether the request
-    carries a code by the user's key.
+    `state` is `pending`, `granted`, `denied`, `used` or `expired`. Times are ISO 8601, UTC. `note` is the message of
+    the decision. `environment`, `configuration` and `text` are as in `ApprovalRequest`; `signed` tells whether the
+    request has a MAC.
     """
 
     id: str
@@ -80,282 +80,282 @@ class Approval:
 
 
 class _Filed(NamedTuple):
-    """A request as it was read once: what it asks, the whole document, and what became of it."""
+    """A request that was read: its content, the whole document, and its state."""
 
-    asked: Asked
+    request: ApprovalRequest
     document: Mapping[str, Any]
     approval: Approval
 
 
-class Pass(NamedTuple):
-    """A grant that a running process used: its id, and the digest of the command line that it was given for."""
+class ActiveGrant(NamedTuple):
+    """A grant that a running process has used: its id, and the digest of the command line that it was given for."""
 
     id: str
-    bound: str
+    command_digest: str
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- requests and their use --------------------------------------------------------------------------------------------
 
 
-def request(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval:
-    """The request for `asked`: the one that waits, is granted or was denied, or a new one."""
-    documents.forget(place)
-    for each in _every(place):
-        if requests.is_same(each.asked, asked) and _stands(place, each.approval, by_harness):
+def file_request(store: Store, request: ApprovalRequest, *, by_harness: bool = False) -> Approval:
+    """The approval for `request`: one that is pending, granted or denied, or a new one."""
+    documents.prune(store)
+    for each in _read_all(store):
+        if requests.is_same(each.request, request) and _is_current(store, each.approval, by_harness):
             return each.approval
-    if place.key is None and not requests.is_self_evident(asked):
+    if store.key is None and not requests.shows_all(request):
         raise GuardError(
-            "it cannot be asked for from here: a part of it is a secret or very long, and a request without a code has"
-            " to show all",
+            "no request can be filed from here: a part of it is a secret or very long, and a request without a MAC has"
+            " to show everything",
             "leave the secret to a credential helper or a file, or run it where the key of git-agentos can be read",
         )
-    for number in range(_MOST_NUMBERS):
-        id_ = requests.request_id(asked, number)
-        # Looked for before it is read: one that somebody files in between is read, and none is taken for unreadable.
-        is_new = not os.path.lexists(documents.path(place, "requests", id_))
+    for number in range(_MAX_NUMBER):
+        id_ = requests.request_id(request, number)
+        # Tested before it is read: a request that another process files in between is read, not taken for unreadable.
+        is_new = not os.path.lexists(documents.path(store, "requests", id_))
         if is_new:
-            body = {
-                **asked._asdict(), "number": number, "created_at": documents.stamp(place.clock()),
-            }  # fmt: skip
-            documents.put(place, "requests", id_, body)
-        found = _read(place, id_)
-        if found is not None and _stands(place, found.approval, by_harness):
-            return found.approval
-        if is_new and found is None:
-            raise GuardError("no request for approval can be filed", f"it is too long, or '{place.folder}' was changed")
-    raise GuardError("no request for approval can be filed", f"look into '{place.folder}'")
+            created_at = times.seconds_to_text(store.clock())
+            body = {**requests.to_document(request), "number": number, "created_at": created_at}
+            documents.create(store, "requests", id_, body)
+        filed = _read(store, id_)
+        if filed is not None and _is_current(store, filed.approval, by_harness):
+            return filed.approval
+        if is_new and filed is None:
+            raise GuardError("the approval request cannot be filed", f"it is too long, or '{store.folder}' was changed")
+    raise GuardError("the approval request cannot be filed", f"look into '{store.folder}'")
 
 
-def find_grant(place: Store, asked: Asked, *, by_harness: bool = False) -> Approval | None:
-    """A grant for `asked` that can still be used; None where there is none."""
-    for each in _every(place):
-        granted = each.approval.state == GRANTED and requests.is_same(each.asked, asked)
-        if granted and _stands(place, each.approval, by_harness):
+def find_grant(store: Store, request: ApprovalRequest, *, by_harness: bool = False) -> Approval | None:
+    """A grant for `request` that was not used; None where there is none."""
+    for each in _read_all(store):
+        is_granted = each.approval.state == GRANTED and requests.is_same(each.request, request)
+        if is_granted and _is_current(store, each.approval, by_harness):
             return each.approval
     return None
 
 
-def _stands(place: Store, found: Approval, by_harness: bool) -> bool:
-    """Whether a request is the answer to the same question now."""
-    if found.state == DENIED:
-        return not _is_over(place, found)
-    told = by_harness and os.path.lexists(documents.path(place, "used", found.id, ".told"))
-    return found.state in (PENDING, GRANTED) and not told
+def _is_current(store: Store, approval: Approval, by_harness: bool) -> bool:
+    """Whether an approval still holds for the next run of its command."""
+    if approval.state == DENIED:
+        return not _is_denial_over(store, approval)
+    was_used = by_harness and os.path.lexists(documents.path(store, "used", approval.id, ".told"))
+    return approval.state in (PENDING, GRANTED) and not was_used
 
 
-def use(place: Store, approval: Approval, process: Process) -> bool:
-    """Use a grant up, for `process` and all that it starts; false where somebody else has used it meanwhile."""
-    found = _read(place, approval.id)
-    if found is None or found.approval.state != GRANTED:
+def _is_denial_over(store: Store, denied: Approval) -> bool:
+    """Whether a denial is so old that the same request can be filed again."""
+    decided = times.to_seconds(denied.decided_at) if denied.decided_at else 0.0
+    return store.clock() >= decided + store.expiry
+
+
+def use(store: Store, approval: Approval, process: Process) -> bool:
+    """Use a grant for `process` and all that it starts; false where another process has used it."""
+    filed = _read(store, approval.id)
+    if filed is None or filed.approval.state != GRANTED:
         return False
     body = {
-        "pid": process.pid, "start": process.start, "bound": found.asked.bound, "boot": documents.boot(),
-        "folder": place.folder,
+        "pid": process.pid, "start": process.start, "bound": filed.request.command_digest,
+        "boot": documents.boot_id(), "folder": store.folder,
     }  # fmt: skip
-    if not documents.put(place, "used", approval.id, body):
+    if not documents.create(store, "used", approval.id, body):
         return False
-    documents.drop_ended(place)
-    documents.put(place, "running", documents.name(process), {**body, "id": approval.id})
+    documents.prune_ended(store)
+    documents.create(store, "running", documents.process_name(process), {**body, "id": approval.id})
     return True
 
 
-def leave(common_dir: str, process: Process) -> None:
-    """End what a grant let pass in `process`, which lives on."""
-    place = Store(os.path.join(common_dir, "agentos", "approvals"), None)
+def end_use(common_dir: str, process: Process) -> None:
+    """End what a grant covers in `process`, which goes on running."""
+    store = Store(os.path.join(common_dir, "agentos", "approvals"), None)
     with contextlib.suppress(OSError):
-        os.unlink(documents.path(place, "running", documents.name(process)))
+        os.unlink(documents.path(store, "running", documents.process_name(process)))
 
 
-def tell(place: Store, approval: Approval) -> bool:
-    """Note that a harness was told that it may go ahead, once; false where one was told before."""
-    return documents.put(place, "used", approval.id, {}, end=".told")
+def note_harness_use(store: Store, approval: Approval) -> bool:
+    """Note that a harness was told of a grant; false where one was told before."""
+    return documents.create(store, "used", approval.id, {}, suffix=".told")
 
 
-def passes(common_dir: str, pid: int, environment: Mapping[str, str]) -> Pass | None:
-    """The grant that `pid` or a process above it used; None where none did. Cheap where nothing was ever granted."""
+def active_grant(common_dir: str, pid: int, environment: Mapping[str, str]) -> ActiveGrant | None:
+    """The grant that `pid` or a process above it has used; None where none has."""
     folder = os.path.join(common_dir, "agentos", "approvals")
     try:
         names = set(os.listdir(os.path.join(folder, "running")))
     except OSError:
         return None
-    place: Store | None = None
+    store: Store | None = None
     for each in (pid, *table.parents(pid)) if names else ():
         process = table.identify(each)
-        if process is None or documents.file_name(documents.name(process)) not in names:
+        if process is None or f"{documents.process_name(process)}.json" not in names:
             continue
-        place = place or Store(folder, signing.key(environment, make=False))
-        body = documents.load(place, "running", documents.name(process))
-        if body is not None and (body.get("boot"), body.get("folder")) == (documents.boot(), folder):
+        store = store or Store(folder, signing.key(environment, make=False))
+        body = documents.read(store, "running", documents.process_name(process))
+        if body is not None and (body.get("boot"), body.get("folder")) == (documents.boot_id(), folder):
             id_ = str(body.get("id"))
-            granted = documents.load(place, "grants", id_)
+            granted = documents.read(store, "grants", id_)
             if granted is not None and granted.get("decision") == GRANTED:
-                return Pass(id_, str(body.get("bound")))
+                return ActiveGrant(id_, str(body.get("bound")))
     return None
 
 
-# -- deciding ----------------------------------------------------------------------------------------------------------
+# -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-def grant(place: Store, spec: str, *, by: str) -> Approval:
-    """Grant a request, for one run within `place.expiry` seconds. PolicyError where it was denied."""
-    return _decide(place, spec, GRANTED, by, None)
+def grant(store: Store, spec: str, *, by: str) -> Approval:
+    """Grant a request, for one run within `store.expiry` seconds. PolicyError where it was denied."""
+    return _decide(store, spec, GRANTED, by, None)
 
 
-def deny(place: Store, spec: str, *, by: str, note: str | None = None) -> Approval:
-    """Deny a request, or take a grant back that was not used yet."""
-    return _decide(place, spec, DENIED, by, note)
+def deny(store: Store, spec: str, *, by: str, note: str | None = None) -> Approval:
+    """Deny a request, or withdraw a grant that was not used."""
+    return _decide(store, spec, DENIED, by, note)
 
 
-def _decide(place: Store, spec: str, decision: str, by: str, note: str | None) -> Approval:
-    filed = _find(place, spec)
-    found = filed.approval
-    if found.state == decision:
-        return found
-    if place.key is None:
+def _decide(store: Store, spec: str, decision: str, by: str, note: str | None) -> Approval:
+    filed = _find(store, spec)
+    approval = filed.approval
+    if approval.state == decision:
+        return approval
+    if store.key is None:
         raise GuardError(
-            "the key that approvals are made with cannot be read or made",
+            "the key for grants cannot be read or created",
             "it is 'git-agentos/key' in your configuration folder; git agentos doctor --fix replaces a damaged one",
         )
-    if found.state == GRANTED:  # and is to be denied: used up by nobody, it is good for nothing any more
-        documents.put(
-            place, "used", found.id, {"denied": True, "by": by, "at": documents.stamp(place.clock()), "note": note}
+    now = store.clock()
+    if approval.state == GRANTED:  # and is to be denied: a grant that was used is good for nothing any more
+        body = {"denied": True, "by": by, "at": times.seconds_to_text(now), "note": note}
+        documents.create(store, "used", approval.id, body)
+        return find(store, approval.id)
+    if approval.state != PENDING:
+        state = {DENIED: "was denied", USED: "was granted, and used", EXPIRED: "has expired"}[approval.state]
+        hint = "run the command again to make a new request"
+        raise PolicyError(
+            f"request {approval.id} {state}",
+            f"{hint} when the denial has expired" if approval.state == DENIED else hint,
         )
-        return find(place, found.id)
-    if found.state != PENDING:
-        what = {DENIED: "was denied", USED: "was granted, and used", EXPIRED: "has expired"}[found.state]
-        hint = "run the command again to make a new request" + (
-            " when the denial has expired" if found.state == DENIED else ""
-        )
-        raise PolicyError(f"request {found.id} {what}", hint)
-    now = place.clock()
-    body = {"decision": decision, "by": by, "at": documents.stamp(now), "until": now + place.expiry, "note": note}
-    body["request"] = filed.document  # what was shown, and nothing that lies there by now
-    if not documents.put(place, "grants", found.id, body):
-        raise PolicyError(f"request {found.id} was decided by somebody else meanwhile", "git agentos approvals list")
-    return find(place, found.id)
+    body = {
+        "decision": decision, "by": by, "at": times.seconds_to_text(now), "until": now + store.expiry, "note": note,
+        "request": filed.document,  # what was shown: the file may have changed since
+    }  # fmt: skip
+    if not documents.create(store, "grants", approval.id, body):
+        raise PolicyError(f"somebody else has decided about request {approval.id}", _LIST)
+    return find(store, approval.id)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def every(place: Store) -> list[Approval]:
-    """All requests, the newest first; files that are none, or that somebody changed, are left out."""
-    return [each.approval for each in _every(place)]
+def read_all(store: Store) -> list[Approval]:
+    """All requests, the newest first, without files that are damaged or were changed."""
+    return [each.approval for each in _read_all(store)]
 
 
-def _every(place: Store) -> list[_Filed]:
+def _read_all(store: Store) -> list[_Filed]:
     names: set[str] = set()
     for kind in ("requests", "grants"):
         with contextlib.suppress(OSError):
-            names.update(os.listdir(os.path.join(place.folder, kind)))
-    found = [_read(place, name.removesuffix(".json")) for name in names if name.endswith(".json")]
+            names.update(os.listdir(os.path.join(store.folder, kind)))
+    filed = [_read(store, name.removesuffix(".json")) for name in names if name.endswith(".json")]
     return sorted(
-        (each for each in found if each is not None),
+        (each for each in filed if each is not None),
         key=lambda each: (each.approval.created_at, each.approval.id),
         reverse=True,
     )
 
 
-def listed(found: Sequence[Approval], *, everything: bool) -> list[Approval]:
-    """Those of `found` that wait or can still be used; with `everything`, all."""
-    return [each for each in found if everything or each.state in (PENDING, GRANTED)]
+def open_only(approvals: Sequence[Approval]) -> list[Approval]:
+    """Those that are pending, or granted and not used."""
+    return [each for each in approvals if each.state in (PENDING, GRANTED)]
 
 
 def pending(common_dir: str, environment: Mapping[str, str]) -> list[Approval]:
-    """What waits to be decided, the newest first; nothing is made where there is nothing."""
+    """The pending requests, the newest first. No file or folder is created."""
     if not os.path.isdir(os.path.join(common_dir, "agentos", "approvals", "requests")):
         return []
-    return [each for each in every(store(common_dir, environment, make=False)) if each.state == PENDING]
+    return [each for each in read_all(open_store(common_dir, environment, create=False)) if each.state == PENDING]
 
 
-def find(place: Store, spec: str) -> Approval:
-    """The request that a unique beginning (4 digits) of its id names."""
-    return _find(place, spec).approval
+def find(store: Store, spec: str) -> Approval:
+    """The request with an id that begins with `spec`, of at least 4 digits."""
+    return _find(store, spec).approval
 
 
-def _find(place: Store, spec: str) -> _Filed:
+def _find(store: Store, spec: str) -> _Filed:
     if len(spec) < 4 or spec.strip("0123456789abcdef"):
-        raise UsageError(
-            f"'{spec}' is not the id of a request", "give at least 4 digits of one that 'approvals list' shows"
-        )
-    matching = [each for each in _every(place) if each.approval.id.startswith(spec)]
+        raise UsageError(f"'{spec}' is not a request id", "give at least 4 digits of one that 'approvals list' shows")
+    matching = [each for each in _read_all(store) if each.approval.id.startswith(spec)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise GuardError(f"'{spec}' is the beginning of {len(matching)} requests", "give more digits")
-    folder = os.path.join(place.folder, "requests")
+        raise GuardError(f"{len(matching)} request ids begin with '{spec}'", "give more digits")
+    folder = os.path.join(store.folder, "requests")
     with contextlib.suppress(OSError):
         if any(name.startswith(spec) for name in os.listdir(folder)):
             raise GuardError(
-                f"request '{spec}' was changed after it was filed, or was not made by this user",
+                f"request '{spec}' was changed after it was filed, or another user has filed it",
                 f"look into '{folder}'",
             )
-    raise GuardError(f"there is no request '{spec}'", "git agentos approvals list")
+    raise GuardError(f"there is no request '{spec}'", _LIST)
 
 
-def _read(place: Store, id_: str) -> _Filed | None:
-    """A request, read once. What was decided about one is told by the copy that the decision holds."""
-    document = documents.load(place, "requests", id_, sealed=False)
-    decision = documents.load(place, "grants", id_)
+def _read(store: Store, id_: str) -> _Filed | None:
+    """A request. Once it is decided, the copy in the decision counts; None where that differs from a granted
+    request."""
+    document = documents.read(store, "requests", id_, require_mac=False)
+    decision = documents.read(store, "grants", id_)
     copy = decision.get("request") if decision is not None else None
     if decision is not None and isinstance(copy, dict):
         if decision.get("decision") == GRANTED and copy != document:
-            return None  # it was changed since
+            return None
         document = copy
-    asked = requests.from_document(document) if document is not None else None
-    if document is None or asked is None or requests.request_id(asked, document["number"]) != id_:
+    request = requests.from_document(document) if document is not None else None
+    if document is None or request is None or requests.request_id(request, document["number"]) != id_:
         return None
-    signed = document.get("mac") is not None
-    if not signed and place.key is not None and not requests.is_self_evident(asked):
+    is_signed = document.get("mac") is not None
+    if not is_signed and store.key is not None and not requests.shows_all(request):
         return None
-    found = Approval(
+    approval = Approval(
         id=id_,
-        operation=asked.operation,
-        argv=list(asked.argv),
-        head=asked.head,
-        worktree_path=asked.worktree,
-        agent_id=asked.agent,
+        operation=request.operation,
+        argv=list(request.argv),
+        head=request.head,
+        worktree_path=request.worktree,
+        agent_id=request.agent,
         state=PENDING,
         created_at=document["created_at"],
-        operations=list(asked.operations),
-        branch=asked.branch,
-        cwd=asked.cwd,
-        reason=asked.reason or None,
-        instead=asked.instead or None,
-        checkpoint=asked.checkpoint,
-        environment=list(asked.environment),
-        configuration=list(asked.configuration),
-        text=asked.text,
-        signed=signed,
+        operations=list(request.operations),
+        branch=request.branch,
+        cwd=request.cwd,
+        reason=request.reason or None,
+        instead=request.instead or None,
+        checkpoint=request.checkpoint,
+        environment=list(request.environment),
+        configuration=list(request.configuration),
+        text=request.text,
+        signed=is_signed,
     )
-    return _Filed(asked, document, _with_decision(place, found, decision))
+    return _Filed(request, document, _with_decision(store, approval, decision))
 
 
-def _with_decision(place: Store, found: Approval, decided: Mapping[str, Any] | None) -> Approval:
-    if decided is None or not isinstance(decided.get("request"), dict):
-        return found
+def _with_decision(store: Store, approval: Approval, decision: Mapping[str, Any] | None) -> Approval:
+    if decision is None or not isinstance(decision.get("request"), dict):
+        return approval
     try:
-        until = float(decided["until"])
-        state = GRANTED if decided["decision"] == GRANTED else DENIED
+        until = float(decision["until"])
+        state = GRANTED if decision["decision"] == GRANTED else DENIED
         values = {
-            "decided_at": str(decided["at"]),
-            "decided_by": str(decided["by"]),
-            "note": decided.get("note"),
-            "expires_at": documents.stamp(until),
+            "decided_at": str(decision["at"]),
+            "decided_by": str(decision["by"]),
+            "note": decision.get("note"),
+            "expires_at": times.seconds_to_text(until),
         }
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
-        return found
-    if state == GRANTED and os.path.lexists(documents.path(place, "used", found.id)):
-        used = documents.load(place, "used", found.id) or {}
+        return approval
+    if state == GRANTED and os.path.lexists(documents.path(store, "used", approval.id)):
+        used = documents.read(store, "used", approval.id) or {}
         state = DENIED if used.get("denied") else USED
         if state == DENIED:
             values |= {"decided_at": used.get("at"), "decided_by": used.get("by"), "note": used.get("note")}
-    elif state == GRANTED and place.clock() >= until:
+    elif state == GRANTED and store.clock() >= until:
         state = EXPIRED
-    return Approval(**{**asdict(found), **values, "state": state})
-
-
-def _is_over(place: Store, denied: Approval) -> bool:
-    """Whether a denial is so old that the same may be asked again."""
-    decided = times.to_seconds(denied.decided_at) if denied.decided_at else 0.0
-    return place.clock() >= decided + place.expiry
+    return Approval(**{**asdict(approval), **values, "state": state})

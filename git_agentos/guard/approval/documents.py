@@ -1,8 +1,8 @@
-"""The files of requests for approval and of decisions: whole or not there, never changed, known to be ours.
+"""The files of approval requests and of decisions about them. A file is complete or not there, and never changes.
 
-Every file is written under another name and linked into place, so the first of two wins and a process that is killed
-leaves nothing half done. It holds one JSON object with a code (`mac`) by the user's key (`guard.signing`), since agents
-can write to the git directory. `guard.approvals` says what is in them.
+Every file is written under another name and linked to its own, so the first of two writers wins, and a process that is
+killed leaves nothing half done. A file holds a JSON object with a MAC by the user's key (`guard.signing`), since agents
+can write to the git directory. `approvals` says what is in the objects.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from git_agentos.errors import AgentosWarning, GuardError
 from git_agentos.guard import signing
 from git_agentos.process import table
 from git_agentos.process.table import Process
-from git_agentos.util import directories, files, times
+from git_agentos.util import directories, files
 
 DEFAULT_EXPIRY = 3600.0
-_FORGET_AFTER = 30 * 86400  # seconds; what is older goes when something new is filed
 LIMIT = 1 << 20  # bytes of a document
 FOLDERS = ("requests", "grants", "used", "running")
+_MAX_AGE = 30 * 86400  # seconds; older files are removed when a request is filed
+_MAX_AGE_UNFINISHED = 3600
 
 
 class Store(NamedTuple):
-    """Where the documents of a repository are, and by which key they are read and made.
+    """The documents of a repository: their folder, and the key for their MACs, None where there is none.
 
-    `key` is None where none can be had. `expiry` is in seconds; `clock` tells the time.
+    `expiry` is in seconds; `clock` tells the time.
     """
 
     folder: str
@@ -39,75 +40,64 @@ class Store(NamedTuple):
     clock: Callable[[], float] = time.time
 
 
-def store(
-    common_dir: str, environment: Mapping[str, str], *, expiry: float = DEFAULT_EXPIRY, make: bool = True
+def open_store(
+    common_dir: str, environment: Mapping[str, str], *, expiry: float = DEFAULT_EXPIRY, create: bool = True
 ) -> Store:
-    """The store of a repository; with `make` its folders are there afterwards, and the key where it can be had."""
+    """The store of a repository; `create` makes its folders, and the key where that is possible."""
     folder = os.path.join(common_dir, "agentos", "approvals")
-    if make:
+    if create:
         directories.make_own(os.path.dirname(folder))
         directories.make_own(folder)
         for name in FOLDERS:
             directories.make_own(os.path.join(folder, name))
     try:
-        return Store(folder, signing.key(environment, make=make), expiry)
+        return Store(folder, signing.key(environment, make=create), expiry)
     except GuardError as error:
-        if make:
+        if create:
             raise
         warnings.warn(AgentosWarning(f"{error.message}: what it signs does not count"), stacklevel=2)
         return Store(folder, None, expiry)
 
 
-def path(place: Store, kind: str, name: str, end: str = ".json") -> str:
-    return os.path.join(place.folder, kind, name + end)
+def path(store: Store, kind: str, name: str, suffix: str = ".json") -> str:
+    return os.path.join(store.folder, kind, name + suffix)
 
 
-def file_name(name: str) -> str:
-    return name + ".json"
-
-
-def put(place: Store, kind: str, name: str, body: Mapping[str, Any], *, end: str = ".json") -> bool:
+def create(store: Store, kind: str, name: str, body: Mapping[str, Any], *, suffix: str = ".json") -> bool:
     """Write a document, durably; false where there is one already."""
-    document = signing.sign_document(kind, name, body, place.key)
-    return files.create(path(place, kind, name, end), json.dumps(document).encode("ascii"))
+    document = signing.sign_document(kind, name, body, store.key)
+    return files.create(path(store, kind, name, suffix), json.dumps(document).encode("ascii"))
 
 
-def load(place: Store, kind: str, name: str, *, sealed: bool = True) -> dict[str, Any] | None:
-    """A document that is whole, and known to be ours by its code; None for any other. `mac` is its code, if any.
+def read(store: Store, kind: str, name: str, *, require_mac: bool = True) -> dict[str, Any] | None:
+    """A document that has the form and the MAC of ours; None for any other. `mac` is its MAC.
 
-    `sealed=False` takes one without a code too: of a request, the id says whether it is what was asked.
+    Without `require_mac`, one that has no MAC is returned as well: the id of a request proves its content.
     """
-    source = path(place, kind, name)
+    source = path(store, kind, name)
     try:
         body = json.loads(files.read(source, limit=LIMIT))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None
-    if place.key is None:
-        return body if kind != "grants" or _cannot_be_written(os.path.dirname(source)) else None
+    if store.key is None:
+        return body if kind != "grants" or _is_read_only(os.path.dirname(source)) else None
     if body.get("mac") is None:
-        return None if sealed else body
+        return None if require_mac else body
     try:
-        return body if signing.verify_document(kind, name, body, place.key) else None
+        return body if signing.verify_document(kind, name, body, store.key) else None
     except (ValueError, RecursionError):
         return None
 
 
-def _cannot_be_written(folder: str) -> bool:
-    """Whether a folder is on a read-only mount: what lies in it was not put there from here."""
-    try:
-        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
-
-
-def name(process: Process) -> str:
+def process_name(process: Process) -> str:
+    """The name of the document of a running process."""
     return f"{process.pid}-{''.join(c for c in process.start if c.isalnum())}"
 
 
-def boot() -> str:
-    """What tells one run of the system from the next: process numbers and times begin anew with each."""
+def boot_id() -> str:
+    """The id of this start of the system: after the next one, process numbers and start times begin again."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()
@@ -115,56 +105,63 @@ def boot() -> str:
         return ""
 
 
-def stamp(seconds: float) -> str:
-    return times.seconds_to_text(seconds)
+# -- damaged and old files ---------------------------------------------------------------------------------------------
 
 
-def _entries(place: Store, kind: str) -> Iterator[os.DirEntry[str]]:
-    with contextlib.suppress(OSError), os.scandir(os.path.join(place.folder, kind)) as found:
-        yield from found
-
-
-def damaged(common_dir: str) -> list[str]:
-    """The paths of what lies where a request, a grant or a pass should, and is no JSON object in a file of its own."""
+def damaged_files(common_dir: str) -> list[str]:
+    """The paths in the store that are not a folder or a JSON object where one has to be."""
     top = os.path.join(common_dir, "agentos", "approvals")
     folders = (top, *(os.path.join(top, kind) for kind in FOLDERS))
-    wrong = [path for path in folders if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))]
-    if top in wrong:
-        return wrong
+    damaged = [each for each in folders if os.path.lexists(each) and (os.path.islink(each) or not os.path.isdir(each))]
+    if top in damaged:
+        return damaged
     for kind in ("requests", "grants", "running"):
-        if os.path.join(top, kind) not in wrong:
-            found = _entries(Store(top, None), kind)
-            wrong += [each.path for each in found if each.name.endswith(".json") and not _is_object(each.path)]
-    return wrong
+        if os.path.join(top, kind) not in damaged:
+            entries = _entries(Store(top, None), kind)
+            damaged += [each.path for each in entries if each.name.endswith(".json") and not _is_object(each.path)]
+    return damaged
+
+
+def prune_ended(store: Store) -> None:
+    """Remove the documents of processes that have ended."""
+    for entry in _entries(store, "running"):
+        if entry.name.startswith("."):
+            continue  # being written
+        pid = entry.name.partition("-")[0]
+        process = table.identify(int(pid)) if pid.isdigit() else None
+        if process is None or entry.name != f"{process_name(process)}.json":
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def prune(store: Store) -> None:
+    """Remove old documents, and files that killed processes were writing."""
+    now = time.time()
+    for kind in FOLDERS:
+        for entry in _entries(store, kind):
+            with contextlib.suppress(OSError):
+                age = now - entry.stat(follow_symlinks=False).st_mtime
+                if age > (_MAX_AGE_UNFINISHED if entry.name.startswith(".") else _MAX_AGE):
+                    os.unlink(entry.path)
+
+
+def _entries(store: Store, kind: str) -> Iterator[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(os.path.join(store.folder, kind)) as entries:
+        yield from entries
+
+
+def _is_read_only(folder: str) -> bool:
+    """Whether a folder is on a read-only mount, so that no process here can have written to it."""
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _is_object(path: str) -> bool:
     try:
         return isinstance(json.loads(files.read(path, limit=LIMIT)), dict)
     except (PermissionError, FileNotFoundError):
-        return True  # nobody can tell
+        return True  # it cannot be known
     except (OSError, ValueError, RecursionError):
         return False
-
-
-def drop_ended(place: Store) -> None:
-    """Remove the passes of processes that have ended."""
-    for entry in _entries(place, "running"):
-        if entry.name.startswith("."):
-            continue  # being written
-        pid = entry.name.partition("-")[0]
-        process = table.identify(int(pid)) if pid.isdigit() else None
-        if process is None or file_name(name(process)) != entry.name:
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-
-
-def forget(place: Store) -> None:
-    """Remove what is long over, and what killed processes were writing."""
-    now = time.time()
-    for kind in FOLDERS:
-        for entry in _entries(place, kind):
-            with contextlib.suppress(OSError):
-                age = now - entry.stat(follow_symlinks=False).st_mtime
-                if age > (3600 if entry.name.startswith(".") else _FORGET_AFTER):
-                    os.unlink(entry.path)

@@ -1,12 +1,12 @@
-"""What decides what a command does beside its words: the environment and the configuration that it reads.
+"""The inputs of a command beside its words: the environment and the configuration that decide what it does.
 
-Variables count that git, the shell, ssh, the dynamic linker and the usual interpreters take programs, places or options
-from. Those of a terminal or a session do not, and an editor or pager that does nothing (`true`, `cat`) is as good as
-none. PATH counts without the folder of the shim, and without that of git's own programs, which git puts first for what
-it starts.
+The variables are those from which git, the shell, ssh, the dynamic linker and the usual interpreters take programs,
+places or options. Variables of a terminal or a session are left out, and so is an editor or pager that does nothing
+(`true`, `cat`). PATH is taken without the folder of the shim, and without the folder of git's own programs, which git
+puts first for what it starts.
 
-Of the configuration all counts that git sees where the command works, but for the guard's own settings and values, and
-for what is set of other branches. With it count the user's hooks, and what `--continue` goes on with.
+The configuration is all that git reads where the command works, except for the guard's own settings and values, and for
+what is set for other branches. The user's hooks are part of it, and what `--continue` continues with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, process, user_hooks
 from git_agentos.git.location import Location
-from git_agentos.guard.approval.requests import Asked, cut, digest_of
+from git_agentos.guard.approval.requests import ApprovalRequest, cut, digest_of
 from git_agentos.guard.call import Call
 from git_agentos.redact import redact
 from git_agentos.util import files
@@ -33,7 +33,7 @@ _NAMES = frozenset(
     "http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SKIP "
     "GNUPGHOME AGENTOS_WORKFLOW_DB".split()
 )
-# What says where somebody is logged in, or names a process.
+# Variables that describe a login, or name a process.
 _OF_SESSION = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AGENT_PID", "GPG_TTY", "GPG_AGENT_INFO")
 _OF_SESSION_PREFIXES = ("GIT_TRACE2_PARENT_", "LESS_TERMCAP_", "BASH_EXECUTION_STRING")
 _DOES_NOTHING = {
@@ -47,7 +47,7 @@ _OF_GUARD = (
     "extensions.worktreeconfig"
 ).split()
 _SET_BY_GUARD = ("core.hookspath", "core.fsmonitor", "core.fsmonitorhookversion")
-# Values that are shown: they name programs that git runs, and where it reads and writes.
+# Values that are shown: they name programs that git runs, and the places that it reads and writes.
 _SHOWN = (
     "alias.* core.*editor sequence.editor core.pager pager.* core.sshcommand core.gitproxy core.askpass core.hookspath "
     "core.fsmonitor core.worktree core.attributesfile diff.external diff.*.command diff.*.textconv filter.*.clean "
@@ -58,50 +58,52 @@ _SHOWN = (
     "trailer.*.cmd sendemail.*cmd"
 ).split()
 _OF_REPOSITORY = ("local", "worktree", "command")
-_MOST_SHOWN = 4000  # characters of one value
-_MOST_VALUES = 200
+_MAX_VALUE = 4000  # characters
+_MAX_VALUES = 200
 _TODO = ("rebase-merge/git-rebase-todo", "rebase-apply/next", "sequencer/todo", "sequencer/opts")
-_GOES_ON = ("--continue", "--skip", "--edit-todo")
+_CONTINUES = ("--continue", "--skip", "--edit-todo")
 
 
-def add(asked: Asked, call: Call, location: Location, where: Sequence[str], path: str | None = None) -> Asked:
-    """`asked` with what `call` reads beside its words.
+def with_inputs(
+    request: ApprovalRequest, call: Call, location: Location, where: Sequence[str], path: str | None = None
+) -> ApprovalRequest:
+    """`request` with the inputs of its command.
 
-    `where` are git's own options that say in which repository it works, `path` is the PATH that the command is started
-    with, where that is another one than this process was given.
+    `where` are the global options of git that select the repository; `path` is the PATH with which the command will be
+    started, where that differs from the PATH of this process.
     """
     environment = dict(call.environment)
     if path is not None:
         environment["PATH"] = path
     environment["PATH"] = _path(environment, location)
     variables = list(_variables(environment))
-    bound, shown = _configuration(asked, call, location, where)
-    return asked._replace(
+    whole, shown = _configuration(request, call, location, where)
+    return request._replace(
         environment=tuple(_shown(variables)),
-        bound_environment=digest_of(variables),
+        environment_digest=digest_of(variables),
         configuration=tuple(_shown(shown)),
-        bound_configuration=digest_of(bound),
+        configuration_digest=digest_of(whole),
         text=None if call.text is None else cut(redact(call.text)[0]),
-        bound_text=None if call.text is None else digest_of([call.text]),
+        text_digest=None if call.text is None else digest_of([call.text]),
     )
 
 
-def add_entries(asked: Asked, commits: Sequence[str]) -> Asked:
-    """`asked` with the commits of the stash that the command names: by the time it is granted, other entries may be in
-    their places."""
+def with_stash_entries(request: ApprovalRequest, commits: Sequence[str]) -> ApprovalRequest:
+    """`request` with the commits of the stash entries that the command names: other entries may have the same names
+    when it is granted."""
     if not commits:
-        return asked
-    return asked._replace(
-        configuration=(*asked.configuration, *(f"stash entry {commit}" for commit in commits[:_MOST_VALUES])),
-        bound_configuration=digest_of([asked.bound_configuration, *commits]),
+        return request
+    return request._replace(
+        configuration=(*request.configuration, *(f"stash entry {commit}" for commit in commits[:_MAX_VALUES])),
+        configuration_digest=digest_of([request.configuration_digest, *commits]),
     )
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """The variables that count, as `NAME=value`, by name."""
+    """The variables that decide what runs, as `NAME=value`, by name."""
     for name, value in sorted(environment.items()):
-        counts = name in _NAMES or name.startswith(_PREFIXES)
-        if not counts or name in _OF_SESSION or name.startswith(_OF_SESSION_PREFIXES):
+        is_input = name in _NAMES or name.startswith(_PREFIXES)
+        if not is_input or name in _OF_SESSION or name.startswith(_OF_SESSION_PREFIXES):
             continue
         if value in _DOES_NOTHING.get(name, ()):
             continue
@@ -109,7 +111,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _path(environment: Mapping[str, str], location: Location) -> str:
-    """PATH as far as it counts."""
+    """PATH without the folders of the shim and of git's own programs."""
     env = {key: value for key, value in environment.items() if key != "GIT_EXEC_PATH"}
     status, out, _ = process.finish(process.spawn(["--exec-path"], cwd=location.root, env=env, neutral_config=False))
     own = os.fsdecode(out.removesuffix(b"\n")) if status == 0 else ""
@@ -117,33 +119,35 @@ def _path(environment: Mapping[str, str], location: Location) -> str:
     return os.pathsep.join(each for each in folders if each != own and not each.rstrip(os.sep).endswith(_SHIM))
 
 
-def _configuration(asked: Asked, call: Call, location: Location, where: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What counts of the configuration, and what of it is shown."""
-    bound: list[str] = []
+def _configuration(
+    request: ApprovalRequest, call: Call, location: Location, where: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The configuration that decides what the command does, and the part of it that is shown."""
+    whole: list[str] = []
     shown: list[str] = []
     for scope, key, value in _entries(call, location, where):
-        if _is_of_guard(key, value, location) or _is_of_other_branch(key, asked, call):
+        if _is_of_guard(key, value, location) or _is_of_other_branch(key, request, call):
             continue
         item = key if value is None else f"{key}={value}"
-        bound.append(f"{scope} {item}")
+        whole.append(f"{scope} {item}")
         alias = key.startswith("alias.") and key.removeprefix("alias.") not in [each.lower() for each in call.argv]
         if scope in _OF_REPOSITORY and not alias and any(fnmatchcase(key, pattern) for pattern in _SHOWN):
             shown.append(item)
-    if len(shown) > _MOST_VALUES:
-        shown[_MOST_VALUES:] = [f"... ({len(shown) - _MOST_VALUES} more values)"]
-    bound += _hooks(call, location)
-    if any(word in _GOES_ON for word in call.argv):
-        bound += [f"{name} {_sum(os.path.join(location.git_dir, name))}" for name in _TODO]
-    return bound, shown
+    if len(shown) > _MAX_VALUES:
+        shown[_MAX_VALUES:] = [f"... ({len(shown) - _MAX_VALUES} more values)"]
+    whole += _hooks(call, location)
+    if any(word in _CONTINUES for word in call.argv):
+        whole += [f"{name} {_digest_of_file(os.path.join(location.git_dir, name))}" for name in _TODO]
+    return whole, shown
 
 
 def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple[str, str, str | None]]:
-    """Everything that git's configuration has for the command: scope, key, value."""
-    tries: list[tuple[Sequence[str], str, Mapping[str, str]]] = [
+    """The configuration that git reads for the command: scope, key, value."""
+    attempts: list[tuple[Sequence[str], str, Mapping[str, str]]] = [
         (where, call.cwd, call.environment),
         ((), location.root, process.environment(base=call.environment)),
     ]
-    for options, folder, environment in tries:
+    for options, folder, environment in attempts:
         try:
             entries = configuration.read_with_origins(folder, {**environment, "LC_ALL": "C"}, options)
         except (AgentosError, OSError, ValueError):
@@ -153,7 +157,7 @@ def _entries(call: Call, location: Location, where: Sequence[str]) -> list[tuple
 
 
 def _is_of_guard(key: str, value: str | None, location: Location) -> bool:
-    """Whether a value is a setting of the guard, or was set by it."""
+    """Whether a value is a setting of the guard, or was set by the guard."""
     if any(fnmatchcase(key, pattern) for pattern in _OF_GUARD):
         return True
     if key == "core.fsmonitorhookversion":
@@ -161,16 +165,16 @@ def _is_of_guard(key: str, value: str | None, location: Location) -> bool:
     return key in _SET_BY_GUARD and os.path.join(location.common_dir, "agentos", "guard", "hooks") in (value or "")
 
 
-def _is_of_other_branch(key: str, asked: Asked, call: Call) -> bool:
-    """Whether a value is about a branch that the command neither works on nor names."""
+def _is_of_other_branch(key: str, request: ApprovalRequest, call: Call) -> bool:
+    """Whether a value is for a branch that is not the current one, and that the command does not name."""
     if not key.startswith("branch.") or key.count(".") < 2:
         return False
     name = key.removeprefix("branch.").rpartition(".")[0]
-    return asked.branch != f"refs/heads/{name}" and not any(name in word for word in call.argv)
+    return request.branch != f"refs/heads/{name}" and not any(name in word for word in call.argv)
 
 
 def _hooks(call: Call, location: Location) -> Iterator[str]:
-    """The user's own hooks, which the guard's run."""
+    """The user's hooks, which the guard's hooks run, with a digest of each."""
     try:
         env = process.environment(base=call.environment)
         folder = user_hooks.read(location.root, location.git_dir, location.common_dir, env).hooks
@@ -181,10 +185,10 @@ def _hooks(call: Call, location: Location) -> Iterator[str]:
     for name in names:
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK):
-            yield f"hook {name} {_sum(os.path.realpath(path))}"
+            yield f"hook {name} {_digest_of_file(os.path.realpath(path))}"
 
 
-def _sum(path: str) -> str:
+def _digest_of_file(path: str) -> str:
     try:
         return hashlib.sha256(files.read(path)).hexdigest()
     except OSError:
@@ -193,4 +197,4 @@ def _sum(path: str) -> str:
 
 def _shown(items: Sequence[str]) -> Iterator[str]:
     for each in items:
-        yield cut(redact(each)[0], _MOST_SHOWN)
+        yield cut(redact(each)[0], _MAX_VALUE)

@@ -1,7 +1,7 @@
-"""What a request for approval says: everything that decides what will run, as it is shown and as it is bound.
+"""The content of an approval request: everything that decides what will run, as it is shown and as it is bound.
 
-What people are shown has no secrets in it and may be cut short; each part of it goes with a digest of the real one. The
-id of a request is made of all of it, so a request cannot say something else than its id stands for.
+What people are shown has no secrets in it and may be cut, so each part goes with a digest of the real one. The id of a
+request is a digest of all of it: a request cannot say anything else than its id stands for.
 """
 
 from __future__ import annotations
@@ -10,35 +10,45 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from git_agentos.redact import MASK
+from git_agentos.util import times
 
 _ID_DIGITS = 32
-# Fields that say nothing about what runs: the same question may be asked again with others.
-_ABOUT = ("reason", "instead", "checkpoint")
-_TEXTS = ("operation", "bound", "worktree", "agent", "reason", "instead", "bound_environment", "bound_configuration")
-_TEXTS_OR_NONE = ("cwd", "head", "branch", "checkpoint", "text", "bound_text")
+_MAX_TEXT = 20_000  # characters
+# Fields that do not say what runs: a request is the same with others.
+_REMARKS = ("reason", "instead", "checkpoint")
+# The keys of the document that are not called like the field.
+_KEYS = {
+    "command_digest": "bound",
+    "environment_digest": "bound_environment",
+    "configuration_digest": "bound_configuration",
+    "text_digest": "bound_text",
+}
 _LISTS = ("operations", "argv", "environment", "configuration")
-_MOST_TEXT = 20_000
+_TEXTS = (
+    "operation", "command_digest", "worktree", "agent", "reason", "instead", "environment_digest",
+    "configuration_digest",
+)  # fmt: skip
+_TEXTS_OR_NONE = ("cwd", "head", "branch", "checkpoint", "text", "text_digest")
 
 
-class Asked(NamedTuple):
-    """What is asked for.
+class ApprovalRequest(NamedTuple):
+    """A request.
 
-    `argv` is for people, without the secrets in it; `bound` is the digest of the real one. `cwd` is the folder that the
-    command was given in; `worktree` the root of its worktree, `head` HEAD's commit there (None while unborn), `branch`
-    the full name of what HEAD points at (None when detached).
+    `argv` is the command line without secrets, `command_digest` the digest of the real one. `cwd` is the folder in
+    which the command was given; `worktree` is the root of its worktree, `head` HEAD's commit there (None while unborn),
+    `branch` the full name of the branch (None when HEAD is detached).
     `environment` are the variables that decide what runs (`NAME=value`), `configuration` the values that name programs
     and places (`key=value`), `text` the whole shell text or tool input of a harness that the command is a part of, None
-    where there is none. The `bound_` fields are digests of the real ones; that of the configuration is of all of it.
+    where there is none. `configuration_digest` is of the whole configuration, the other digests are of what is shown.
     """
 
     operation: str
     operations: tuple[str, ...]
     argv: tuple[str, ...]
-    bound: str
+    command_digest: str
     cwd: str | None
     worktree: str
     head: str | None
@@ -50,13 +60,13 @@ class Asked(NamedTuple):
     environment: tuple[str, ...] = ()
     configuration: tuple[str, ...] = ()
     text: str | None = None
-    bound_environment: str = ""
-    bound_configuration: str = ""
-    bound_text: str | None = None
+    environment_digest: str = ""
+    configuration_digest: str = ""
+    text_digest: str | None = None
 
 
-def digest(argv: Sequence[str]) -> str:
-    """What a grant is bound to of a command line: every word of it, however the program is called."""
+def command_digest(argv: Sequence[str]) -> str:
+    """The digest of a command line: of every word, and of the program without its folder."""
     words = [os.path.basename(argv[0]), *argv[1:]] if argv else []
     return digest_of(words)
 
@@ -66,58 +76,63 @@ def digest_of(words: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(list(words)).encode("ascii")).hexdigest()
 
 
-def cut(text: str, most: int = _MOST_TEXT) -> str:
-    """A text as it is shown: what is too long ends with how much is missing."""
+def cut(text: str, most: int = _MAX_TEXT) -> str:
+    """A text as it is shown: one that is too long ends with the number of characters that are missing."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} more characters)"
 
 
-def request_id(asked: Asked, number: int) -> str:
+def request_id(request: ApprovalRequest, number: int) -> str:
     """The id of the request number `number` for the same thing."""
-    words = [*asked._replace(checkpoint=None), number]
+    words = [*request._replace(checkpoint=None), number]
     return hashlib.sha256(json.dumps(words).encode("ascii")).hexdigest()[:_ID_DIGITS]
 
 
-def is_same(one: Asked, other: Asked) -> bool:
+def is_same(one: ApprovalRequest, other: ApprovalRequest) -> bool:
     """Whether two requests are for the same thing.
 
-    What was asked for by a harness holds for the command that it then starts, which does not know of the text; what was
-    given in a folder holds where the folder is not known.
+    A request of a harness is also for the command that the harness then starts, which does not know the text; one from
+    a folder is also for a command whose folder is not known.
     """
-    empty = dict.fromkeys(_ABOUT, "")
+    empty = dict.fromkeys(_REMARKS, "")
     if one.cwd is None or other.cwd is None:
         empty["cwd"] = ""
-    if one.bound_text is None or other.bound_text is None:
-        empty |= {"text": "", "bound_text": ""}
+    if one.text_digest is None or other.text_digest is None:
+        empty |= {"text": "", "text_digest": ""}
     return one._replace(**empty) == other._replace(**empty)  # type: ignore[arg-type]  # all of them are texts
 
 
-def from_document(document: Mapping[str, Any]) -> Asked | None:
-    """What a request's document says; None for one that nothing of ours has written."""
-    texts = all(isinstance(document.get(name), str) for name in _TEXTS)
-    maybe = all(document.get(name, 0) is None or isinstance(document.get(name), str) for name in _TEXTS_OR_NONE)
-    if not texts or not maybe or not all(_is_list_of_text(document.get(name)) for name in _LISTS):
+def to_document(request: ApprovalRequest) -> dict[str, Any]:
+    """A request as JSON values."""
+    return {_KEYS.get(field, field): value for field, value in request._asdict().items()}
+
+
+def from_document(document: Mapping[str, Any]) -> ApprovalRequest | None:
+    """The request in a document; None where it does not have the form that we write."""
+    values = {field: document.get(_KEYS.get(field, field), 0) for field in ApprovalRequest._fields}
+    if not (
+        all(isinstance(values[field], str) for field in _TEXTS)
+        and all(isinstance(values[field], str | None) for field in _TEXTS_OR_NONE)
+        and all(_is_list_of_texts(values[field]) for field in _LISTS)
+        and type(document.get("number")) is int
+    ):
         return None
     try:
-        datetime.fromisoformat(document["created_at"])
-        number = document["number"]
+        times.to_seconds(document["created_at"])
     except (KeyError, TypeError, ValueError):
         return None
-    if type(number) is not int:
-        return None
-    values = {name: document[name] for name in Asked._fields}
-    return Asked(**{**values, **{name: tuple(document[name]) for name in _LISTS}})
+    return ApprovalRequest(**{**values, **{field: tuple(values[field]) for field in _LISTS}})
 
 
-def is_self_evident(asked: Asked) -> bool:
-    """Whether the digests are those of what the request shows: nothing in it was taken out or cut short."""
-    shown = [*asked.argv, *asked.environment, *asked.configuration, asked.text or ""]
+def shows_all(request: ApprovalRequest) -> bool:
+    """Whether the digests are those of what the request shows: nothing in it was redacted or cut."""
+    shown = [*request.argv, *request.environment, *request.configuration, request.text or ""]
     if any(MASK in each for each in shown):
         return False
-    text = None if asked.text is None else digest_of([asked.text])
-    return (digest(asked.argv), digest_of(asked.environment), text) == (
-        asked.bound, asked.bound_environment or digest_of(()), asked.bound_text,
+    text = None if request.text is None else digest_of([request.text])
+    return (command_digest(request.argv), digest_of(request.environment), text) == (
+        request.command_digest, request.environment_digest or digest_of(()), request.text_digest,
     )  # fmt: skip
 
 
-def _is_list_of_text(value: object) -> bool:
+def _is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)

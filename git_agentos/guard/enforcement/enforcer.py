@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from git_agentos.checkpoint.context import Context
     from git_agentos.checkpoint.format import Checkpoint
     from git_agentos.checkpoint.state import Skipped
-    from git_agentos.guard.approval.approvals import Approval, Asked, Store
+    from git_agentos.guard.approval.approvals import Approval, ApprovalRequest, Store
     from git_agentos.guard.call import Call
     from git_agentos.guard.configuration.settings import GuardSettings
     from git_agentos.guard.enforcement.aftermath import Aftermath
@@ -137,7 +137,7 @@ class _Case:
             return self._of_person()
         passed = None
         if self.location is not None:
-            passed = approvals.passes(self.location.common_dir, self.pid, self.call.environment)
+            passed = approvals.active_grant(self.location.common_dir, self.pid, self.call.environment)
         if passed is not None:
             return self._passed(passed)
         if self.decision.decision == ALLOW:
@@ -165,9 +165,13 @@ class _Case:
         self._log("saved", run=True)
         return self._verdict(True, message=self._with_notes(said))
 
-    def _passed(self, passed: approvals.Pass) -> Verdict:
+    def _passed(self, passed: approvals.ActiveGrant) -> Verdict:
         """A part of a command that was let through. What is another command line than that may still be risky."""
-        if self.assessment.save is not None and self._saves() and passed.bound != approvals.digest(self.call.argv):
+        if (
+            self.assessment.save is not None
+            and self._saves()
+            and passed.command_digest != approvals.command_digest(self.call.argv)
+        ):
             self._save(_RUNS)
             if self.incomplete:
                 return self._stop(f"it would lose what cannot be saved: {self.incomplete}")
@@ -248,15 +252,15 @@ class _Case:
             return self._stop(
                 f"{self.decision.reason or 'it needs approval'}, and outside of a repository nobody can be asked"
             )
-        place = self._store(self.location)
+        store = self._store(self.location)
         asked = self._asked(self.location)
-        found = approvals.find_grant(place, asked, by_harness=self.layer == HARNESS)
+        found = approvals.find_grant(store, asked, by_harness=self.layer == HARNESS)
         if found is not None:
-            return self._verdict(True, approval=found.id) if self.hold else self._granted(place, asked, found)
+            return self._verdict(True, approval=found.id) if self.hold else self._granted(store, asked, found)
         self._save(self._stopped_save)
         asked = asked._replace(checkpoint=self.decision.checkpoint)
         try:
-            found = approvals.request(place, asked, by_harness=self.layer == HARNESS)
+            found = approvals.file_request(store, asked, by_harness=self.layer == HARNESS)
         except GuardError as error:
             if error.hint:
                 self.notes.append(error.hint)
@@ -265,32 +269,32 @@ class _Case:
             self.waiting(
                 messages.message(f"'{self._command}' waits for approval: git agentos approvals grant {found.id}")
             )
-            found = self._wait(place, found)
+            found = self._wait(store, found)
             if found.state == approvals.GRANTED:
-                return self._granted(place, asked, found)
+                return self._granted(store, asked, found)
         return self._refused(found)
 
-    def _granted(self, place: Store, asked: Asked, found: Approval) -> Verdict:
+    def _granted(self, store: Store, asked: ApprovalRequest, found: Approval) -> Verdict:
         if self.assessment.save is not None and self._saves():
             self._log_before("granted", approval=found.id)
             self._save(_RUNS)
             if self.incomplete:
                 return self._stop(f"it is granted, and would lose what cannot be saved: {self.incomplete}")
         if self.layer == HARNESS:
-            used = approvals.tell(place, found)
+            used = approvals.note_harness_use(store, found)
         else:
             process = table.identify(self.pid)
-            used = process is not None and approvals.use(place, found, process)
+            used = process is not None and approvals.use(store, found, process)
         if not used:
-            return self._refused(approvals.request(place, asked))
+            return self._refused(approvals.file_request(store, asked))
         if not self._takes_the_log:
             self._log("granted", run=True, approval=found.id)
         return self._verdict(True, approval=found.id)
 
-    def _wait(self, place: Store, found: Approval) -> Approval:
+    def _wait(self, store: Store, found: Approval) -> Approval:
         while found.state == approvals.PENDING:
             time.sleep(_PAUSE)
-            found = approvals.find(place, found.id)
+            found = approvals.find(store, found.id)
         return found
 
     def _refused(self, found: Approval) -> Verdict:
@@ -312,9 +316,9 @@ class _Case:
         return self._verdict(False, found.id, messages.approval_message(self.call.argv, self.decision.reason, lines))
 
     def _store(self, location: Location) -> Store:
-        return approvals.store(location.common_dir, self.call.environment, expiry=self.settings.approval_expiry)
+        return approvals.open_store(location.common_dir, self.call.environment, expiry=self.settings.approval_expiry)
 
-    def _asked(self, location: Location) -> Asked:
+    def _asked(self, location: Location) -> ApprovalRequest:
         from git_agentos.git import refs
         from git_agentos.guard.approval import inputs
         from git_agentos.guard.policy import git_line
@@ -323,11 +327,11 @@ class _Case:
         call = self.call
         head = refs.read_head(location)
         names = tuple(self.decision.operations)
-        asked = approvals.Asked(
+        asked = approvals.ApprovalRequest(
             operation=names[0] if names else "unknown",
             operations=names,
             argv=tuple(messages.redacted(call.argv)),
-            bound=approvals.digest(call.argv) if not call.unknown else approvals.digest(("unknown", call.text or "")),
+            command_digest=approvals.command_digest(("unknown", call.text or "") if call.unknown else call.argv),
             cwd=self._folder(location),
             worktree=location.root,
             head=head.commit,
@@ -339,10 +343,10 @@ class _Case:
         where = git_line.parse(call.argv, call.environment).location_options if call.argv else ()
         # The shim was given a PATH without its own folder; the git that it becomes is started with the whole of it.
         started = table.environment(self.pid) if self.layer == "shim" and self.pid != os.getpid() else None
-        asked = inputs.add(asked, call, location, where, started.get("PATH") if started else None)
+        asked = inputs.with_inputs(asked, call, location, where, started.get("PATH") if started else None)
         save = self.assessment.save
         of_entries = save is not None and not OF_ENTRIES.isdisjoint(names)
-        return inputs.add_entries(asked, save.commits if save is not None and of_entries else ())
+        return inputs.with_stash_entries(asked, save.commits if save is not None and of_entries else ())
 
     def _folder(self, location: Location) -> str | None:
         """Where the command was given. git goes to the root before it runs a hook: that one may be none."""

@@ -162,7 +162,7 @@ def _key(location: Location, environment: Mapping[str, str], *, fix: bool) -> Ge
 
 def _approvals(location: Location, *, fix: bool) -> Iterator[Finding]:
     """Files of requests and decisions that are none. Notes of used grants are left: without them, these count again."""
-    for path in documents.damaged(location.common_dir):
+    for path in documents.damaged_files(location.common_dir):
         message = f"'{path}' is not what git-agentos wrote there: it does not count"
         if fix:
             try:
@@ -337,9 +337,8 @@ def _settings(location: Location, environment: Mapping[str, str]) -> Iterator[Fi
 
 def _unconfirmed(read: settings.GuardSettings) -> Iterator[Finding]:
     for each in read.pending:
-        message = (
-            f"{weaker_settings.worded(each)} in '{each.source}' makes the guard weaker, and nobody has confirmed it"
-        )
+        setting = weaker_settings.format_setting(each)
+        message = f"{setting} in '{each.source}' makes the guard weaker, and is not confirmed"
         yield Finding("unconfirmed-setting", "warning", message, _CONFIRM, False)
 
 

@@ -51,7 +51,7 @@ def within(location: Location, environment: Mapping[str, str], approval_key: str
     """
     program = bubblewrap.find(environment, GuardError)
     scripts.install(location)  # what is mounted has to be there
-    documents.store(location.common_dir, environment)
+    documents.open_store(location.common_dir, environment)
     # A user namespace of its own, for root too: else what is outside is to be seen through /proc/PID/root of others.
     words = [program, "--dev-bind", "/", "/", "--die-with-parent", "--unshare-user", "--cap-drop", "ALL"]
     for option, path in _mounts(location, environment):

@@ -21,7 +21,7 @@ from git_agentos.process import contained
 from git_agentos.process.contained import Result
 from git_agentos.redact import redact
 from git_agentos.run import environment as environments
-from git_agentos.run.rollback import mend
+from git_agentos.run import rebuild
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
 from git_agentos.util import directories
@@ -80,7 +80,7 @@ def run(
     command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
     ended = contained.run(command, said.out, said.err, show=request.show, stop=request.stop)
     # What was killed may have been a git: nobody is to wait for it.
-    mend.unlock(request.here.location, request.run, killed=ended.is_killed)
+    rebuild.unlock(request.here.location, request.run, killed=ended.is_killed)
     return ended
 
 

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from git_agentos.git.location import Location
-from git_agentos.run.kernel import wanted
+from git_agentos.run import control
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -48,7 +48,7 @@ class Stop:
 
     @property
     def is_cancelled(self) -> bool:
-        return wanted.is_to_end(self._location, self._run_id)
+        return control.cancel_requested(self._location, self._run_id)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:

@@ -38,6 +38,7 @@ from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 
 EVENTS = "events.jsonl"
+MANIFEST = "manifest.json"
 # Who drives a run: the kernel says so with its version, `git agentos tdd` and other orchestrators by their names, those
 # who give none are the service's.
 _KERNEL = "git-agentos "
@@ -167,7 +168,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
     raise ValueError("not an event")
 
 
-def fold(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
+def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
     """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
     interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
     run's."""

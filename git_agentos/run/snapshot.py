@@ -38,7 +38,7 @@ class WorkspaceSnapshot:
     taken_at: str
 
 
-def inner(context: Context, run: WorkspaceContext) -> Context:
+def run_context(context: Context, run: WorkspaceContext) -> Context:
     """The run's agent at work in the run's worktree; RunError where that is not what was made. The paths of `run` are
     those of now (`located`)."""
     id_ = worktree_id(run.run_id)
@@ -62,12 +62,12 @@ def inner(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
+def take_snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
     """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
-    return look(here, run)[0]
+    return capture_snapshot(here, run)[0]
 
 
-def look(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+def capture_snapshot(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`snapshot`, and the complete state."""
     origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
     taken = take.take(here.repository, here.settings, origin)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from git_agentos.run.record.events import Run, Step
+from git_agentos.run.events import Run, Step
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """Who is told how a run goes, while it goes."""
 
     def prepared(self, run: Run) -> None:
@@ -23,7 +23,7 @@ class Watcher(Protocol):
         """A step has ended."""
 
 
-class Nobody:
+class SilentObserver:
     """Is told, and does nothing."""
 
     def prepared(self, run: Run) -> None:

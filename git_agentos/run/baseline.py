@@ -55,7 +55,7 @@ _STRICT = (
 _Row = tuple[int, int, int, int, int]
 
 
-class Pristine(NamedTuple):
+class Baseline(NamedTuple):
     """What was recorded; `copy` is the path of the index's copy."""
 
     known: Known
@@ -64,7 +64,7 @@ class Pristine(NamedTuple):
     copy: str
 
 
-class Look(NamedTuple):
+class Comparison(NamedTuple):
     """A worktree against what was recorded: files that may be others (None: all may be), and what the walk found."""
 
     touched: frozenset[bytes] | None
@@ -112,7 +112,7 @@ def forget(location: Location) -> None:
             os.unlink(os.path.join(location.state_dir, _FOLDER, name))
 
 
-def read(location: Location) -> Pristine | None:
+def read(location: Location) -> Baseline | None:
     """What was recorded; None where that is not there, or cannot be understood."""
     folder = os.path.join(location.state_dir, _FOLDER)
     index = os.path.join(folder, _INDEX)
@@ -128,15 +128,15 @@ def read(location: Location) -> Pristine | None:
         others = [os.fsencode(path) for path in body["others"]]
         tree = str(body["tree"])
         text = body["config"]
-        return Pristine(Known(folders, others, tree), young, text if text is None else text.encode("latin-1"), index)
+        return Baseline(Known(folders, others, tree), young, text if text is None else text.encode("latin-1"), index)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
 
-def look(location: Location, known: Pristine | None) -> Look:
+def compare(location: Location, known: Baseline | None) -> Comparison:
     """Find out what may be other than it was made."""
     if known is None:
-        return Look(None, walk.walk(location.root))
+        return Comparison(None, walk.walk(location.root))
     env = location.environment({"GIT_INDEX_FILE": known.copy})
     args = [*_STRICT, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"]
     child = process.spawn(args, cwd=location.root, env=env)
@@ -145,14 +145,14 @@ def look(location: Location, known: Pristine | None) -> Look:
     finally:
         status, out, _ = process.finish(child)
     if status != 0:
-        return Look(None, walk.walk(location.root))
+        return Comparison(None, walk.walk(location.root))
     touched = {path for path in out.split(b"\0") if path}
     root = os.fsencode(location.root)
     touched |= {path for path, row in known.young.items() if row is None or row != _stat(os.path.join(root, path))}
-    return Look(frozenset(touched), walked)
+    return Comparison(frozenset(touched), walked)
 
 
-def everything(inner: Context, state: State) -> frozenset[bytes]:
+def changed_by_reading(inner: Context, state: State) -> frozenset[bytes]:
     """Files that are not as the state has them, where nothing is known: git reads every one that is tracked there.
 
     Where anything is converted between worktree and store, all files are named: git compares what it would store.

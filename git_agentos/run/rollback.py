@@ -10,6 +10,7 @@ A step's point is what was visible when it began: ignored files stay as they are
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,11 +26,12 @@ from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, R
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
+from git_agentos.run import baseline, events, evidence_store, rebuild
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import events, evidence, recovery
-from git_agentos.run.record.events import RunState
-from git_agentos.run.rollback import mend, pristine
-from git_agentos.run.rollback.mend import Mended
+from git_agentos.run.events import RunState
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey
+from git_agentos.run.rebuild import Rebuilt
 from git_agentos.util import times
 from git_agentos.worktree import layout, losses
 
@@ -83,7 +85,9 @@ class _Point:
     state: State
 
 
-def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False) -> Rollback:
+def rollback_worktree(
+    context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
+) -> Rollback:
     """Take the run's worktree back to `point`.
 
     `context` is any worktree of the run's repository, and says who acts; the run must not be at work (its lock is the
@@ -91,12 +95,12 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
     """
     goal = _resolve(context, run, point)
     last = timeline.newest(context.repository, worktree_id(run.run_id))
-    mended = mend.mend(context, run, goal.checkpoint, dry_run=dry_run)
+    mended = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
     if mended.inner is None:
         return _would_be_made(run, goal, mended, _told(context, last))
     done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
     if not dry_run:
-        mend.settle(mended, run)
+        rebuild.restore_config(mended, run)
     not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
     last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
     return Rollback(
@@ -115,6 +119,17 @@ def rollback(context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, d
         last_saved=last_saved,
         last_saved_at=last_saved_at,
     )
+
+
+def rollback_and_record(
+    context: Context, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
+) -> Rollback:
+    """Roll back, and record it; where there is no key to record it with, the rollback is done all the same."""
+    done = rollback_worktree(context, run, point, dry_run=dry_run)
+    if not dry_run:
+        with contextlib.suppress(NoKey):
+            evidence.event("rolled-back", **done.fields())
+    return done
 
 
 def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
@@ -142,14 +157,14 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
 def _state(context: Context, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
-        return recovery.look(context.location, run.run_id).state()
+        return evidence_store.open_to_read(context.location, run.run_id).state()
     except (AgentosError, OSError):
         return RunState(run.run_id)
 
 
 def _pre_run(context: Context, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
-    prepared = _state(context, run).prepared or evidence.noted(context.location, run.run_id)
+    prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None
@@ -184,13 +199,13 @@ def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
 # -- going there ---------------------------------------------------------------------------------------------------
 
 
-def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Mended, *, dry_run: bool) -> Restoration:
+def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
     scan = Scan(inner.location)  # git looks at the files meanwhile
     try:
-        found = pristine.look(inner.location, mended.pristine)
+        found = baseline.compare(inner.location, mended.pristine)
         touched = found.touched
         if touched is None:
-            touched = pristine.everything(inner, goal.state)
+            touched = baseline.changed_by_reading(inner, goal.state)
         move, shifts = _move(inner, run, goal)
         back = Back(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
     except BaseException:
@@ -230,7 +245,7 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
     return Move(then, create=False), shifts
 
 
-def _pins(inner: Context, run: WorkspaceContext, mended: Mended) -> list[str]:
+def _pins(inner: Context, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
     """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
     repository = inner.repository
     _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
@@ -240,7 +255,7 @@ def _pins(inner: Context, run: WorkspaceContext, mended: Mended) -> list[str]:
 
 
 def _would_be_made(
-    run: WorkspaceContext, goal: _Point, mended: Mended, last: tuple[str | None, str | None]
+    run: WorkspaceContext, goal: _Point, mended: Rebuilt, last: tuple[str | None, str | None]
 ) -> Rollback:
     """What a dry run tells of a worktree that has to be made again: it cannot be looked at."""
     return Rollback(

@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, take, timeline
 from git_agentos.checkpoint.context import Context
@@ -28,16 +28,13 @@ from git_agentos.git import gc, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
-from git_agentos.run.record.events import EVENTS, Run, state_of
+from git_agentos.run.events import EVENTS, MANIFEST, Run, state_of
+from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
 from git_agentos.util.values import is_hex
 from git_agentos.worktree import layout
 
-if TYPE_CHECKING:
-    from git_agentos.run.record.evidence import Evidence
-
 META_MANIFEST = "manifest_sha256"
-MANIFEST = "manifest.json"
 SCHEMA = "agentos.run-manifest.v1"
 _TRIGGER = "task_complete"
 _SMALL = 1 << 20
@@ -70,7 +67,7 @@ class Verification:
     problems: list[str]
 
 
-class Last(NamedTuple):
+class Seal(NamedTuple):
     """The newest seal of a run that its timeline has."""
 
     checkpoint: str
@@ -161,19 +158,19 @@ def _cargo_path(run_id: str, name: str) -> bytes:
 # -- what the timeline has -------------------------------------------------------------------------------------------
 
 
-def last(repository: Repository, run_id: str) -> Last | None:
+def newest_seal(repository: Repository, run_id: str) -> Seal | None:
     """The newest final checkpoint of a run; None where it was never sealed. MissingObjectsError where it is torn."""
     for link in timeline.walk(repository, worktree_id(run_id)):
         meta = format.parts(repository, link.checkpoint).meta
         digest = (meta.get("meta") or {}).get(META_MANIFEST)
         if meta.get("run_id") == run_id and meta.get("trigger") == _TRIGGER and digest is not None:
-            return Last(link.checkpoint, str(digest))
+            return Seal(link.checkpoint, str(digest))
     return None
 
 
-def carried(repository: Repository, run_id: str, name: str) -> bytes | None:
+def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
     """A file of the evidence as the run's final checkpoint has it; None where there is none."""
-    found = last(repository, run_id)
+    found = newest_seal(repository, run_id)
     return None if found is None else format.read_cargo(repository, found.checkpoint, _cargo_path(run_id, name))
 
 
@@ -198,7 +195,7 @@ class _Check:
 
     def run(self) -> Verification:
         try:
-            sealed = last(self.repository, self.run_id)
+            sealed = newest_seal(self.repository, self.run_id)
         except AgentosError as error:
             sealed = None
             self.problems.append(f"the timeline '{worktree_id(self.run_id)}' cannot be read: {error.message}")
@@ -223,7 +220,7 @@ class _Check:
 
     # -- the files -----------------------------------------------------------------------------------------------------
 
-    def _manifest(self, sealed: Last | None) -> str | None:
+    def _manifest(self, sealed: Seal | None) -> str | None:
         """Compare the manifest with its hash, and every file with the manifest; the manifest's hash."""
         if not os.path.isdir(self.evidence.folder):
             self.problems.append(f"the folder '{self.evidence.folder}' is missing")
@@ -274,7 +271,7 @@ class _Check:
         elif (digest.hexdigest(), length) != (expected, size):
             self.problems.append(f"'{name}' was changed")
 
-    def _carried(self, sealed: Last | None) -> set[bytes] | None:
+    def _carried(self, sealed: Seal | None) -> set[bytes] | None:
         """The paths of the evidence that the final checkpoint carries, as far as their contents are there."""
         if sealed is None:
             return None
@@ -289,7 +286,7 @@ class _Check:
 
     # -- what it tells -------------------------------------------------------------------------------------------------
 
-    def _events(self, sealed: Last | None) -> None:
+    def _events(self, sealed: Seal | None) -> None:
         """The record can be believed, ends with the seal, and names the same one; commits in it are gathered."""
         data = self._read(EVENTS)
         if data and not data.endswith(b"\n"):

@@ -15,16 +15,15 @@ from git_agentos.checkpoint import capture, format, journal, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git.repository import Repository
-from git_agentos.run import inside, located, lock, preparation
+from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
 from git_agentos.run.context import worktree_id
-from git_agentos.run.record import evidence, recovery, saved, sealing
-from git_agentos.run.record.events import INTERRUPTED, TAMPERED, Run, Step, fold
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
+from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
 from git_agentos.worktree import last_state, record
 
 
-def told(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
+def current_run(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
     """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
     is about to let go of it."""
     pid = None if is_ours else lock.holder(context.location, found.run_id)
@@ -33,7 +32,7 @@ def told(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
     if not events:
         run = replace(run, started_at=_made_at(found.folder))
     if run.context is None and run.state == TAMPERED:
-        run = replace(run, context=preparation.last_known(context, run.run_id))
+        run = replace(run, context=preparation.last_known_context(context, run.run_id))
     run = _as_now(context, run)
     if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
         run = replace(run, rolled_back_to=None)
@@ -53,7 +52,7 @@ def _archive(context: Context, run: Run) -> str | None:
 
 
 def _as_now(context: Context, run: Run) -> Run:
-    return run if run.context is None else replace(run, context=located.now(context, run.context))
+    return run if run.context is None else replace(run, context=located.with_current_paths(context, run.context))
 
 
 def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -75,22 +74,22 @@ def _visible(context: Context, checkpoint: str) -> tuple[str | None, ...]:
 def show(context: Context, run_id: str) -> Run:
     """A run as its record tells it; of an archived one, as its final checkpoint does."""
     try:
-        found = recovery.look(context.location, run_id)
+        found = evidence_store.open_to_read(context.location, run_id)
     except RunError:
-        events = evidence.carried_events(context, run_id)
+        events = evidence_store.sealed_events(context, run_id)
         if events is not None:
-            folder = os.path.join(evidence.folder_of(context.location), run_id)
-            return _as_now(context, fold(run_id, folder, events, alive=False))
+            folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
+            return _as_now(context, run_of(run_id, folder, events, alive=False))
         if run_id not in _of_timelines(context, ()):
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
     if found.is_copy and found.is_anothers():
-        return _as_now(context, fold(run_id, found.folder, recovery.copied_events(found), alive=False))
-    return told(context, found)
+        return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
+    return current_run(context, found)
 
 
-def all_(context: Context) -> Sequence[Run]:
+def list_runs(context: Context) -> Sequence[Run]:
     """All runs of the repository, newest first. One whose record is damaged is among them, and says so; one whose
     evidence is gone is shown as git has it."""
     found = []
@@ -105,12 +104,14 @@ def all_(context: Context) -> Sequence[Run]:
 def ids(context: Context) -> list[str]:
     """The ids of all runs of the repository, newest first, those too of which only git still knows."""
     location = context.location
-    found = evidence.ids(location)
-    copied = [run_id for run_id in saved.ids(location) if run_id not in found]
+    found = evidence_store.ids(location)
+    copied = [run_id for run_id in evidence_copy.ids(location) if run_id not in found]
     more = [*copied, *_of_timelines(context, [*found, *copied])]
     if not more:
         return found[::-1]
-    dated = {run_id: evidence.begun_at(os.path.join(evidence.folder_of(location), run_id)) for run_id in found}
+    dated = {
+        run_id: evidence_store.begun_at(os.path.join(evidence_store.runs_folder(location), run_id)) for run_id in found
+    }
     for run_id in more:
         with contextlib.suppress(AgentosError, OSError):
             dated[run_id] = show(context, run_id).started_at
@@ -133,10 +134,10 @@ def _of_timelines(context: Context, known: Collection[str]) -> list[str]:
 
 
 def _damaged(context: Context, run_id: str, problem: str) -> Run:
-    folder = os.path.join(evidence.folder_of(context.location), run_id)
+    folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
     known = None
     with contextlib.suppress(AgentosError, OSError):
-        known = preparation.last_known(context, run_id)
+        known = preparation.last_known_context(context, run_id)
     return Run(
         run_id=run_id,
         state=INTERRUPTED,
@@ -177,10 +178,10 @@ def _said(context: Context, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
     with contextlib.suppress(RunError):
-        data = recovery.look(context.location, run.run_id).read(name)
+        data = evidence_store.open_to_read(context.location, run.run_id).read(name)
         if data is not None:
             return data
-    return sealing.carried(context.repository, run.run_id, name) or b""
+    return sealing.read_sealed(context.repository, run.run_id, name) or b""
 
 
 def diff(context: Context, run_id: str) -> bytes:
@@ -198,7 +199,7 @@ def _tree(context: Context, run: Run) -> str | None:
     assert run.context is not None
     if run.rolled_back_to is None:
         try:
-            inner = inside.inner(context, run.context)
+            inner = snapshot.run_context(context, run.context)
         except RunError:
             if run.archive is not None:
                 with context.repository.writer() as writer:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from git_agentos.run.record.events import NO_CHANGES, PROTECTED, TIMED_OUT, Step
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.events import NO_CHANGES, PROTECTED, TIMED_OUT, Step
+from git_agentos.run.evidence import Evidence
 
 VARIABLE = "AGENTOS_FEEDBACK_FILE"
 _MOST = 16 << 10

@@ -27,13 +27,20 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.goal import Restoration
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
-from git_agentos.git import dates, lockfile, process, refs, stale_locks, state_dir, worktrees
+from git_agentos.git import (
+    dates,
+    lockfile,
+    process,
+    reflog,
+    refs,
+    stale_locks,
+    state_dir,
+    worktrees,
+)
 from git_agentos.git.location import Location
-from git_agentos.run import reflog
+from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
+from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import recovery
-from git_agentos.run.rollback import finish, own_config, pristine
-from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
 from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
@@ -43,7 +50,7 @@ _LOST = "it was missing: what was in it could not be saved"
 
 
 @dataclass
-class Mended:
+class Rebuilt:
     """The worktree as it is now: `inner` is the one who acts, in it (None: a dry run, and it would have to be made).
 
     `recreated`: its folder or git's entry was missing; `damaged`: that, or anything else of it was not as it has to be.
@@ -56,26 +63,26 @@ class Mended:
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
-    pristine: Pristine | None = None
+    pristine: Baseline | None = None
     finished: Restoration | None = None
 
 
-def mend(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Mended:
+def rebuild_worktree(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
     """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
-    return _Mending(context, run, dry_run=dry_run).run_(goal)
+    return _Mending(context, run, dry_run=dry_run).rebuild(goal)
 
 
-def settle(mended: Mended, run: WorkspaceContext) -> None:
+def restore_config(mended: Rebuilt, run: WorkspaceContext) -> None:
     """What comes after the rollback: the worktree's own configuration and the guard as they were made."""
     inner = mended.inner
     assert inner is not None
     location = inner.location
-    if mended.pristine is not None and not own_config.is_as_recorded(location, mended.pristine):
-        own_config.write(location, mended.pristine)
+    if mended.pristine is not None and not worktree_config.is_as_recorded(location, mended.pristine):
+        worktree_config.write(location, mended.pristine)
     told = _begun(inner, run)
-    own_config.guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
+    worktree_config.set_guard(location, guarded=bool(told["guard"]) if "guard" in told else None)
     if mended.recreated or mended.pristine is None:
-        pristine.record(inner)
+        baseline.record(inner)
 
 
 def unlock(
@@ -106,11 +113,11 @@ class _Mending:
         self.common = context.location.common_dir
         self.id = worktree_id(run.run_id)
         self.ref = layout.HEADS + run.branch_name
-        self.found = Mended()
+        self.found = Rebuilt()
         self.empty = False  # its folder had to be made
         self.location: Location
 
-    def run_(self, goal: str) -> Mended:
+    def rebuild(self, goal: str) -> Rebuilt:
         try:
             with worktrees.lock(self.context.location):
                 git_dir = self._entry()
@@ -125,7 +132,7 @@ class _Mending:
                 self._locks()
                 self._branch()
                 self._head()
-            self.found.pristine = pristine.read(self.location)
+            self.found.pristine = baseline.read(self.location)
             self._configuration()
             self._index()
             self._fill()
@@ -236,13 +243,9 @@ class _Mending:
         if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
-        common = os.path.join(location.git_dir, "commondir")
-        with contextlib.suppress(OSError), open(common, "rb") as file:
-            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
-            if os.path.realpath(there) == os.path.realpath(location.common_dir):
-                return
-        self._touch()
-        record.put(common, "../..\n")
+        if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
+            self._touch()
+            record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
 
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
@@ -397,18 +400,18 @@ class _Mending:
         """The worktree's own settings as they were made: what is read and written from here on obeys them. Those of a
         sparse checkout are state, and for the rollback itself to change."""
         known = self.found.pristine
-        if known is None and not own_config.is_readable(self.location):
+        if known is None and not worktree_config.is_readable(self.location):
             self._touch()
-            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
             self._lost("config.worktree", f"git could not read it: the file is at '{kept}' now")
-        if known is None or self.dry_run or own_config.is_as_recorded(self.location, known):
+        if known is None or self.dry_run or worktree_config.is_as_recorded(self.location, known):
             return
-        sparse = own_config.sparse_settings(self.location)
-        if os.path.lexists(own_config.path_of(self.location)):
-            kept = self._keep(own_config.path_of(self.location), "config.worktree")
+        sparse = worktree_config.sparse_settings(self.location)
+        if os.path.lexists(worktree_config.path_of(self.location)):
+            kept = self._keep(worktree_config.path_of(self.location), "config.worktree")
             self._lost("config.worktree", f"it was edited, and is at '{kept}' now")
-        own_config.write(self.location, known)
-        own_config.put(self.location, sparse)
+        worktree_config.write(self.location, known)
+        worktree_config.add_settings(self.location, sparse)
 
     def _inner(self) -> Context:
         managed = record.read(self.location.git_dir)
@@ -418,11 +421,11 @@ class _Mending:
 
     def _interrupted(self, goal: str) -> None:
         inner = self.found.inner
-        if inner is None or not finish.is_interrupted(self.location):
+        if inner is None or not interrupted_restore.is_interrupted(self.location):
             return
-        settled, self.found.finished = finish.finish(inner, self.run, goal)
+        settled, self.found.finished = interrupted_restore.finish(inner, self.run, goal)
         if not settled:
-            kept = self._keep(finish.path_of(self.location), "journal")
+            kept = self._keep(interrupted_restore.path_of(self.location), "journal")
             self._lost("journal.json", f"an interrupted restore could not be finished: its journal is at '{kept}' now")
 
 
@@ -440,5 +443,5 @@ def _is_on(git_dir: str, ref: str) -> bool:
 def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
-        return recovery.look(context.location, run.run_id).state().begun or {}
+        return evidence_store.open_to_read(context.location, run.run_id).state().begun or {}
     return {}

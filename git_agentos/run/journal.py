@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
-from git_agentos.run.record.events import EVENTS, parse_line
-from git_agentos.run.record.folder import Folder
-from git_agentos.run.record.note import Note, NoteFile
+from git_agentos.run.events import EVENTS, parse_line
+from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.journal_note import Note, NoteFile
 from git_agentos.util import files, locks, times
 
 _LIMIT = 256 << 20
@@ -223,7 +223,7 @@ class Journal:
         `event`."""
         found = self.read()
         if not self._folder.is_in_place() or not os.path.isdir(self._folder.path) or os.path.islink(self._folder.path):
-            clear_way(self._folder.path)
+            clear_path(self._folder.path)
             pinned = self._pinned is not None
             self._folder.unpin()
             os.makedirs(self._folder.path)
@@ -360,7 +360,7 @@ def _event_bytes(last: str | None, body: Mapping[str, Any]) -> bytes:
     return signing.document_bytes("run-event", last or "", body)
 
 
-def clear_way(path: str) -> None:
+def clear_path(path: str) -> None:
     """Put aside what stands in the place of a run's folder, or of the folders of ours above it."""
     runs = os.path.dirname(path)
     for each in (os.path.dirname(runs), runs, path) if os.path.basename(runs) == "runs" else (path,):

@@ -20,14 +20,14 @@ _FOLDER = "runs"
 _CANCEL = "run-cancel"
 
 
-def put(location: Location, run_id: str, text: str) -> None:
+def save_spec(location: Location, run_id: str, text: str) -> None:
     """Keep what a run is to do."""
     path = _made(location, run_id, "json")
-    lock.clear(path)
+    lock.clear_path(path)
     files.replace(path, _bytes(text), mode=0o600)
 
 
-def get(location: Location, run_id: str) -> str | None:
+def load_spec(location: Location, run_id: str) -> str | None:
     """What a run is to do; None where that is not kept (it has ended, or was begun on another machine)."""
     try:
         return files.read(_path(location, run_id, "json")).decode("utf-8", "surrogateescape")
@@ -35,25 +35,25 @@ def get(location: Location, run_id: str) -> str | None:
         return None
 
 
-def code(run_id: str, text: str) -> str | None:
+def sign_spec(run_id: str, text: str) -> str | None:
     """The code of what a run is to do, by the user's key; None where that cannot be read."""
     return signing.sign(_document(run_id, text), os.environ)
 
 
-def is_meant(run_id: str, text: str, known: object) -> bool:
+def is_signed_spec(run_id: str, text: str, known: object) -> bool:
     """Whether a text is the one of which `known` is the code."""
     return signing.is_signed(_document(run_id, text), known, os.environ)
 
 
-def ask_to_end(location: Location, run_id: str) -> None:
+def request_cancel(location: Location, run_id: str) -> None:
     """Tell whoever is at work on a run that it is to be cancelled."""
     path = _made(location, run_id, "cancel")
     document = signing.sign_document(_CANCEL, run_id, _request(location, run_id), signing.key(os.environ))
-    lock.clear(path)
+    lock.clear_path(path)
     files.replace(path, json.dumps(document).encode("ascii") + b"\n", durable=False)
 
 
-def is_to_end(location: Location, run_id: str) -> bool:
+def cancel_requested(location: Location, run_id: str) -> bool:
     """Whether the run is to be cancelled, by somebody who has the user's key; by anybody where there is none."""
     path = _path(location, run_id, "cancel")
     if not os.path.lexists(path):
@@ -68,12 +68,12 @@ def is_to_end(location: Location, run_id: str) -> bool:
     return known is None or signing.verify_document(_CANCEL, run_id, document, known)
 
 
-def do_go_on(location: Location, run_id: str) -> None:
+def clear_cancel(location: Location, run_id: str) -> None:
     """It is not to be cancelled after all: whoever wanted that is gone."""
     _remove(location, run_id, "cancel")
 
 
-def forget(location: Location, run_id: str) -> None:
+def discard(location: Location, run_id: str) -> None:
     """Nothing is wanted of the run any more."""
     for end in ("json", "cancel"):
         _remove(location, run_id, end)
@@ -81,7 +81,7 @@ def forget(location: Location, run_id: str) -> None:
 
 def _remove(location: Location, run_id: str, end: str) -> None:
     path = _path(location, run_id, end)
-    lock.clear(path)
+    lock.clear_path(path)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 

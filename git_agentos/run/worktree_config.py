@@ -14,8 +14,8 @@ from git_agentos.errors import AgentosError
 from git_agentos.git import configuration, process, state_dir
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.run.rollback import pristine
-from git_agentos.run.rollback.pristine import Pristine
+from git_agentos.run import baseline
+from git_agentos.run.baseline import Baseline
 from git_agentos.util import files
 
 # Settings that are state of the worktree, and for the rollback itself to change.
@@ -36,9 +36,9 @@ def is_readable(location: Location) -> bool:
     return True
 
 
-def is_as_recorded(location: Location, known: Pristine) -> bool:
+def is_as_recorded(location: Location, known: Baseline) -> bool:
     """Whether it says what it said, apart from what the guard puts there."""
-    if pristine.configuration(location) == known.config:
+    if baseline.configuration(location) == known.config:
         return True
     guards = {(each.name.lower(), each.value) for each in activation.values(location)}
     try:
@@ -53,7 +53,7 @@ def is_as_recorded(location: Location, known: Pristine) -> bool:
         return False
 
 
-def write(location: Location, known: Pristine) -> None:
+def write(location: Location, known: Baseline) -> None:
     """Put what was recorded in place."""
     path = path_of(location)
     if known.config is None:
@@ -71,13 +71,13 @@ def sparse_settings(location: Location) -> dict[str, str]:
     return {}
 
 
-def put(location: Location, settings: Mapping[str, str]) -> None:
+def add_settings(location: Location, settings: Mapping[str, str]) -> None:
     """Add settings to it."""
     for key, value in settings.items():
         process.run(["config", "--file", path_of(location), key, value], cwd=location.root)
 
 
-def guard(location: Location, *, guarded: bool | None) -> None:
+def set_guard(location: Location, *, guarded: bool | None) -> None:
     """The guard is on if the run is guarded, and off if it is not; where that is not known (None), what there is of it
     is brought up to date."""
     try:

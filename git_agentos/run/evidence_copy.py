@@ -25,7 +25,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run import lock
 from git_agentos.run.context import CONTEXT, is_id, worktree_id
-from git_agentos.run.record.folder import Folder
+from git_agentos.run.evidence_folder import Folder
 from git_agentos.store import location as place
 from git_agentos.util import directories, files, locks
 from git_agentos.worktree import layout as worktrees
@@ -120,7 +120,7 @@ def ids(location: Location) -> list[str]:
     return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
-def look(location: Location, run_id: str, path: str) -> SavedFolder | None:
+def find_copy(location: Location, run_id: str, path: str) -> SavedFolder | None:
     """The copy of a run's evidence, whose folder would be `path`; None where there is none, or where the run's timeline
     is gone and with it all that the evidence names."""
     if not is_id(run_id):
@@ -134,12 +134,12 @@ def look(location: Location, run_id: str, path: str) -> SavedFolder | None:
     return SavedFolder(path, repository, found)
 
 
-def drop(location: Location, run_id: str) -> None:
+def delete(location: Location, run_id: str) -> None:
     """Forget the copy of a run that has come to nothing."""
     tree_refs.delete(location, PREFIX + run_id)
 
 
-def bring_back(location: Location, run_id: str, *, parts: bool = False) -> bool:
+def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> bool:
     """Make the folder of a run's evidence again, where it is missing and no process is at work on the run; whether it
     was. With `parts` also the files that are missing in a folder that is there. RepositoryError where something else is
     in its place."""
@@ -147,7 +147,7 @@ def bring_back(location: Location, run_id: str, *, parts: bool = False) -> bool:
     path = os.path.join(runs, run_id)
     if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
         return False
-    found = look(location, run_id, path)
+    found = find_copy(location, run_id, path)
     if found is None or lock.holder(location, run_id) not in (None, os.getpid()):
         return False
     place.ensure_folder(worktrees.main_folder(location))
@@ -157,15 +157,15 @@ def bring_back(location: Location, run_id: str, *, parts: bool = False) -> bool:
         return _complete(found, path) if os.path.isdir(path) else _make(found, runs, path)
 
 
-def complete(location: Location, run_id: str, path: str) -> None:
+def write_missing(location: Location, run_id: str, path: str) -> None:
     """Put the files that are missing in the folder of a run's evidence there again, as far as the copy has them."""
-    found = look(location, run_id, path)
+    found = find_copy(location, run_id, path)
     if found is not None:
         with contextlib.suppress(AgentosError, OSError):
             _complete(found, path)
 
 
-def missing(found: SavedFolder, path: str) -> bool:
+def is_incomplete(found: SavedFolder, path: str) -> bool:
     """Whether the folder that a copy was made of is missing, or a file of it."""
     there = Folder(path)
     return not os.path.isdir(path) or any(there.kind(name) is None for name, _ in found.walk())

@@ -13,13 +13,12 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import accept as accepting
 from git_agentos.run import cleanup as cleaning
-from git_agentos.run import inside, landing, located
+from git_agentos.run import evidence_store, landing, located, query, snapshot
 from git_agentos.run.accept import Acceptance
-from git_agentos.run.kernel import doing
-from git_agentos.run.kernel.work import seal
-from git_agentos.run.record import recovery, runs
-from git_agentos.run.record.events import CANCELLED, FAILED, PASSED, PRE_RUN, TDD, Run
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.events import CANCELLED, FAILED, PASSED, PRE_RUN, TDD, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.runner import seal_run
 
 _STATES = (PASSED, FAILED, CANCELLED)
 
@@ -40,17 +39,17 @@ def end(
     if state not in _STATES:
         raise UsageError(f"a run cannot end as '{state}'", f"one of: {', '.join(_STATES)}")
     kept = _open(context, run_id, is_ours)
-    run = located.context_of(context, kept)
+    run = located.workspace_of(context, kept)
     if roll_back:
-        doing.take_back(context, run, kept, PRE_RUN)
+        rollback_and_record(context, run, kept, PRE_RUN)
     with contextlib.suppress(RunError):  # its worktree is gone
         details = {"reason": reason} if reason else {}
         kind = "action" if state == PASSED else "error"
-        here = inside.inner(context, run)
+        here = snapshot.run_context(context, run)
         log.note(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
     kept.event("ended", state=state, reason=reason)
-    seal(context, kept)
-    return cleaning.after(context, kept, wanted=cleanup)
+    seal_run(context, kept)
+    return cleaning.finish(context, kept, wanted=cleanup)
 
 
 def accept(
@@ -59,27 +58,27 @@ def accept(
     """Merge the worktree of an open run as it stands into `into` (its base's branch), and end the run as accepted; its
     lock is held. One that was ended as passed can be accepted, too. With conflicts nothing has changed."""
     kept = _open(context, run_id, is_ours, passed=True)
-    run = located.context_of(context, kept)
+    run = located.workspace_of(context, kept)
     target = into if into is not None else accepting.base_branch(context, run)
-    here = inside.inner(context, run)
-    now = inside.snapshot(here, run).checkpoint
+    here = snapshot.run_context(context, run)
+    now = snapshot.take_snapshot(here, run).checkpoint
     message = accepting.message(kept.run(alive=True))
-    made = landing.land(
+    made = landing.merge_validated(
         context, here, run, now, now, into=target, message=message, squash=squash, check=kept.check
     )  # fmt: skip
     if made.conflicts:
-        return Acceptance(runs.told(context, kept, is_ours=True), made)
+        return Acceptance(query.current_run(context, kept, is_ours=True), made)
     with accepting.recording(run_id, made):
         if kept.state().ended is None:
             kept.event("ended", state=PASSED, reason=None)
         kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
-        seal(context, kept)
-    return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
+        seal_run(context, kept)
+    return Acceptance(cleaning.finish(context, kept, wanted=cleanup), made)
 
 
 def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
     """The evidence of an open run, its record in memory; with `passed` also that of one that only has to be merged."""
-    kept = recovery.have(context.location, run_id)
+    kept = evidence_store.open_or_rebuild(context.location, run_id)
     kept.pin(is_ours)
     at = kept.state()
     run = kept.run()

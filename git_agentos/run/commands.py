@@ -18,28 +18,38 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
-from git_agentos.run import cleanup, inside, lock, preparation
+from git_agentos.run import cleanup, control, evidence_store, lock, preparation, snapshot
 from git_agentos.run import context as contexts
-from git_agentos.run.kernel import doing, wanted
-from git_agentos.run.kernel.spec import RunSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.kernel.work import Work, end_as_tampered, pick_up, seal, settle
-from git_agentos.run.record import evidence, recovery
-from git_agentos.run.record.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
-from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
-from git_agentos.run.record.runs import all_, diff, logs, show
-from git_agentos.run.rollback import rollback
-from git_agentos.run.rollback.rollback import Rollback
+from git_agentos.run.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey, Tampered
+from git_agentos.run.observer import Observer
+from git_agentos.run.query import diff, list_runs, logs, show
+from git_agentos.run.rollback import Rollback, rollback_and_record, rollback_worktree
+from git_agentos.run.runner import Runner, end_as_tampered, judge_killed_step, seal_run, spec_to_resume
+from git_agentos.run.spec import RunSpec
+from git_agentos.run.stop import Stop
 from git_agentos.worktree import record
 
-__all__ = ["Watcher", "all_", "cancel", "diff", "logs", "resume", "roll_back", "show", "start"]
+__all__ = [
+    "Observer",
+    "all_",
+    "cancel",
+    "diff",
+    "list_runs",
+    "logs",
+    "resume",
+    "roll_back",
+    "rollback",
+    "show",
+    "start",
+]
 
 _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may take a while
 
 
 @authorize.entry("run", "start")
-def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Run:
+def start(context: Context, spec: RunSpec, watcher: Observer | None = None) -> Run:
     """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
     ConfigurationError where git cannot tell who commits.
 
@@ -51,20 +61,20 @@ def start(context: Context, spec: RunSpec, watcher: Watcher | None = None) -> Ru
         made = _make(context, run_id)
         with _failing(context, made):
             made.pin(is_ours)
-            work = Work(context, made, spec, stop, watcher)
+            work = Runner(context, made, spec, stop, watcher)
             work.begin()
             work.go_on()
-        return cleanup.after(context, made)
+        return cleanup.finish(context, made)
 
 
 @authorize.entry("run", "resume")
-def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run:
+def resume(context: Context, run_id: str, watcher: Observer | None = None) -> Run:
     """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
 
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
     by that. RunError for any other that has ended, and for one that an orchestrator drives.
     """
-    found = recovery.have(context.location, run_id)
+    found = evidence_store.open_or_rebuild(context.location, run_id)
     _refuse_driven(found, "resume")
     with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -72,12 +82,12 @@ def resume(context: Context, run_id: str, watcher: Watcher | None = None) -> Run
             found.pin(is_ours)
             has_ended = found.state().ended is not None
             if not has_ended:
-                spec = pick_up(context, found)
-                wanted.do_go_on(context.location, run_id)
-                Work(context, found, spec, stop, watcher).resume()
+                spec = spec_to_resume(context, found)
+                control.clear_cancel(context.location, run_id)
+                Runner(context, found, spec, stop, watcher).resume()
         if has_ended:
             _finish(context, found)
-        return cleanup.after(context, found)
+        return cleanup.finish(context, found)
 
 
 @authorize.entry("run", "cancel")
@@ -87,7 +97,7 @@ def cancel(context: Context, run_id: str) -> Run:
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
     and for one that an orchestrator drives and says so.
     """
-    found = recovery.have(context.location, run_id)
+    found = evidence_store.open_or_rebuild(context.location, run_id)
     _refuse_driven(found, "cancel")
     with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
         has_ended = False
@@ -95,15 +105,15 @@ def cancel(context: Context, run_id: str) -> Run:
             found.pin(is_ours)
             has_ended = found.state().ended is not None
             if not has_ended:
-                settle(context, found)
+                judge_killed_step(context, found)
                 spec = RunSpec(steps=(), on_failure=found.run().on_failure)
-                Work(context, found, spec, stop).end(CANCELLED, "cancelled")
+                Runner(context, found, spec, stop).end(CANCELLED, "cancelled")
         if has_ended:
-            wanted.forget(context.location, run_id)
+            control.discard(context.location, run_id)
             _finish(context, found, fine=(CANCELLED, TAMPERED))
             if found.state().ended not in (CANCELLED, TAMPERED):
                 raise _has_ended(run_id, str(found.state().ended))
-        return cleanup.after(context, found)
+        return cleanup.finish(context, found)
 
 
 def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
@@ -112,7 +122,7 @@ def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERE
     at = found.state()
     assert at.ended is not None
     if not at.is_sealed and at.prepared is not None:
-        seal(context, found, again=True)
+        seal_run(context, found, again=True)
     elif at.ended not in fine:
         raise _has_ended(found.run_id, at.ended)
 
@@ -153,12 +163,12 @@ def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
             except LockedError:
                 if time.monotonic() > deadline:
                     raise
-                wanted.ask_to_end(context.location, run_id)
+                control.request_cancel(context.location, run_id)
         yield is_ours
 
 
 @authorize.entry("rollback", named=("point",))
-def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
+def rollback(context: Context, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
     """`git agentos rollback`: of the run `run_id`, or the one whose worktree `context` is.
 
     LockedError while it runs, RunError for a point that it has not.
@@ -172,38 +182,38 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
             )
     _require_known(context, run_id, dry_run=dry_run)
     with lock.hold(context.location, run_id) as is_ours:
-        run = preparation.last_known(context, run_id)
+        run = preparation.last_known_context(context, run_id)
         if run is None:
             raise RunError(f"run '{run_id}' has no workspace", f"git agentos run resume {run_id} makes it")
         if dry_run:
-            return rollback.rollback(context, run, point, dry_run=True)
+            return rollback_worktree(context, run, point, dry_run=True)
         found = _believable(context, run_id, is_ours)
         with contextlib.suppress(NoKey):
-            settle(context, found)
-        done = doing.take_back(context, run, found, point)
-        inner = inside.inner(context, run)
+            judge_killed_step(context, found)
+        done = rollback_and_record(context, run, found, point)
+        inner = snapshot.run_context(context, run)
         log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
-                seal(context, found, again=True)
+                seal_run(context, found, again=True)
     return done
 
 
 def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
     """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
-        (recovery.look if dry_run else recovery.have)(context.location, run_id)
+        (evidence_store.open_to_read if dry_run else evidence_store.open_or_rebuild)(context.location, run_id)
     except (RunError, RepositoryError):
-        if preparation.last_known(context, run_id) is None:
+        if preparation.last_known_context(context, run_id) is None:
             raise
 
 
 def _believable(context: Context, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
     """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
     try:
-        found = evidence.find(context.location, run_id)
+        found = evidence_store.open_existing(context.location, run_id)
     except (RunError, RepositoryError):
-        found = evidence.end_destroyed(context.location, run_id)
+        found = evidence_store.end_destroyed(context.location, run_id)
     with _tampered_ends(context, found):
         found.pin(is_ours)
     return found
@@ -218,13 +228,13 @@ def _make(context: Context, run_id: str) -> Evidence:
     the id is taken, also by a run whose evidence was removed."""
     found = None
     with contextlib.suppress(RunError):
-        found = evidence.find(context.location, run_id)
+        found = evidence_store.open_existing(context.location, run_id)
     if found is None or not os.listdir(found.folder):
-        if preparation.recorded(context, run_id) or evidence.carried_events(context, run_id) is not None:
-            raise evidence.taken(run_id)
-        return evidence.make(context.location, run_id)
+        if preparation.recorded_context(context, run_id) or evidence_store.sealed_events(context, run_id) is not None:
+            raise evidence_store.id_taken(run_id)
+        return evidence_store.create(context.location, run_id)
     if found.record().problem is not None or found.events():
-        raise evidence.taken(run_id)
+        raise evidence_store.id_taken(run_id)
     return found
 
 
@@ -245,9 +255,9 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
             yield
     except (AgentosError, OSError) as error:
         told_as = take.storage_error(error) if isinstance(error, OSError) else error
-        if preparation.recorded(context, found.run_id) is None:
-            wanted.forget(context.location, found.run_id)
-            evidence.remove(context.location, found.run_id)
+        if preparation.recorded_context(context, found.run_id) is None:
+            control.discard(context.location, found.run_id)
+            evidence_store.remove(context.location, found.run_id)
         else:
             then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
             ended = found.state().ended
@@ -265,3 +275,8 @@ def _failing(context: Context, found: Evidence) -> Iterator[None]:
 
 def _has_ended(run_id: str, state: str) -> RunError:
     return RunError(f"run '{run_id}' has ended: {state}", f"git agentos run show {run_id} tells more")
+
+
+# Names of docs/api.md.
+all_ = list_runs
+roll_back = rollback

@@ -19,42 +19,52 @@ from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
-from git_agentos.run import branches, changes, inside, located, preparation
+from git_agentos.run import (
+    branches,
+    changes,
+    control,
+    feedback,
+    fingerprint,
+    located,
+    preparation,
+    rebuild,
+    sealing,
+    snapshot,
+    step,
+)
+from git_agentos.run import spec as specs
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.kernel import doing, feedback, protected, wanted
-from git_agentos.run.kernel import spec as specs
-from git_agentos.run.kernel.doing import Site, Stopped
-from git_agentos.run.kernel.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Nobody, Watcher
-from git_agentos.run.preparation import Plan
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
-from git_agentos.run.record.evidence import Evidence, Tampered
-from git_agentos.run.rollback import mend
-from git_agentos.run.rollback.rollback import PRE_RUN
+from git_agentos.run.events import CANCELLED, FAILED, OK, PASSED, PROTECTED, Event, RunState
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
+from git_agentos.run.observer import Observer, SilentObserver
+from git_agentos.run.preparation import WorkspaceSpec
+from git_agentos.run.rollback import PRE_RUN, rollback_and_record
+from git_agentos.run.spec import FROM_PRE_RUN, ROLL_BACK, RunSpec
+from git_agentos.run.step import StepContext, Stopped
+from git_agentos.run.stop import Stop
 
 _SPEC, _ENVIRONMENT = "spec.json", "environment.json"
 
 
-class Work:
+class Runner:
     """One run; its lock is ours."""
 
     def __init__(
-        self, context: Context, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Watcher | None = None
+        self, context: Context, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
     ) -> None:
         self._context = context
         self._evidence = evidence
         self._spec = spec
         self._stop = stop
-        self._watcher = watcher or Nobody()
+        self._watcher = watcher or SilentObserver()
 
     def begin(self) -> None:
         """Put a new run on record."""
         spec, id_ = self._spec, self._evidence.run_id
         text = specs.to_json(spec)
-        wanted.forget(self._context.location, id_)
-        wanted.put(self._context.location, id_, text)
+        control.discard(self._context.location, id_)
+        control.save_spec(self._context.location, id_, text)
         self._evidence.event(
             "begun",
             task=spec.task,
@@ -62,10 +72,10 @@ class Work:
             on_failure=spec.on_failure,
             cleanup=config.run_cleanup(self._context.settings.values) if spec.cleanup is None else spec.cleanup,
             guard=spec.guard,
-            protected=branches.patterns(self._context, spec.protected),
+            protected=branches.protected_patterns(self._context, spec.protected),
             steps=[step.kind for step in spec.steps],
             tool=f"git-agentos {__version__}",
-            spec=wanted.code(id_, text),
+            spec=control.sign_spec(id_, text),
             mark=f"{id_}-{os.urandom(8).hex()}",
         )
 
@@ -89,7 +99,7 @@ class Work:
         at = self._state
         check_timeline(self._context, self._evidence)
         self._evidence.event("resumed", step=at.under_way["n"] if at.under_way is not None else None)
-        settle(self._context, self._evidence)
+        judge_killed_step(self._context, self._evidence)
         if self._goes_on_there():
             self._take_back(at.point)
         self.go_on()
@@ -122,7 +132,7 @@ class Work:
         elif at.index == len(self._spec.steps):
             self._evidence.event("attempt-ended", number=at.attempt, outcome=OK, reason=None)
         else:
-            doing.do(self._site(), self._workspace())
+            step.run_step(self._site(), self._workspace())
 
     def _prepare(self) -> None:
         """The workspace. Where it cannot be made there is no run, and nothing is left of it."""
@@ -130,10 +140,10 @@ class Work:
         shown = [replace(step, command=redact(step.command)[0] if step.command else None) for step in spec.steps]
         evidence.write_once(_SPEC, specs.to_json(replace(spec, steps=tuple(shown))))
         if evidence.read(_ENVIRONMENT) is None:
-            evidence.write_once(_ENVIRONMENT, json.dumps(folders.fingerprint(), indent=2) + "\n")
+            evidence.write_once(_ENVIRONMENT, json.dumps(fingerprint.fingerprint(), indent=2) + "\n")
         assert self._state.begun is not None
         closed = tuple(self._state.begun["protected"])
-        plan = Plan(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
+        plan = WorkspaceSpec(evidence.run_id, spec.base_ref, spec.task, None, spec.guard, closed)
         try:
             with self._stop.at_once():
                 made = preparation.prepare(self._context, plan, evidence)
@@ -169,15 +179,15 @@ class Work:
             self._take_back(PRE_RUN)
         left = None
         if is_prepared and self._evidence.run().rolled_back_to is None:
-            left = changes.left(self._context, self._workspace(), self._state)
+            left = changes.describe_end(self._context, self._workspace(), self._state)
         if is_prepared:
             kind = "action" if state == PASSED else "error"
             self._note(kind, f"run {self._evidence.run_id} {state}", {"reason": reason} if reason else {})
         self._evidence.event("ended", state=state, reason=reason, left=left)
         if is_prepared:
-            seal(self._context, self._evidence)
+            seal_run(self._context, self._evidence)
         else:
-            wanted.forget(self._context.location, self._evidence.run_id)
+            control.discard(self._context.location, self._evidence.run_id)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -186,12 +196,12 @@ class Work:
         return self._evidence.state()
 
     def _workspace(self) -> WorkspaceContext:
-        return located.context_of(self._context, self._evidence)
+        return located.workspace_of(self._context, self._evidence)
 
-    def _site(self) -> Site:
+    def _site(self) -> StepContext:
         begun = self._state.begun
         assert begun is not None
-        return Site(
+        return StepContext(
             context=self._context,
             spec=self._spec,
             evidence=self._evidence,
@@ -202,15 +212,15 @@ class Work:
         )
 
     def _take_back(self, point: str) -> None:
-        doing.take_back(self._context, self._workspace(), self._evidence, point)
+        rollback_and_record(self._context, self._workspace(), self._evidence, point)
 
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
-        inner = inside.inner(self._context, run)
+        inner = snapshot.run_context(self._context, run)
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
-def pick_up(context: Context, evidence: Evidence) -> RunSpec:
+def spec_to_resume(context: Context, evidence: Evidence) -> RunSpec:
     """What a run that was begun before is to do. RunError where that is not known any more, or cannot be vouched for;
     Tampered where it is not what the record says."""
     id_ = evidence.run_id
@@ -221,12 +231,12 @@ def pick_up(context: Context, evidence: Evidence) -> RunSpec:
     why = evidence.vouched()
     if why is not None:
         raise RunError(f"run '{id_}' cannot be gone on with: {why}", back)
-    text = wanted.get(context.location, id_)
+    text = control.load_spec(context.location, id_)
     if text is None:
         text = (evidence.read(_SPEC) or b"").decode("utf-8", "surrogateescape")
         if not text or MASK in text:
             raise RunError(f"what run '{id_}' is to do is not known here: it was begun elsewhere", back)
-    if not wanted.is_meant(id_, text, begun.get("spec")):
+    if not control.is_signed_spec(id_, text, begun.get("spec")):
         raise Tampered(id_, "what it is to do was changed")
     return specs.from_json(text, _SPEC)
 
@@ -244,7 +254,7 @@ def check_timeline(context: Context, evidence: Evidence) -> None:
     raise Tampered(evidence.run_id, f"'{timeline.PREFIX}{name}' was moved or removed")
 
 
-def settle(context: Context, evidence: Evidence) -> None:
+def judge_killed_step(context: Context, evidence: Evidence) -> None:
     """End the processes that a killed run has left, and judge what the step that it was in did to protected branches;
     where it touched one, it has ended by that."""
     at = evidence.state()
@@ -255,38 +265,38 @@ def settle(context: Context, evidence: Evidence) -> None:
         contained.sweep(mark)
     if at.prepared is None:
         return
-    run = located.context_of(context, evidence)
+    run = located.workspace_of(context, evidence)
     with contextlib.suppress(RunError):  # its worktree is wrecked
-        mend.unlock(inside.inner(context, run).location, run, killed=True)
+        rebuild.unlock(snapshot.run_context(context, run).location, run, killed=True)
     step = at.under_way
     if step is None or step.get("command") is None or "branches" not in step:  # as an orchestrator's step
         return
-    touched = protected.violations(context, run, step["branches"], at.begun["protected"])
+    touched = branches.check_branches(context, run, step["branches"], at.begun["protected"])
     if touched:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
 
 
-def seal(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
-    wanted.forget(context.location, evidence.run_id)
+    control.discard(context.location, evidence.run_id)
     try:
-        here = inside.inner(context, located.context_of(context, evidence))
+        here = snapshot.run_context(context, located.workspace_of(context, evidence))
     except RunError:
         here = context  # its worktree is wrecked: what is known of it is sealed
-    folders.seal(here, evidence, evidence.run(), again=again)
+    sealing.seal(here, evidence, evidence.run(), again=again)
 
 
 def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
     """The run has ended by that: its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):
-        wanted.forget(context.location, evidence.run_id)
+        control.discard(context.location, evidence.run_id)
     if evidence.state().prepared is None:
         return
-    run = located.context_of(context, evidence)
+    run = located.workspace_of(context, evidence)
     with contextlib.suppress(AgentosError, OSError):
-        here = inside.inner(context, run)
+        here = snapshot.run_context(context, run)
         details = {"reason": reason}
         log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
-        seal(context, evidence, again=True)
+        seal_run(context, evidence, again=True)

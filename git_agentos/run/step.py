@@ -6,7 +6,6 @@ apart; one that has moved a protected branch has failed, whatever else it did.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -23,17 +22,16 @@ from git_agentos.guard.shim import shim
 from git_agentos.process import contained
 from git_agentos.process.contained import Command, Result
 from git_agentos.redact import redact, redact_value
-from git_agentos.run import changes, environment, inside
+from git_agentos.run import branches, changes, environment, feedback, patches, query, rebuild, rollback, snapshot
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.inside import WorkspaceSnapshot
-from git_agentos.run.kernel import feedback, protected
-from git_agentos.run.kernel.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.watcher import Watcher
-from git_agentos.run.record import patches, runs
-from git_agentos.run.record.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
-from git_agentos.run.record.evidence import Evidence, NoKey, Tampered
-from git_agentos.run.rollback import mend, rollback
+from git_agentos.run.events import FAILED_STEP, NO_CHANGES, OK, PROTECTED, TIMED_OUT
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
+from git_agentos.run.observer import Observer
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.snapshot import WorkspaceSnapshot
+from git_agentos.run.spec import AGENT, CHECKPOINT, ROLLBACK, RunSpec, StepSpec
+from git_agentos.run.stop import Stop
 from git_agentos.worktree import layout
 
 
@@ -42,7 +40,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Site:
+class StepContext:
     """Where the steps of a run are done, and for whom. `mark` is what the run's processes are known by."""
 
     context: Context
@@ -51,7 +49,7 @@ class Site:
     protected: Sequence[str]
     mark: str
     stop: Stop
-    watcher: Watcher
+    watcher: Observer
 
 
 class _Begun(NamedTuple):
@@ -86,7 +84,7 @@ class _Result(NamedTuple):
     seconds: float | None = None
 
 
-def do(site: Site, run: WorkspaceContext) -> None:
+def run_step(site: StepContext, run: WorkspaceContext) -> None:
     """Do the step that is next. Stopped where that was interrupted: then it is still under way by the record."""
     begun = _begin(site, run)
     if begun.step.kind == ROLLBACK:
@@ -111,19 +109,19 @@ def do(site: Site, run: WorkspaceContext) -> None:
     site.watcher.step_ended(site.evidence.run(alive=True), site.evidence.state().step(begun.n))
 
 
-def _begin(site: Site, run: WorkspaceContext) -> _Begun:
+def _begin(site: StepContext, run: WorkspaceContext) -> _Begun:
     """The state before is saved, and the step on record."""
     at = site.evidence.state()
     position, again = at.index, at.under_way is not None
     step = site.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
-    inner = inside.inner(site.context, run)
+    inner = snapshot.run_context(site.context, run)
     origin = inner.origin(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
     before = take.take(inner.repository, inner.settings, origin)
-    heads = protected.heads(site.context.location)
-    branches = protected.among(heads, site.protected)
+    heads = branches.branch_heads(site.context.location)
+    protected = branches.only_protected(heads, site.protected)
     folder = site.evidence.step_folder(n, step.kind)
     site.evidence.event(
         "step-begun",
@@ -133,34 +131,34 @@ def _begin(site: Site, run: WorkspaceContext) -> _Begun:
         attempt=at.attempt,
         command=redact(step.command)[0] if step.command is not None else None,
         checkpoint=before.checkpoint.id,
-        branches=branches,
+        branches=protected,
         **_streams(step, folder),
     )
     site.watcher.step_begins(site.evidence.run(alive=True), at.step(n))
     tip = timeline.tip(inner.location, inner.timeline)
     # What moved before an interruption is not known.
-    known, others = (None, None) if again else (heads, protected.others(site.context.location))
-    return _Begun(n, position, step, folder, run, inner, before.state, branches, known, others, tip)
+    known, others = (None, None) if again else (heads, branches.other_refs(site.context.location))
+    return _Begun(n, position, step, folder, run, inner, before.state, protected, known, others, tip)
 
 
-def _moved(site: Site, begun: _Begun) -> list[str] | None:
+def _moved(site: StepContext, begun: _Begun) -> list[str] | None:
     """The branches that are elsewhere than when the step began, but for the run's own."""
     if begun.heads is None:
         return None
-    now, own = protected.heads(site.context.location), layout.HEADS + begun.run.branch_name
+    now, own = branches.branch_heads(site.context.location), layout.HEADS + begun.run.branch_name
     moved = [name for name in sorted({*begun.heads, *now}) if begun.heads.get(name) != now.get(name) and name != own]
     return [name.removeprefix(layout.HEADS) for name in moved]
 
 
-def _moved_refs(site: Site, begun: _Begun) -> list[str] | None:
+def _moved_refs(site: StepContext, begun: _Begun) -> list[str] | None:
     """The refs other than branches that are elsewhere than when the step began."""
     if begun.others is None:
         return None
-    now = protected.others(site.context.location)
+    now = branches.other_refs(site.context.location)
     return [name for name in sorted({*begun.others, *now}) if begun.others.get(name) != now.get(name)]
 
 
-def _check_timeline(site: Site, begun: _Begun) -> None:
+def _check_timeline(site: StepContext, begun: _Begun) -> None:
     """Tampered where the run's timeline does not go on from where it was when the step began."""
     location = begun.inner.location
     try:
@@ -179,24 +177,13 @@ def _streams(step: StepSpec, folder: str) -> dict[str, str | None]:
 # -- the four kinds ----------------------------------------------------------------------------------------------------
 
 
-def _roll_back(site: Site, begun: _Begun) -> _Result:
+def _roll_back(site: StepContext, begun: _Begun) -> _Result:
     assert begun.step.to is not None
     point = begun.step.to
     if point != rollback.PRE_RUN:  # it counts the steps of the attempt; points count those of the run
         point = f"step:{site.evidence.state().numbers[int(point.removeprefix('step:')) - 1]}"
-    done = take_back(site.context, begun.run, site.evidence, point)
+    done = rollback_and_record(site.context, begun.run, site.evidence, point)
     return _Result(OK, f"to {point}", done.checkpoint, len(done.changed) + len(done.removed))
-
-
-def take_back(
-    context: Context, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
-) -> rollback.Rollback:
-    """Roll back, and put it on record; where there is no key to do that with, it is done all the same."""
-    done = rollback.rollback(context, run, point, dry_run=dry_run)
-    if not dry_run:
-        with contextlib.suppress(NoKey):
-            evidence.event("rolled-back", **done.fields())
-    return done
 
 
 def _checkpoint(begun: _Begun) -> _Result:
@@ -206,11 +193,11 @@ def _checkpoint(begun: _Begun) -> _Result:
     return _Result(OK, None, take.take(inner.repository, inner.settings, origin).checkpoint.id, 0)
 
 
-def _command(site: Site, begun: _Begun) -> _Result:
+def _command(site: StepContext, begun: _Begun) -> _Result:
     ended = _run(site, begun)
     _check_timeline(site, begun)
     site.evidence.put(f"{begun.folder}/exit_code", f"{ended.exit_code}\n".encode())
-    touched = protected.violations(site.context, begun.run, begun.branches, site.protected)
+    touched = branches.check_branches(site.context, begun.run, begun.branches, site.protected)
     seen, wreck = _look(site, begun)
     outcome, detail = _judge(site, begun, ended, seen)
     if touched:
@@ -221,7 +208,7 @@ def _command(site: Site, begun: _Begun) -> _Result:
     changed = None
     if seen is not None:
         _keep(site, begun, seen[0])
-        changed = len(changes.between(site.context.repository, begun.before, seen[1]))
+        changed = len(changes.changed_paths(site.context.repository, begun.before, seen[1]))
     return _Result(
         outcome=outcome,
         detail="; ".join(said) or None,
@@ -235,7 +222,7 @@ def _command(site: Site, begun: _Begun) -> _Result:
 # -- a command ---------------------------------------------------------------------------------------------------------
 
 
-def _run(site: Site, begun: _Begun) -> Result:
+def _run(site: StepContext, begun: _Begun) -> Result:
     assert begun.step.command is not None
     location = begun.inner.location
     words, env = contained.shell(begun.step.command), _environment(site, begun)
@@ -253,19 +240,19 @@ def _run(site: Site, begun: _Begun) -> Result:
     for name in names:
         site.evidence.wrote(name)
     # What was killed may have been a git: nobody is to wait for it.
-    mend.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
+    rebuild.unlock(begun.inner.location, begun.run, killed=ended.is_killed)
     if ended.interrupted:
         raise Stopped
     return ended
 
 
-def _environment(site: Site, begun: _Begun) -> dict[str, str]:
+def _environment(site: StepContext, begun: _Begun) -> dict[str, str]:
     """What a command is given: the variables, and who the user is to git."""
     env = _variables(site, begun)
     return env | authorship.variables(begun.inner.location.root, process.user_environment({}), env)
 
 
-def _variables(site: Site, begun: _Begun) -> dict[str, str]:
+def _variables(site: StepContext, begun: _Begun) -> dict[str, str]:
     run, at = begun.run, site.evidence.state()
     base = process.user_environment({})
     env = environment.for_command(base, run_id=run.run_id, agent=run.agent_id, task=run.task_id, mark=site.mark)
@@ -276,7 +263,7 @@ def _variables(site: Site, begun: _Begun) -> dict[str, str]:
     return env
 
 
-def _judge(site: Site, begun: _Begun, ended: Result, seen: _Seen | None) -> tuple[str, str | None]:
+def _judge(site: StepContext, begun: _Begun, ended: Result, seen: _Seen | None) -> tuple[str, str | None]:
     if ended.timed_out:
         limit = begun.step.timeout if begun.step.timeout is not None else site.spec.timeout
         return TIMED_OUT, f"after {limit:g} s"
@@ -284,20 +271,20 @@ def _judge(site: Site, begun: _Begun, ended: Result, seen: _Seen | None) -> tupl
         return FAILED_STEP, None
     if begun.step.kind == AGENT and seen is not None and _is_last_agent(site.spec, begun.position):
         snapshot, state = seen
-        first = changes.began_with(site.context, site.evidence.state())
-        if not snapshot.commits and not changes.between(site.context.repository, first, state):
+        first = changes.initial_state(site.context, site.evidence.state())
+        if not snapshot.commits and not changes.changed_paths(site.context.repository, first, state):
             return NO_CHANGES, _but(site, begun, snapshot)
     return OK, None
 
 
-def _but(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> str | None:
+def _but(site: StepContext, begun: _Begun, seen: WorkspaceSnapshot) -> str | None:
     """What an agent that changed no file that git sees has done all the same."""
     did = []
-    if snapshot.branch != begun.run.branch_name:
-        did.append("HEAD is detached" if snapshot.branch is None else f"HEAD is on the branch '{snapshot.branch}'")
+    if seen.branch != begun.run.branch_name:
+        did.append("HEAD is detached" if seen.branch is None else f"HEAD is on the branch '{seen.branch}'")
     if _moved(site, begun) or _moved_refs(site, begun):
         did.append("other refs have moved")
-    if changes.has_others(inside.inner(site.context, begun.run)):
+    if changes.has_ignored_changes(snapshot.run_context(site.context, begun.run)):
         did.append("ignored files have changed")
     return "; ".join(did) or None
 
@@ -314,15 +301,15 @@ def _left_behind(ended: Result) -> str | None:
     return f"{ended.left_behind} {many} left behind and ended"
 
 
-def _look(site: Site, begun: _Begun) -> tuple[_Seen | None, str | None]:
+def _look(site: StepContext, begun: _Begun) -> tuple[_Seen | None, str | None]:
     """How the worktree stands, saved; or what is wrong with it, where nothing can be saved of it as it is."""
     try:
-        return inside.look(inside.inner(site.context, begun.run), begun.run), None
+        return snapshot.capture_snapshot(snapshot.run_context(site.context, begun.run), begun.run), None
     except LockedError:
         raise
     except StorageError:
         try:
-            inside.inner(site.context, begun.run)
+            snapshot.run_context(site.context, begun.run)
         except RunError as error:
             return None, str(error)
         raise
@@ -330,11 +317,11 @@ def _look(site: Site, begun: _Begun) -> tuple[_Seen | None, str | None]:
         return None, str(error)
 
 
-def _keep(site: Site, begun: _Begun, snapshot: WorkspaceSnapshot) -> None:
+def _keep(site: StepContext, begun: _Begun, snapshot: WorkspaceSnapshot) -> None:
     """Put the state after the step, and what the step changed, into the evidence."""
     repository = site.context.repository  # the worktree may have been moved
     body = json.dumps(redact_value(asdict(snapshot))[0], indent=1) + "\n"
     site.evidence.put(f"{begun.folder}/snapshot.json", body.encode("ascii"))
-    patch = runs.patch(repository, begun.before.visible_tree, snapshot.tree)
+    patch = query.patch(repository, begun.before.visible_tree, snapshot.tree)
     values = redact_lines.secrets_of(_variables(site, begun))
     site.evidence.put(f"{begun.folder}/diff.patch", patches.without_secrets(repository, patch, values))
