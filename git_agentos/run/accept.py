@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
@@ -41,7 +41,7 @@ class _Validated(NamedTuple):
 
 @authorize.entry("run", "accept")
 def accept(
-    context: Context, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
+    context: OpenWorktree, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
 ) -> Acceptance:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 
@@ -91,7 +91,7 @@ def accept(
         return Acceptance(cleaning.finish(context, kept, wanted=cleanup), made)
 
 
-def _require_intact(context: Context, kept: Evidence) -> None:
+def _require_intact(context: OpenWorktree, kept: Evidence) -> None:
     """RunError where the evidence of a run is not what was sealed, or nothing vouches for it."""
     kept.check()
     found = evidence_store.verify(context, kept.run_id)
@@ -117,7 +117,7 @@ def recording(run_id: str, made: Merge) -> Iterator[None]:
         ) from error
 
 
-def _finish(context: Context, kept: Evidence) -> Merge:
+def _finish(context: OpenWorktree, kept: Evidence) -> Merge:
     """The run was accepted, and its evidence could not be sealed then."""
     run = kept.run()
     try:
@@ -168,7 +168,7 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
     return _Validated(before, after)
 
 
-def base_branch(context: Context, run: WorkspaceContext) -> str:
+def base_branch(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The branch that a run began at; UsageError where that was none."""
     name = run.base_ref.removeprefix(layout.HEADS)
     if refs.resolve(context.location, layout.HEADS + name) is None:

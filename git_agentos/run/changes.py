@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
@@ -37,7 +37,7 @@ def changed_paths(repository: Repository, before: State, after: State) -> list[b
     return sorted(found)
 
 
-def initial_state(context: Context, at: RunState) -> State:
+def initial_state(context: OpenWorktree, at: RunState) -> State:
     """The state that a run's first step began in, its visible tree included."""
     assert at.prepared is not None
     checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
@@ -48,7 +48,7 @@ def initial_state(context: Context, at: RunState) -> State:
     return state
 
 
-def describe_end(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
+def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be looked at."""
     try:
         here = snapshot.run_context(context, run)
@@ -67,7 +67,7 @@ def describe_end(context: Context, run: WorkspaceContext, at: RunState) -> dict[
     }
 
 
-def has_ignored_changes(here: Context) -> bool | None:
+def has_ignored_changes(here: OpenWorktree) -> bool | None:
     """Whether anything in a worktree is not as it was made, where git sees no difference; None where that is not
     known."""
     known = baseline.read(here.location)

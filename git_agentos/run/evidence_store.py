@@ -12,7 +12,7 @@ import stat
 import warnings
 from typing import Any
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
@@ -128,7 +128,7 @@ def file_context(evidence: Evidence) -> WorkspaceContext:
         raise RunError(f"'{os.path.join(evidence.folder, CONTEXT)}' is damaged", error.hint) from error
 
 
-def verify(context: Context, run_id: str) -> Verification:
+def verify(context: OpenWorktree, run_id: str) -> Verification:
     """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist.
 
     RunError where there is no such run.
@@ -146,7 +146,7 @@ def verify(context: Context, run_id: str) -> Verification:
     return sealing.verify(context, evidence)
 
 
-def sealed_events(context: Context, run_id: str) -> list[dict[str, Any]] | None:
+def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.read_sealed(context.repository, run_id, EVENTS)
     return None if found is None else journal.parse(found, run_id)

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable
 
 from git_agentos import log
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import accept as accepting
 from git_agentos.run import cleanup as cleaning
@@ -24,7 +24,7 @@ _STATES = (PASSED, FAILED, CANCELLED)
 
 
 def end(
-    context: Context,
+    context: OpenWorktree,
     run_id: str,
     state: str,
     reason: str | None,
@@ -53,7 +53,7 @@ def end(
 
 
 def accept(
-    context: Context, run_id: str, *, into: str | None, squash: bool, cleanup: bool, is_ours: Callable[[], bool]
+    context: OpenWorktree, run_id: str, *, into: str | None, squash: bool, cleanup: bool, is_ours: Callable[[], bool]
 ) -> Acceptance:
     """Merge the worktree of an open run as it stands into `into` (its base's branch), and end the run as accepted; its
     lock is held. One that was ended as passed can be accepted, too. With conflicts nothing has changed."""
@@ -76,7 +76,7 @@ def accept(
     return Acceptance(cleaning.finish(context, kept, wanted=cleanup), made)
 
 
-def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
+def _open(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
     """The evidence of an open run, its record in memory; with `passed` also that of one that only has to be merged."""
     kept = evidence_store.open_or_rebuild(context.location, run_id)
     kept.pin(is_ours)

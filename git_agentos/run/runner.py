@@ -15,7 +15,7 @@ from typing import Any
 
 from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.process import contained
 from git_agentos.redact import MASK, redact
@@ -51,7 +51,7 @@ class Runner:
     """One run; its lock is ours."""
 
     def __init__(
-        self, context: Context, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
+        self, context: OpenWorktree, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
     ) -> None:
         self._context = context
         self._evidence = evidence
@@ -220,7 +220,7 @@ class Runner:
         log.note(inner, kind, summary, details=details, task_id=run.task_id)
 
 
-def spec_to_resume(context: Context, evidence: Evidence) -> RunSpec:
+def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
     """What a run that was begun before is to do. RunError where that is not known any more, or cannot be vouched for;
     Tampered where it is not what the record says."""
     id_ = evidence.run_id
@@ -241,7 +241,7 @@ def spec_to_resume(context: Context, evidence: Evidence) -> RunSpec:
     return specs.from_json(text, _SPEC)
 
 
-def check_timeline(context: Context, evidence: Evidence) -> None:
+def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
     """Tampered where the timeline of a run does not have the last checkpoint that its events name."""
     named = ("prepared", "marked", "step-begun", "step-ended")
     events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
@@ -254,7 +254,7 @@ def check_timeline(context: Context, evidence: Evidence) -> None:
     raise Tampered(evidence.run_id, f"'{timeline.PREFIX}{name}' was moved or removed")
 
 
-def judge_killed_step(context: Context, evidence: Evidence) -> None:
+def judge_killed_step(context: OpenWorktree, evidence: Evidence) -> None:
     """End the processes that a killed run has left, and judge what the step that it was in did to protected branches;
     where it touched one, it has ended by that."""
     at = evidence.state()
@@ -276,7 +276,7 @@ def judge_killed_step(context: Context, evidence: Evidence) -> None:
         evidence.event("step-ended", n=step["n"], outcome=PROTECTED, detail="; ".join(touched), checkpoint=None)
 
 
-def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+def seal_run(context: OpenWorktree, evidence: Evidence, *, again: bool = False) -> None:
     """Nothing is wanted any more of a run that has ended: close its evidence. `again`: that failed before."""
     control.discard(context.location, evidence.run_id)
     try:
@@ -286,7 +286,7 @@ def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> No
     sealing.seal(here, evidence, evidence.run(), again=again)
 
 
-def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
+def end_as_tampered(context: OpenWorktree, evidence: Evidence, reason: str) -> None:
     """The run has ended by that: its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from git_agentos.checkpoint import format, take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
 from git_agentos.run.context import WorkspaceContext, worktree_id
@@ -38,7 +39,7 @@ class WorkspaceSnapshot:
     taken_at: str
 
 
-def run_context(context: Context, run: WorkspaceContext) -> Context:
+def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
     """The run's agent at work in the run's worktree; RunError where that is not what was made. The paths of `run` are
     those of now (`located`)."""
     id_ = worktree_id(run.run_id)
@@ -62,15 +63,17 @@ def run_context(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def take_snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
+def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
     """How a run's worktree `here` stands; nothing in it changes, and a checkpoint holds it."""
     return capture_snapshot(here, run)[0]
 
 
-def capture_snapshot(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`snapshot`, and the complete state."""
-    origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
-    taken = take.take(here.repository, here.settings, origin)
+    metadata = here.metadata(
+        trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
+    )
+    taken = create_checkpoint(here, metadata)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:

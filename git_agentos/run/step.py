@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from git_agentos import redact_lines
-from git_agentos.checkpoint import take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
 from git_agentos.guard.shim import shim
@@ -43,7 +44,7 @@ class Stopped(Exception):
 class StepContext:
     """Where the steps of a run are done, and for whom. `mark` is what the run's processes are known by."""
 
-    context: Context
+    context: OpenWorktree
     spec: RunSpec
     evidence: Evidence
     protected: Sequence[str]
@@ -54,7 +55,7 @@ class StepContext:
 
 class _Begun(NamedTuple):
     """A step that has begun: its number, the position in the spec, its folder in the evidence; the run's workspace and
-    the Context in it; the state before; where protected branches were, all of them, and all other refs (None: not
+    the OpenWorktree in it; the state before; where protected branches were, all of them, and all other refs (None: not
     known), and the run's timeline."""
 
     n: int
@@ -62,7 +63,7 @@ class _Begun(NamedTuple):
     step: StepSpec
     folder: str
     run: WorkspaceContext
-    inner: Context
+    inner: OpenWorktree
     before: State
     branches: Mapping[str, str]
     heads: Mapping[str, str] | None
@@ -116,10 +117,10 @@ def _begin(site: StepContext, run: WorkspaceContext) -> _Begun:
     step = site.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
     inner = snapshot.run_context(site.context, run)
-    origin = inner.origin(
+    metadata = inner.metadata(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
-    before = take.take(inner.repository, inner.settings, origin)
+    before = create_checkpoint(inner, metadata)
     heads = branches.branch_heads(site.context.location)
     protected = branches.only_protected(heads, site.protected)
     folder = site.evidence.step_folder(n, step.kind)
@@ -135,7 +136,7 @@ def _begin(site: StepContext, run: WorkspaceContext) -> _Begun:
         **_streams(step, folder),
     )
     site.watcher.step_begins(site.evidence.run(alive=True), at.step(n))
-    tip = timeline.tip(inner.location, inner.timeline)
+    tip = timeline.tip(inner.location, inner.worktree_id)
     # What moved before an interruption is not known.
     known, others = (None, None) if again else (heads, branches.other_refs(site.context.location))
     return _Begun(n, position, step, folder, run, inner, before.state, protected, known, others, tip)
@@ -189,8 +190,8 @@ def _roll_back(site: StepContext, begun: _Begun) -> _Result:
 def _checkpoint(begun: _Begun) -> _Result:
     inner, run = begun.inner, begun.run
     said = begun.step.message or f"step {begun.n} of run {run.run_id}"
-    origin = inner.origin(trigger="milestone", description=said, task_id=run.task_id, run_id=run.run_id)
-    return _Result(OK, None, take.take(inner.repository, inner.settings, origin).checkpoint.id, 0)
+    metadata = inner.metadata(trigger="milestone", description=said, task_id=run.task_id, run_id=run.run_id)
+    return _Result(OK, None, create_checkpoint(inner, metadata).checkpoint.id, 0)
 
 
 def _command(site: StepContext, begun: _Begun) -> _Result:

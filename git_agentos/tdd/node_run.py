@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from git_agentos import redact_lines
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.creation import Created, create_checkpoint
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
@@ -60,7 +60,7 @@ class Site:
     """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
     run's lock is held, which `is_ours` tells. The record of the run is in memory once it was read."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     place: str
     environment: Mapping[str, str]
@@ -96,7 +96,7 @@ class Begun:
     n: int
     node: str
     run: WorkspaceContext
-    here: Context
+    here: OpenWorktree
     checkpoint: str
     tree: str
     skipped: Sequence[Skipped]
@@ -136,12 +136,12 @@ def last(state: ImplementationState) -> str | None:
     return history[-1]["node"] if history else None
 
 
-def save(here: Context, run: WorkspaceContext, description: str, **meta: str) -> take.Taken:
+def save(here: OpenWorktree, run: WorkspaceContext, description: str, **meta: str) -> Created:
     """A checkpoint of the worktree between two nodes."""
-    origin = here.origin(
+    metadata = here.metadata(
         trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
     )
-    return take.take(here.repository, here.settings, origin)
+    return create_checkpoint(here, metadata)
 
 
 def begin(site: Site, state: ImplementationState, node: str, command: str | None) -> Begun:
@@ -261,7 +261,7 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     return record, after.state.visible_tree
 
 
-def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
+def _keep(begun: Begun, done: Done, kept: Evidence, here: OpenWorktree) -> None:
     """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
     has the hashes of all that is there."""
     folder = f"{begun.folder}/"

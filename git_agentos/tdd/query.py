@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merge_tree
 from git_agentos.redact import redact
@@ -56,7 +56,7 @@ _LEAST = 4  # characters of an id that tell one workflow from another
 class Found(NamedTuple):
     """A workflow, and where its state is: a file, or a URL."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     place: str
 
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 Stand = Position | Tampered  # where a workflow stands; or why that cannot be believed
 
 
-def find(context: Context, id_: str, environment: Mapping[str, str]) -> Found:
+def find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Found:
     """The workflow that an id, a beginning of one, or an issue's id means: of an issue's workflows the newest that is
     unfinished, or else the newest. TddError where there is none, or more than one."""
     wanted = id_.removeprefix("#")
@@ -105,27 +105,27 @@ def unknown(id_: str) -> TddError:
     return TddError(f"there is no workflow '{id_}'", "git agentos tdd list shows those that there are")
 
 
-def show(context: Context, id_: str, environment: Mapping[str, str]) -> Workflow:
+def show(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Workflow:
     """One workflow: TddError where there is none of that id."""
     found = find(context, id_, environment)
     return _told(found, _position(found))
 
 
-def review(context: Context, id_: str, environment: Mapping[str, str]) -> Review:
+def review(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person is to look at: also of a workflow that has ended."""
     found = find(context, id_, environment)
     at = _position(found)
     return reviewed(found, at, _told(found, at))
 
 
-def list_(context: Context, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
+def list_(context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
     """The workflows of this repository, the newest first; `everywhere` those of other repositories, clones and machines
     that share the database too."""
     found = [_told(each, at) for each, at in _every(context, environment, everywhere=everywhere)]
     return sorted(found, key=lambda each: each.created_at, reverse=True)
 
 
-def output(context: Context, workflow: Workflow, record: Record) -> bytes:
+def output(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """What was said while a node was done; empty where nothing was kept, or it is kept on another machine."""
     name = record.get("output")
     if name is None or not workflow.here:
@@ -137,7 +137,7 @@ def output(context: Context, workflow: Workflow, record: Record) -> bytes:
     return found if found is not None else sealing.read_sealed(context.repository, workflow.run_id, name) or b""
 
 
-def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
+def patch(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
@@ -153,7 +153,7 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
     return patches.without_secrets(repository, found, redact_lines.secrets_of(os.environ))
 
 
-def without_secrets(context: Context, review: Review) -> Review:
+def without_secrets(context: OpenWorktree, review: Review) -> Review:
     """What a person is to look at, for a page that others may get."""
     values = redact_lines.secrets_of(os.environ)
     return replace(review, patch=patches.without_secrets(context.repository, review.patch, values))
@@ -344,7 +344,7 @@ def _says_nothing(error: AgentosError) -> bool:
     return isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
 
 
-def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand | None:
+def _stand(context: OpenWorktree, opened: state_database.Opened, id_: str) -> Stand | None:
     """Where a thread stands; None where there is none. Other clones' users have other keys: theirs can be looked at."""
     try:
         return Graph(None, opened).position(id_)
@@ -359,7 +359,7 @@ def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand |
         return error if at is None or at.state.get("repository") == own else at
 
 
-def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
+def _every(context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = places.repository_id(context.location, make=False)
     seen: set[str] = set()
@@ -387,13 +387,13 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
         yield Found(context, id_, ""), Tampered(id_, MISSING)
 
 
-def _has_worktree(context: Context, id_: str) -> bool:
+def _has_worktree(context: OpenWorktree, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
         return any(each.record.run_id == id_ for each in worktrees.agent_worktrees(context.location.common_dir))
     return False
 
 
-def _recorded(context: Context) -> Mapping[str, str]:
+def _recorded(context: OpenWorktree) -> Mapping[str, str]:
     """The workflows that have evidence here, and the file that has the state of each. An address there is not ours."""
     found = {}
     with contextlib.suppress(AgentosError, OSError):
@@ -406,7 +406,7 @@ def _recorded(context: Context) -> Mapping[str, str]:
     return found
 
 
-def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
+def _places(context: OpenWorktree, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
     """The databases in which there may be one: that of here, those in which one was begun elsewhere, and that of the
     main worktree, where the state is put whose own worktree is gone. None is made for looking."""
     found: dict[str, None] = {}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
@@ -132,7 +132,7 @@ class Nobody:
 
 @authorize.entry("tdd", "run")
 def start(
-    context: Context,
+    context: OpenWorktree,
     order: Order,
     environment: Mapping[str, str],
     watcher: Watcher,
@@ -190,7 +190,7 @@ def start(
 
 @authorize.entry("tdd", "resume")
 def resume(
-    context: Context, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
+    context: OpenWorktree, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
 ) -> Workflow:
     """Go on with an interrupted workflow where it was, or ask again for one that waits; `retry` gives one that waits
     another round. TddError for an unknown or an ended one."""
@@ -206,7 +206,7 @@ def resume(
         return work.go_on(at, RETRY if retry else None)
 
 
-def decide(context: Context, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
+def decide(context: OpenWorktree, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
     """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted while it was worked
     on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
     Whether the one who says it may is asked before (`guard.approval.authority`)."""
@@ -391,7 +391,7 @@ class _Listener:
 
 @contextlib.contextmanager
 def _at_work(
-    context: Context, id_: str, where: str, environment: Mapping[str, str], watcher: Watcher
+    context: OpenWorktree, id_: str, where: str, environment: Mapping[str, str], watcher: Watcher
 ) -> Iterator[_Work]:
     found = Found(context, id_, where)
     try:
@@ -416,7 +416,7 @@ def _at_work(
 # -- what speaks against it -------------------------------------------------------------------------------------------
 
 
-def _into(context: Context, given: str | None) -> str:
+def _into(context: OpenWorktree, given: str | None) -> str:
     """The branch that the work goes into, short."""
     if given is None:
         head = refs.read_head(context.location)
@@ -429,7 +429,7 @@ def _into(context: Context, given: str | None) -> str:
     return name
 
 
-def _refuse_second(context: Context, issue: str, environment: Mapping[str, str]) -> None:
+def _refuse_second(context: OpenWorktree, issue: str, environment: Mapping[str, str]) -> None:
     for each in list_(context, environment):
         if each.issue_id == issue and (each.node is not None or each.state == TAMPERED):
             raise TddError(

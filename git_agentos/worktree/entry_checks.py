@@ -13,7 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.findings import Finding, Fixable, fixable, reason_of
 from git_agentos.git import refs, worktrees
@@ -33,7 +33,7 @@ def repairable(id_: str | None, code: str, severity: str, message: str, fix: Cal
     return fixable(code, severity, message, fix, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
 
 
-def check_entry(context: Context, git_dir: str, id_: str) -> Iterator[Finding | Fixable]:
+def check_entry(context: OpenWorktree, git_dir: str, id_: str) -> Iterator[Finding | Fixable]:
     """What is wrong with the agent's worktree `id_`, whose entry is `git_dir`."""
     one = _Entry(context, git_dir, id_)
     for check in (one.trashed, one.common_dir, one.head, one.record, one.folder, one.index, one.interrupted_restore):
@@ -70,7 +70,7 @@ def check_initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fi
     yield repairable(id_, "worktree-initializing", "warning", message, unlock_or_remove)
 
 
-def check_pruned(context: Context, one: Pruned) -> Fixable:
+def check_pruned(context: OpenWorktree, one: Pruned) -> Fixable:
     """A worktree whose entry was pruned while its folder was away."""
     message = (
         f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
@@ -78,7 +78,7 @@ def check_pruned(context: Context, one: Pruned) -> Fixable:
     return repairable(one.id, "worktree-pruned-entry", "warning", message, lambda: pruned.rebuild_entry(context, one))
 
 
-def check_index(context: Context, location: Location, id_: str, *, required: bool = True) -> Iterator[Fixable]:
+def check_index(context: OpenWorktree, location: Location, id_: str, *, required: bool = True) -> Iterator[Fixable]:
     """An index that git cannot read; with `required`, also one that is missing."""
     damage = index_repair.examine(context, location, id_, required=required)
     if damage is not None:
@@ -88,7 +88,7 @@ def check_index(context: Context, location: Location, id_: str, *, required: boo
 class _Entry:
     """One worktree that is checked."""
 
-    def __init__(self, context: Context, git_dir: str, id_: str) -> None:
+    def __init__(self, context: OpenWorktree, git_dir: str, id_: str) -> None:
         self.context = context
         self.git_dir = git_dir
         self.id = id_

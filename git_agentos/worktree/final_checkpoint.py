@@ -6,7 +6,6 @@ with it the log, the memory, the contents of the database, the evidence of runs 
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +13,13 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from git_agentos import log
-from git_agentos.checkpoint import capture, format, take
-from git_agentos.checkpoint.capture import Request
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
-from git_agentos.checkpoint.take import Cargo
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, IncompleteCaptureError
-from git_agentos.git import gc, state_dir, trees
+from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 from git_agentos.worktree import journal, last_state, layout, losses, record
@@ -47,7 +46,13 @@ class FinalCheckpoint:
     count as its own; with `discard_ignored`, ignored files may be lost that cannot be saved."""
 
     def __init__(
-        self, context: Context, worktree: AgentWorktree, operation: str, *, delete_branch: bool, discard_ignored: bool
+        self,
+        context: OpenWorktree,
+        worktree: AgentWorktree,
+        operation: str,
+        *,
+        delete_branch: bool,
+        discard_ignored: bool,
     ) -> None:
         self.context = context
         self.inner = context.in_worktree(worktree.location)
@@ -102,26 +107,23 @@ class FinalCheckpoint:
 
     # -- the state ---------------------------------------------------------------------------------------------------
 
-    def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:
-        request = Request(everything_ignored=True, leaving=True)
-        origin = inner.origin(trigger=_TRIGGERS[self.operation])
-        nested_too = functools.partial(take.take_nested, origin=origin, settings=inner.settings, request=request)
+    def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
+        request = CaptureRequest(everything_ignored=True, leaving=True)
+        metadata = inner.metadata(trigger=_TRIGGERS[self.operation])
         try:
-            return capture.capture(
-                inner.repository, writer, inner.settings, started, request._replace(take_nested=nested_too)
-            )
+            return capture_worktree(inner, writer, metadata, request=request, scan=started)
         except IncompleteCaptureError as error:
             raise IncompleteCaptureError(
                 f"not everything in the worktree '{self.worktree.id}' can be saved: {error.message}",
                 "; ".join(filter(None, [error.hint, UNCHANGED])),
             ) from error
 
-    def _with_own_commits(self, inner: Context, state: State) -> tuple[State, list[str]]:
+    def _with_own_commits(self, inner: OpenWorktree, state: State) -> tuple[State, list[str]]:
         """The state with the commits pinned that only this worktree reaches, and these."""
         commits, tips = losses.own_commits(inner.repository, without=self.deleted_branch)
         return state._replace(pins=[*dict.fromkeys([*state.pins, *tips])]), commits
 
-    def _check_unsaved(self, inner: Context, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
+    def _check_unsaved(self, inner: OpenWorktree, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
         """What will be lost; IncompleteCaptureError unless that was asked for."""
         if not unsaved:
             return []
@@ -151,7 +153,7 @@ class FinalCheckpoint:
 
     def _write(
         self,
-        inner: Context,
+        inner: OpenWorktree,
         writer: Writer,
         state: State,
         description: str,
@@ -162,14 +164,14 @@ class FinalCheckpoint:
     ) -> str:
         """Write a checkpoint; its id. `attach`: with what is kept of a worktree that is removed."""
         fields = {"trigger": _TRIGGERS[self.operation], **fields}
-        origin = inner.origin(description=description, task_id=self.worktree.record.task, **fields)
-        origin = origin._replace(worktree_path=self.worktree.root)
-        cargo = Cargo(self._attachments(inner, writer, without_folder=without_folder)) if attach else None
-        taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
-        gc.note_loose(inner.repository, writer.loose)
-        return taken.checkpoint.id
+        metadata = inner.metadata(description=description, task_id=self.worktree.record.task, **fields)
+        metadata = metadata._replace(worktree_path=self.worktree.root)
+        attachments = self._attachments(inner, writer, without_folder=without_folder) if attach else None
+        return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
-    def _write_again(self, inner: Context, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
+    def _write_again(
+        self, inner: OpenWorktree, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]
+    ) -> str:
         """Write the last state once more, as the newest checkpoint: the one that says how the worktree ended."""
         state = format.read_state(inner.repository, before.state)
         state = format.with_visible_tree(inner.repository, writer, state)
@@ -186,7 +188,7 @@ class FinalCheckpoint:
             restored_part=before.part,
         )
 
-    def _attachments(self, inner: Context, writer: Writer, *, without_folder: bool) -> dict[bytes, trees.Entry]:
+    def _attachments(self, inner: OpenWorktree, writer: Writer, *, without_folder: bool) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""
         known = self.worktree.record
         body = json.dumps(asdict(known), indent=1, sort_keys=True).encode("ascii") + b"\n"

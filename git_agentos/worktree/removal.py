@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 from git_agentos import config
-from git_agentos.checkpoint import restore, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
-from git_agentos.errors import UNCHANGED, AgentosError, WorktreeError
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.errors import UNCHANGED, AgentosError, WorktreeError, storage_error
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
@@ -80,7 +81,7 @@ class Recovered:
 
 
 @authorize.entry("worktree", "remove")
-def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
+def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save everything in the agent's worktree `id_` in a checkpoint, and remove it.
 
     With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
@@ -90,7 +91,7 @@ def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_i
 
 
 @authorize.entry("worktree", "archive")
-def archive(context: Context, id_: str) -> Removal:
+def archive(context: OpenWorktree, id_: str) -> Removal:
     """Save everything in the agent's worktree `id_`, its log, memory and database, on its timeline, and remove it.
 
     Branch and timeline stay. Raises what `end_worktree` raises.
@@ -99,7 +100,7 @@ def archive(context: Context, id_: str) -> Removal:
 
 
 def end_worktree(
-    context: Context, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
+    context: OpenWorktree, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
 ) -> Removal:
     """Save everything in the agent's worktree `id_`, and remove it, without asking the guard.
 
@@ -114,13 +115,15 @@ def end_worktree(
             begun = journal.start(context.location, id_, operation)
         return _Removal(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
 class _Removal:
     """One removal that is going on."""
 
-    def __init__(self, context: Context, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool) -> None:
+    def __init__(
+        self, context: OpenWorktree, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool
+    ) -> None:
         self.context = context
         self.location = context.location
         self.journal = begun
@@ -169,7 +172,7 @@ class _Removal:
         inner = self.worktree.location
         with state_dir.lock(inner, "worktree"):
             if not self.missing:  # else there is nothing to recover in: the state before it is the last one
-                restore.refuse_interrupted(inner)
+                commands.refuse_interrupted(inner)
             yield
 
     def _attempt(self) -> Removal | None:
@@ -255,7 +258,7 @@ class _Removal:
 # -- after a kill --------------------------------------------------------------------------------------------------
 
 
-def recover(context: Context, interrupted: WorktreeJournal) -> Recovered:
+def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> Recovered:
     """Finish a killed removal where the folder is in the trash, and nothing in it has changed since it was saved; else
     abort it. The journal, which must have been taken over, is removed. The lock on worktrees must be held."""
     location, fields = context.location, interrupted.fields

@@ -6,7 +6,7 @@ import os
 import time
 from shlex import quote
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UNCHANGED, LockedError, WorktreeError
 from git_agentos.git import gitfile, index_damage, stale_locks, worktrees
 from git_agentos.git.location import Location
@@ -21,7 +21,7 @@ _RECORDER_INTERVAL = 0.02
 _MAX_LISTED = 10
 
 
-def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
+def check(context: OpenWorktree, id_: str, *, delete_branch: bool = False) -> None:
     """WorktreeError or LockedError where the worktree `id_` cannot be removed now; nothing is changed."""
     worktree = record.find(context.location.common_dir, id_)
     wait_for_recorders(worktree.git_dir)

@@ -19,9 +19,9 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, WorktreeError
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, LockedError, WorktreeError, storage_error
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, resolve
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
@@ -63,7 +63,7 @@ class Repair:
 
 
 @authorize.entry("worktree", "repair")
-def repair(context: Context, id_: str | None = None) -> Repair:
+def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
     """Bring the agents' worktrees (or the one with this id) back to a sound state; what was found, and what was fixed.
 
     WorktreeError where nothing is known of the id.
@@ -74,15 +74,15 @@ def repair(context: Context, id_: str | None = None) -> Repair:
         with worktrees.lock(context.location):
             return Repair([_reported(*each) for each in _Repair(context, id_, fix=True).run()])
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def examine(context: Context) -> list[RepairFinding]:
+def examine(context: OpenWorktree) -> list[RepairFinding]:
     """What `repair` would find; nothing is changed."""
     return [_reported(*each) for each in _Repair(context, None, fix=False).run()]
 
 
-def report(context: Context, *, fix: bool) -> list[Finding]:
+def report(context: OpenWorktree, *, fix: bool) -> list[Finding]:
     """The findings of all worktrees for `doctor`; with `fix`, corrected where that is possible.
 
     What is wrong with the guard, and was not corrected here, the checks of the guard report.
@@ -92,12 +92,12 @@ def report(context: Context, *, fix: bool) -> list[Finding]:
 
 
 @authorize.entry("worktree", "repair")
-def _fix_all(context: Context) -> list[Finding]:
+def _fix_all(context: OpenWorktree) -> list[Finding]:
     try:
         with worktrees.lock(context.location):
             return [finding for _, finding in _Repair(context, None, fix=True).run()]
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
 def _reported(id_: str | None, finding: Finding) -> RepairFinding:
@@ -107,7 +107,7 @@ def _reported(id_: str | None, finding: Finding) -> RepairFinding:
 class _Repair:
     """One run of all checks. With `fix` each finding is corrected before the next check runs."""
 
-    def __init__(self, context: Context, id_: str | None, *, fix: bool) -> None:
+    def __init__(self, context: OpenWorktree, id_: str | None, *, fix: bool) -> None:
         self.context = context
         self.location = context.location
         self.only = id_
@@ -336,7 +336,7 @@ class _Repair:
             is_concerned = location.is_main or location.git_dir == self.location.git_dir
             if not is_concerned or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
-            id_ = timeline.name_of(location)
+            id_ = timeline.worktree_id(location)
             if id_ not in self.busy and self._selected(id_):
                 for found in entry_checks.check_index(self.context, location, id_, required=False):
                     yield id_, found

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.cli import status_line
 from git_agentos.cli.output import Output, Style, Text
 from git_agentos.cli.render.text import checkpoint as text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing
@@ -36,7 +36,7 @@ class Driven:
     run: WorkspaceContext
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     @property

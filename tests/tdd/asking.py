@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.snapshot import run_context
 from git_agentos.tdd.models.model import SCAFFOLD, Request
@@ -23,7 +23,7 @@ class Site:
     """A run's worktree, and what its models have said. `folder` is where exchanges are kept."""
 
     run: WorkspaceContext
-    here: Context
+    here: OpenWorktree
     folder: Path
     shown: list[bytes] = field(default_factory=list)
 

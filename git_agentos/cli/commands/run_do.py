@@ -13,7 +13,7 @@ from git_agentos.errors import ConflictError, UsageError
 from git_agentos.run import evidence_store
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.run.events import Run
     from git_agentos.run.spec import RunSpec
 
@@ -231,7 +231,7 @@ def cleanup(
         raise typer.Exit(1)
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
     git gets one."""
 

@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.cli.progress import Walk
     from git_agentos.tdd.state import Workflow
 
@@ -142,7 +142,7 @@ def abort(run: Invocation, workflow: WorkflowId) -> None:
     _decide(run, records(run), workflow, "abort")
 
 
-def _decide(run: Invocation, context: "Context", workflow: str, word: str) -> None:
+def _decide(run: Invocation, context: "OpenWorktree", workflow: str, word: str) -> None:
     from git_agentos.tdd import workflows
 
     with _walk(run, asks=False) as watcher:
@@ -206,7 +206,7 @@ def _code(ended: "Workflow", wanted: str | None) -> int:
     return 1
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
     from git_agentos.cli.commands import run_do
     from git_agentos.run import evidence_store

@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
 from git_agentos.guard.shim import shim
@@ -96,7 +96,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def prompt_file(here: Context, text: str) -> Iterator[str]:
+def prompt_file(here: OpenWorktree, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
     path = os.path.join(directories.make_own(here.location.state_dir), _KEPT_IN)
     with contextlib.suppress(FileNotFoundError):

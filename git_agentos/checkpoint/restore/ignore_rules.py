@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.own_bytes import Form, OwnBytes
 from git_agentos.checkpoint.paths import covers
-from git_agentos.checkpoint.plan import FileWrite
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.restore.plan import FileWrite
 from git_agentos.git import ignore, trees, untracked
 from git_agentos.git.ignore import Outside, Rules
 from git_agentos.git.repository import Repository

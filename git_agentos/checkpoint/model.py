@@ -1,4 +1,4 @@
-"""A worktree's complete state, as values.
+"""The values that describe a checkpoint: a worktree's complete state, the checkpoint, and its metadata.
 
 Paths are bytes relative to the worktree root; entries are (mode, hex oid) as in a tree.
 """
@@ -129,3 +129,50 @@ class State(NamedTuple):
     def is_dirty(self) -> bool:
         """Whether a stash would have something to save."""
         return bool(self.staged or self.unstaged or self.untracked or self.operation or self.nested)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
+
+    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
+    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
+    found nothing new and this is the earlier checkpoint.
+    """
+
+    id: str
+    created_at: str
+    created_by: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    task_id: str | None
+    description: str
+    trigger: str
+    staged_changes: list[str]
+    unstaged_changes: list[str]
+    untracked_files: list[str]
+    skipped: list[Skipped]
+    stash_ref: str | None
+    operation: str | None
+    run_id: str | None
+    session_id: str | None
+    meta: dict[str, str]
+    timeline: str
+    unchanged: bool = False
+
+
+class Metadata(NamedTuple):
+    """Who makes a checkpoint, where and why: what goes into it beside the state."""
+
+    created_by: str
+    worktree_id: str
+    worktree_path: str
+    trigger: str = "manual"
+    description: str = ""
+    task_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    meta: Mapping[str, str] = MappingProxyType({})
+    restores: str | None = None
+    restored_part: Mapping[str, Any] | None = None

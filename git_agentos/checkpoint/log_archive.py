@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos.checkpoint import carry, format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint import format, log_sync, timeline
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import DamagedDatabase
 from git_agentos.git import state_dir, trees
 from git_agentos.git.repository import Repository, Writer
@@ -37,7 +37,7 @@ class Rebuilt:
     moved_aside: str | None
 
 
-def rebuild(context: Context) -> Rebuilt:
+def rebuild(context: OpenWorktree) -> Rebuilt:
     """Make the database again from what the checkpoints carry, or complete it; nothing that can be read is lost.
 
     A damaged one is moved aside first. Rows that no checkpoint carries yet are kept as far as they can be read.
@@ -50,12 +50,12 @@ def rebuild(context: Context) -> Rebuilt:
             with database.opened(path) as opened:
                 database.check(opened)
         except DamagedDatabase as damaged:
-            aside = carry.mend(repository, settings, context.timeline, damaged)
+            aside = log_sync.rebuild_damaged(repository, settings, context.worktree_id, damaged)
 
     def work(connection: Connection, scope: Scope) -> Rebuilt:
-        read = carry.catch_up(connection, repository, settings, scope, anew=True)
+        read = log_sync.catch_up(connection, repository, settings, scope, anew=True)
         for each in database.moved_aside(path):  # whoever moved it may have been killed before it read it
-            carry.take_over(connection, each)
+            log_sync.take_over(connection, each)
         if rows.has_index(connection):
             connection.execute("INSERT INTO agentos_log_search (agentos_log_search) VALUES ('rebuild')")
         counts = [
@@ -71,7 +71,7 @@ def rebuild(context: Context) -> Rebuilt:
     return done
 
 
-def archive_files(context: Context, writer: Writer) -> Mapping[bytes, trees.Entry]:
+def archive_files(context: OpenWorktree, writer: Writer) -> Mapping[bytes, trees.Entry]:
     """What an archive holds of log, memory and database: the whole of both as JSON lines, and a copy of the worktree's
     own file (of one that worktrees share, nothing but the lines). Empty where there is no database."""
 
@@ -85,14 +85,14 @@ def archive_files(context: Context, writer: Writer) -> Mapping[bytes, trees.Entr
         return {}
     log = {entry.id: entry for entry in found[0]}
     memory = {item.id: item for item in found[1]}
-    for part in carry.parts_of(repository, context.timeline):  # what agentos.logRetention has dropped
+    for part in log_sync.parts_of(repository, context.worktree_id):  # what agentos.logRetention has dropped
         log = {**{entry.id: entry for entry in (*part.log, part.own)}, **log}
         memory = {**{item.id: item for item in part.memory}, **memory}
-    lines = carry.lines(rows.line(entry) for entry in sorted(log.values(), key=rows.order))
-    files = {b"database/" + carry.LOG: (trees.REGULAR, writer.write("blob", lines))}
+    lines = log_sync.lines(rows.line(entry) for entry in sorted(log.values(), key=rows.order))
+    files = {b"database/" + log_sync.LOG: (trees.REGULAR, writer.write("blob", lines))}
     if memory:
-        lines = carry.lines(items.line(item) for item in sorted(memory.values(), key=items.order))
-        files[b"database/" + carry.MEMORY] = (trees.REGULAR, writer.write("blob", lines))
+        lines = log_sync.lines(items.line(item) for item in sorted(memory.values(), key=items.order))
+        files[b"database/" + log_sync.MEMORY] = (trees.REGULAR, writer.write("blob", lines))
     if place.shared_file(context.settings.workflow_db) is None:
         path = place.check_place(context.location, "")
         with state_dir.scratch(context.location) as folder:
@@ -104,13 +104,13 @@ def archive_files(context: Context, writer: Writer) -> Mapping[bytes, trees.Entr
     return files
 
 
-def revive(context: Context) -> None:
+def revive(context: OpenWorktree) -> None:
     """Give a worktree that was made again its log and memory: the database of its newest archive, if it has one, and
     everything that its checkpoints carry."""
     repository, settings = context.repository, context.settings
     path = place.make_place(context.location, settings.workflow_db)
     if place.shared_file(settings.workflow_db) is None and not os.path.lexists(path):
-        data = _archived(repository, context.timeline)
+        data = _archived(repository, context.worktree_id)
         if data is not None:
             database.put(path, data)
     _using(context, rows.waiting, make=True)
@@ -119,12 +119,12 @@ def revive(context: Context) -> None:
 def _archived(repository: Repository, name: str) -> bytes | None:
     """The database that the newest archive of a timeline holds."""
     for link in timeline.walk(repository, name):
-        extra = repository.commit(format.parts(repository, link.checkpoint).extra).tree
+        extra = repository.commit(format.open_checkpoint(repository, link.checkpoint).metadata_commit).tree
         found = trees.find(repository, extra, b"database/" + _DATABASE)
         if found is not None:
             return repository.blob(found[1])
     return None
 
 
-def _using(context: Context, work: Callable[[Connection, Scope], Any], *, make: bool) -> Any:
-    return carry.using(context.repository, context.settings, context.timeline, work, make=make)
+def _using(context: OpenWorktree, work: Callable[[Connection, Scope], Any], *, make: bool) -> Any:
+    return log_sync.with_database(context.repository, context.settings, context.worktree_id, work, make=make)

@@ -13,20 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import walk
-from git_agentos.checkpoint.walk import Walked
+from git_agentos.checkpoint.capture import listing
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.git.location import Location
 
 
 class Opened(NamedTuple):
     """The walk, with the bits that folders had, and those that files had."""
 
-    walked: Walked
+    walked: Listing
     bits: Mapping[bytes, int]
 
 
 @contextlib.contextmanager
-def opened(location: Location, walked: Walked, touched: Iterable[bytes]) -> Iterator[Opened]:
+def made_readable(location: Location, walked: Listing, touched: Iterable[bytes]) -> Iterator[Opened]:
     """Open what is closed; `touched` are tracked files that may be."""
     root = os.fsencode(location.root)
     if os.geteuid() == 0:
@@ -38,7 +38,7 @@ def opened(location: Location, walked: Walked, touched: Iterable[bytes]) -> Iter
         while closed := [path for path in walked.closed if path not in folders]:
             for path in closed:
                 folders[path] = _open(os.path.join(root, path), stat.S_IRWXU)
-            walked = walk.walk(location.root)
+            walked = listing.list_directories(location.root)
         for path in {*walked.names, *touched}:
             full = os.path.join(root, path)
             with contextlib.suppress(OSError):

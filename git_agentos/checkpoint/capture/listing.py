@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Walked:
+class Listing:
     """Paths are bytes relative to the root, which is `b""` among the folders.
 
     `names` are the files and links of the folders that were looked into, and, of those that were not, what was not in
@@ -62,7 +62,7 @@ class Walked:
         return sorted(path for path, each in self.folders.items() if each.empty and path)
 
 
-def walk(root: str, known: Known | None = None) -> Walked:
+def list_directories(root: str, known: Known | None = None) -> Listing:
     """Look through a worktree; folders that are as they are `known` are taken to have in them what they had."""
     return _Walk(os.fsencode(root), known or Known({}, (), None)).run()
 
@@ -81,12 +81,12 @@ class _Walk:
         self.special_places: set[bytes] = set()
         self.same: set[bytes] = set()
 
-    def run(self) -> Walked:
+    def run(self) -> Listing:
         waiting = [b""]
         while waiting:
             waiting += self._look(waiting.pop())
         self.names += [path for path in self.known.others if path.rpartition(b"/")[0] in self.same]
-        return Walked(
+        return Listing(
             self.folders,
             self.names,
             sorted(self.repositories),

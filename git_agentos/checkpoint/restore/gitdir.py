@@ -11,8 +11,8 @@ import os
 import shutil
 
 from git_agentos.checkpoint import operation
-from git_agentos.checkpoint.apply import Application
-from git_agentos.checkpoint.state import Sparse, State
+from git_agentos.checkpoint.model import Sparse, State
+from git_agentos.checkpoint.restore.application import Application
 from git_agentos.config import Settings, boolean
 from git_agentos.git import worktrees
 from git_agentos.git.repository import Repository

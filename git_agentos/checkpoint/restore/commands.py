@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, head, journal, nested, nested_restore, operation, sharing, take, transaction
-from git_agentos.checkpoint.format import Origin
-from git_agentos.checkpoint.goal import Goal, Options, Restoration, resolve
-from git_agentos.checkpoint.head import Move, Shift
-from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.checkpoint.walk import Walked
-from git_agentos.config import Settings
-from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore
+from git_agentos.checkpoint import format, journal, nested, operation
+from git_agentos.checkpoint.capture.listing import Listing
+from git_agentos.checkpoint.model import Metadata, Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
+from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
 from git_agentos.git import lockfile, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
@@ -24,23 +24,33 @@ from git_agentos.git.scan import Scan
 from git_agentos.util import times
 
 __all__ = [
-    "ROLLBACK", "Back", "Options", "Recovery", "Restoration", "bring_back", "recover", "refuse_interrupted", "restore",
-    "roll_back", "undo", "way_back",
+    "ROLLBACK",
+    "Recovery",
+    "Restoration",
+    "RestoreOptions",
+    "RollbackOptions",
+    "initial_head",
+    "recover",
+    "refuse_interrupted",
+    "restore",
+    "restore_new_worktree",
+    "rollback",
+    "undo",
 ]  # fmt: skip
 
 
 ROLLBACK = "rollback"
 
 
-class Back(NamedTuple):
+class RollbackOptions(NamedTuple):
     """How a rollback goes beside the state it goes to: where HEAD goes, which branches move, what is to be looked at
     anew though git calls it unmodified, what a walk found, the commits that the save keeps alive, and a scan that is
     under way."""
 
-    move: Move
-    shifts: Sequence[Shift] = ()
+    move: HeadTarget
+    shifts: Sequence[BranchMove] = ()
     touched: frozenset[bytes] = frozenset()
-    walked: Walked | None = None
+    walked: Listing | None = None
     pins: Sequence[str] = ()
     scan: Scan | None = None
 
@@ -63,11 +73,10 @@ class Recovery:
 
 
 def restore(
-    repository: Repository,
-    settings: Settings,
-    origin: Origin,
+    worktree: OpenWorktree,
+    metadata: Metadata,
     checkpoint: str,
-    options: Options,
+    options: RestoreOptions,
     *,
     scan: Scan | None = None,
 ) -> Restoration:
@@ -76,27 +85,27 @@ def restore(
     `scan` is one of this worktree that is under way already.
     """
     with _errors():
-        target = resolve(repository, checkpoint)
+        target = read_target(worktree.repository, checkpoint)
         # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
-        with _exclusive(repository.location):
-            refuse_interrupted(repository.location)
+        with _exclusive(worktree.location):
+            refuse_interrupted(worktree.location)
             stamp = times.name_stamp()
             if options.paths is not None or options.no_branch:
                 move = None
             else:
-                move = head.to_new_branch(repository.location, checkpoint, target, options.branch, stamp)
-            here = refs.read_head(repository.location)
+                move = head.new_branch_head(worktree.location, checkpoint, target, options.branch, stamp)
+            here = refs.read_head(worktree.location)
             with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
-            goal = Goal("restore", checkpoint, target, move, stamp, options, with_operation)
-            return transaction.run(repository, settings, origin, goal, scan=scan)
+            goal = RestoreRequest("restore", checkpoint, target, move, stamp, options, with_operation)
+            return transaction.run(worktree, metadata, goal, scan=scan)
 
 
-def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run: bool = False) -> Restoration:
+def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -> Restoration:
     """Go back to the state before the last restore, rollback or undo, HEAD's branch included.
 
     RestoreError where that was another agent's, or would take back what another agent did since.
     """
-    location = repository.location
+    location = worktree.location
     with _errors(), _exclusive(location):
         refuse_interrupted(location)
         last = journal.read_last(location)
@@ -105,42 +114,47 @@ def undo(repository: Repository, settings: Settings, origin: Origin, *, dry_run:
                 "there is nothing to undo: nothing was restored in this worktree",
                 "git agentos checkpoint list shows what can be restored",
             )
-        target = resolve(repository, last.saved)
-        sharing.refuse_others(repository, settings, origin, last)
+        target = read_target(worktree.repository, last.saved)
+        undo_check.check_others(worktree, metadata, last)
         stamp = times.name_stamp()
-        shifts = head.possible(location, [Shift.of(each).reversed() for each in last.shifts])
-        goal = Goal(
+        shifts = head.allowed_moves(location, [BranchMove.of(each).reversed() for each in last.shifts])
+        goal = RestoreRequest(
             command="undo",
             checkpoint=last.saved,
             target=target,
-            move=head.back_to(location, last.saved, target, stamp, shifts),
+            move=head.original_head(location, last.saved, target, stamp, shifts),
             stamp=stamp,
-            options=Options(dry_run=dry_run),
+            options=RestoreOptions(dry_run=dry_run),
             shifts=shifts,
             exact=target.complete,
-            touched=_suspects(repository, target, last.target) if target.complete else frozenset(),
+            touched=_suspects(worktree.repository, target, last.target) if target.complete else frozenset(),
         )
-        return transaction.run(repository, settings, origin, goal)
+        return transaction.run(worktree, metadata, goal)
 
 
-def roll_back(
-    repository: Repository, settings: Settings, origin: Origin, checkpoint: str, back: Back, *, dry_run: bool = False
+def rollback(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    checkpoint: str,
+    back: RollbackOptions,
+    *,
+    dry_run: bool = False,
 ) -> Restoration:
     """Bring a run's worktree to the state of `checkpoint`; exactly, where that is a complete one.
 
     Everything that is there now is saved first, ignored files too, and `undo` brings all of it back.
     """
     with _errors():
-        target = resolve(repository, checkpoint)
-        with _exclusive(repository.location):
-            refuse_interrupted(repository.location)
-            goal = Goal(
+        target = read_target(worktree.repository, checkpoint)
+        with _exclusive(worktree.location):
+            refuse_interrupted(worktree.location)
+            goal = RestoreRequest(
                 command=ROLLBACK,
                 checkpoint=checkpoint,
                 target=target,
                 move=back.move,
                 stamp=times.name_stamp(),
-                options=Options(dry_run=dry_run),
+                options=RestoreOptions(dry_run=dry_run),
                 shifts=back.shifts,
                 exact=target.complete,
                 thorough=True,
@@ -149,46 +163,48 @@ def roll_back(
                 pins=back.pins,
                 trigger="before_rollback",
             )
-            return transaction.run(repository, settings, origin, goal, scan=back.scan)
+            return transaction.run(worktree, metadata, goal, scan=back.scan)
 
 
-def way_back(location: Location, checkpoint: str, target: State) -> Move:
+def initial_head(location: Location, checkpoint: str, target: State) -> HeadTarget:
     """How HEAD would become what it was in `target`, in a worktree that is still to be made."""
-    return head.back_to(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
+    return head.original_head(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
 
 
-def bring_back(
-    repository: Repository, settings: Settings, origin: Origin, checkpoint: str, target: State, move: Move
+def restore_new_worktree(
+    worktree: OpenWorktree, metadata: Metadata, checkpoint: str, target: State, move: HeadTarget
 ) -> Restoration:
-    """Bring a new worktree to the state of a checkpoint, HEAD included (`way_back`). Files of its commit may be missing
-    in it; for `undo` they were there."""
-    with _errors(), _exclusive(repository.location):
-        goal = Goal("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
-        return transaction.run(repository, settings, origin, goal)
+    """Bring a new worktree to the state of a checkpoint, HEAD included (`initial_head`).
+
+    Files of its commit may be missing in it; for `undo` they were there.
+    """
+    with _errors(), _exclusive(worktree.location):
+        goal = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
+        return transaction.run(worktree, metadata, goal)
 
 
-def recover(repository: Repository, settings: Settings, origin: Origin, *, abort: bool = False) -> Recovery:
+def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
     """Finish an interrupted restore, or with `abort` go back to the state before it; remove stale locks of ours."""
-    location = repository.location
+    location = worktree.location
     with _errors(), _exclusive(location):
         cleaned = _clean(location)
         found = journal.read(location)
         if found is None:
             return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
         checkpoint = found.saved if abort else found.target
-        target = resolve(repository, checkpoint)
-        shifts = [Shift.of(each) for each in found.shifts]
+        target = read_target(worktree.repository, checkpoint)
+        shifts = [BranchMove.of(each) for each in found.shifts]
         if abort:
-            made = [each for each in shifts if each not in head.outstanding(location, shifts)]
+            made = [each for each in shifts if each not in head.pending_moves(location, shifts)]
             shifts = [each.reversed() for each in made]
-            move: Move | None = head.back_to(location, checkpoint, target, times.name_stamp(), shifts)
-            options, with_operation = Options(), True
+            move: HeadTarget | None = head.original_head(location, checkpoint, target, times.name_stamp(), shifts)
+            options, with_operation = RestoreOptions(), True
         else:
-            shifts = head.outstanding(location, shifts)
-            move = head.remaining(location, found)
+            shifts = head.pending_moves(location, shifts)
+            move = head.unfinished_head(location, found)
             paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
-            options, with_operation = Options(paths=paths, keep_new=found.keep_new), found.with_operation
-        goal = Goal(
+            options, with_operation = RestoreOptions(paths=paths, keep_new=found.keep_new), found.with_operation
+        goal = RestoreRequest(
             command=found.command,
             checkpoint=checkpoint,
             target=target,
@@ -201,11 +217,13 @@ def recover(repository: Repository, settings: Settings, origin: Origin, *, abort
             shifts=shifts,
             exact=found.exact or (abort and found.thorough),
             thorough=found.thorough,
-            touched=_suspects(repository, target, found.saved, found.target) if found.thorough else frozenset(),
+            touched=_suspects(worktree.repository, target, found.saved, found.target)
+            if found.thorough
+            else frozenset(),
             trigger=found.trigger,
         )
-        done = transaction.run(repository, settings, origin, goal)
-        nested_restore.end_journals(repository, found)
+        done = transaction.run(worktree, metadata, goal)
+        nested_repositories.end_journals(worktree.repository, found)
         return Recovery(
             outcome="went-back" if abort else "finished",
             checkpoint=checkpoint,
@@ -242,7 +260,7 @@ def _suspects(repository: Repository, target: State, *others: str) -> frozenset[
     with repository.writer() as writer:  # nothing of it is flushed
         mine = format.with_visible_tree(repository, writer, target).visible_tree
         for checkpoint in others:
-            other = format.with_visible_tree(repository, writer, resolve(repository, checkpoint))
+            other = format.with_visible_tree(repository, writer, read_target(repository, checkpoint))
             found |= other.permissions.keys() | trees.diff(writer, mine, other.visible_tree).keys()
     return frozenset(found)
 
@@ -255,7 +273,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
 @contextlib.contextmanager

@@ -11,14 +11,14 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint import head, journal, nested, nested_objects, timeline
-from git_agentos.checkpoint.apply import Application
-from git_agentos.checkpoint.format import Origin
-from git_agentos.checkpoint.goal import Goal, Restoration, resolve
-from git_agentos.checkpoint.head import Move
+from git_agentos.checkpoint import journal, nested, nested_objects, timeline
 from git_agentos.checkpoint.journal import Journal
-from git_agentos.checkpoint.state import Skipped
-from git_agentos.config import Settings
+from git_agentos.checkpoint.model import Metadata, Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import head
+from git_agentos.checkpoint.restore.application import Application
+from git_agentos.checkpoint.restore.head import HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest, read_target
 from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, DamagedFile, MissingObjectsError
 from git_agentos.git import refs, state_dir
 from git_agentos.git.location import Location
@@ -27,18 +27,18 @@ from git_agentos.git.repository import Repository
 from git_agentos.git.scan import Scan
 from git_agentos.util import times
 
-Run = Callable[[Repository, Settings, Origin, Goal], Restoration]
+Run = Callable[[OpenWorktree, Metadata, RestoreRequest], Restoration]
 
 
 class NotThereError(Exception):
     """A nested repository that cannot be brought back: it is told, and the rest is restored."""
 
 
-def put_aside(repository: Repository, paths: Iterable[bytes], saved: str, application: Application) -> list[Skipped]:
+def move_aside(repository: Repository, paths: Iterable[bytes], saved: str, application: Application) -> list[Skipped]:
     """Move repositories out of the worktree, kept under the id of the checkpoint `saved`; those that cannot leave."""
     skipped = []
     for path in paths:
-        if nested.put_aside(repository, path, saved):
+        if nested.move_aside(repository, path, saved):
             application.remember(functools.partial(_bring_back, repository, path, saved))
         else:
             skipped.append(Skipped(os.fsdecode(path) + "/", "a repository on another file system: left in place"))
@@ -46,14 +46,13 @@ def put_aside(repository: Repository, paths: Iterable[bytes], saved: str, applic
 
 
 def _bring_back(repository: Repository, path: bytes, key: str) -> None:
-    if not nested.take_back(repository, path, key=key):
+    if not nested.reinstate(repository, path, key=key):
         raise OSError(f"'{os.fsdecode(path)}' could not be moved back")
 
 
 def restore(
-    repository: Repository,
-    settings: Settings,
-    origin: Origin,
+    worktree: OpenWorktree,
+    metadata: Metadata,
     wanted: Mapping[bytes, str],
     application: Application,
     stamp: str,
@@ -67,7 +66,7 @@ def restore(
     skipped = []
     for path, oid in wanted.items():
         try:
-            lost = _restore_one(repository, settings, origin, path, oid, application, stamp, run, saved, exact)
+            lost = _restore_one(worktree, metadata, path, oid, application, stamp, run, saved, exact)
         except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
             skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
         else:
@@ -77,9 +76,8 @@ def restore(
 
 
 def _restore_one(
-    repository: Repository,
-    settings: Settings,
-    origin: Origin,
+    worktree: OpenWorktree,
+    metadata: Metadata,
     path: bytes,
     description: str,
     application: Application,
@@ -90,31 +88,35 @@ def _restore_one(
 ) -> list[str]:
     """Bring a nested repository to the state that its description names, making it again where it is gone; the refs
     that it then lacks."""
-    record = nested.read(repository, description)
-    location, lost = _located(repository, path, record, application, saved)
+    record = nested.read(worktree.repository, description)
+    location, lost = _located(worktree.repository, path, record, application, saved)
     if location is None or record["checkpoint"] is None:
         raise NotThereError("it cannot be opened")
-    inner = Repository(location)
-    started = Scan(location)
-    values = settings._replace(values=started.config())
-    started.discard()
-    own = origin._replace(timeline=timeline.name_of(location), worktree_path=location.root)
-    target = resolve(inner, record["checkpoint"])
+    scan = Scan(location)
+    settings = worktree.settings._replace(values=scan.config())
+    scan.discard()
+    inner = worktree._replace(
+        repository=Repository(location), settings=settings, worktree_id=timeline.worktree_id(location)
+    )
+    own = metadata._replace(worktree_id=inner.worktree_id, worktree_path=location.root)
+    target = read_target(inner.repository, record["checkpoint"])
     with state_dir.lock(location, "worktree", wait=True):
-        move = head.back_to(location, record["checkpoint"], target, stamp)
+        move = head.original_head(location, record["checkpoint"], target, stamp)
         mine = head.restore_branch(record["checkpoint"], stamp)
         if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
-            move = Move(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
+            move = HeadTarget(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
         if journal.exists(location):
             journal.remove(location)  # the restore around it was killed, and is being done again
-        goal = Goal("restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete)
-        done = run(inner, values, own, goal)
+        goal = RestoreRequest(
+            "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
+        )
+        done = run(inner, own, goal)
     before = done.saved
     made = move.head.ref
     if move.create and made is not None:
-        application.remember(lambda: head.drop_made(location, made, move.head.commit))
+        application.remember(lambda: head.delete_unused_branch(location, made, move.head.commit))
     if before is not None:
-        application.remember(lambda: _go_back(inner, values, own, before, run))
+        application.remember(lambda: _go_back(inner, own, before, run))
     return lost
 
 
@@ -128,35 +130,35 @@ def _located(
     checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
     holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
     if location is not None and holding is not None and not Repository(location).exists(holding):
-        if not nested.put_aside(repository, path, saved):
+        if not nested.move_aside(repository, path, saved):
             raise NotThereError("another repository is in its place, and cannot be moved away")
         application.remember(functools.partial(_bring_back, repository, path, saved))
         location = None
-    if location is None and nested.take_back(repository, path, holding=holding):
+    if location is None and nested.reinstate(repository, path, holding=holding):
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     if location is None:
-        gone = record["kind"] == "submodule" and not nested.connect(repository, path, record)
+        gone = record["kind"] == "submodule" and not nested.link_git_dir(repository, path, record)
         if gone and not record["refs"]:
             raise NotThereError("its git directory is gone")
         if gone or record["kind"] != "submodule":
-            lost = nested_objects.make_again(repository, path, record)
+            lost = nested_objects.recreate(repository, path, record)
         application.remember(functools.partial(_aside_again, repository, path))
         location = nested.locate_at(repository.location.root, path)
     return location, lost
 
 
 def _aside_again(repository: Repository, path: bytes) -> None:
-    nested.put_aside(repository, path, f"undone-{os.getpid()}")
+    nested.move_aside(repository, path, f"undone-{os.getpid()}")
 
 
-def _go_back(repository: Repository, settings: Settings, origin: Origin, saved: str, run: Run) -> None:
+def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -> None:
     """Bring a nested repository back to what it was before it was restored."""
-    target = resolve(repository, saved)
-    with state_dir.lock(repository.location, "worktree", wait=True):
+    target = read_target(worktree.repository, saved)
+    with state_dir.lock(worktree.location, "worktree", wait=True):
         stamp = times.name_stamp()
-        move = head.back_to(repository.location, saved, target, stamp)
-        run(repository, settings, origin, Goal("undo", saved, target, move, stamp, exact=target.complete))
+        move = head.original_head(worktree.location, saved, target, stamp)
+        run(worktree, metadata, RestoreRequest("undo", saved, target, move, stamp, exact=target.complete))
 
 
 # -- what an interrupted restore left inside -----------------------------------------------------------------------
@@ -179,12 +181,12 @@ def drop_branches(repository: Repository, found: Journal) -> None:
         record = nested.read(repository, oid)
         if record["checkpoint"] is not None:
             made = head.restore_branch(record["checkpoint"], found.stamp)
-            head.drop_made(location, made, record["head"]["commit"])
+            head.delete_unused_branch(location, made, record["head"]["commit"])
 
 
 def _described(repository: Repository, checkpoint: str) -> Iterator[tuple[Location, str]]:
     """The repositories that a checkpoint describes and that are there now, each with its description's blob."""
-    for path, oid in resolve(repository, checkpoint).nested.items():
+    for path, oid in read_target(repository, checkpoint).nested.items():
         location = nested.locate_at(repository.location.root, path)
         if location is not None:
             yield location, oid

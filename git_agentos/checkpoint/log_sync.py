@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.checkpoint.timeline import Link
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.config import Settings
 from git_agentos.errors import (
     AgentosError,
@@ -70,7 +70,7 @@ class Unread(DatabaseError):
         self.cause = cause
 
 
-class Load(NamedTuple):
+class PendingLog(NamedTuple):
     """What waits to be carried: the lines, and the numbers of their rows."""
 
     log: list[entries.Waiting]
@@ -88,10 +88,10 @@ class Load(NamedTuple):
         return found
 
 
-class Part(NamedTuple):
+class CheckpointLog(NamedTuple):
     """What one checkpoint says: its own entry, what it carries, and whether that is everything before it too."""
 
-    link: Link
+    link: TimelineEntry
     own: Entry
     log: list[Entry]
     memory: list[Item]
@@ -106,17 +106,17 @@ def lines(rows: Any) -> bytes:
 # -- a checkpoint is made ---------------------------------------------------------------------------------------------
 
 
-def waiting(repository: Repository, settings: Settings, worktree: str) -> Load | None:
+def pending(repository: Repository, settings: Settings, worktree: str) -> PendingLog | None:
     """What a checkpoint of `worktree` has to carry; None where there is no database, or none that can be used.
 
     A log never keeps a checkpoint from being made: what is wrong with it is a warning.
     """
     try:
-        return using(
+        return with_database(
             repository,
             settings,
             worktree,
-            lambda connection, scope: Load(entries.waiting(connection, scope), items.waiting(connection, scope)),
+            lambda connection, scope: PendingLog(entries.waiting(connection, scope), items.waiting(connection, scope)),
             make=False,
         )
     except (AgentosError, OSError) as error:
@@ -124,11 +124,11 @@ def waiting(repository: Repository, settings: Settings, worktree: str) -> Load |
         return None
 
 
-def done(
+def mark_saved(
     repository: Repository,
     settings: Settings,
     worktree: str,
-    load: Load,
+    load: PendingLog,
     previous: str,
     tip: str,
     checkpoint: Checkpoint,
@@ -161,7 +161,7 @@ def exists(repository: Repository, settings: Settings) -> bool:
     return os.path.lexists(location.file_of(repository.location, settings.workflow_db))
 
 
-def using(
+def with_database(
     repository: Repository,
     settings: Settings,
     worktree: str,
@@ -187,11 +187,11 @@ def using(
         except DamagedDatabase as damaged:
             if attempt == 2:
                 raise
-            mend(repository, settings, worktree, damaged)
+            rebuild_damaged(repository, settings, worktree, damaged)
     raise AssertionError("the loop returns or raises")
 
 
-def mend(repository: Repository, settings: Settings, worktree: str, damaged: DamagedDatabase) -> str | None:
+def rebuild_damaged(repository: Repository, settings: Settings, worktree: str, damaged: DamagedDatabase) -> str | None:
     """Move a damaged database aside and make it again; where the old one is now, None if another process was faster."""
     aside = database.move_aside(damaged.path, damaged.inode)
     if aside is None:
@@ -264,7 +264,7 @@ def reached_of(connection: Connection, scope: Scope) -> tuple[bool, str | None]:
 
 def _collect(
     repository: Repository, worktree: str, until: str | None, problems: Problems | None
-) -> tuple[list[Part], bool]:
+) -> tuple[list[CheckpointLog], bool]:
     """The parts of a timeline, and whether all of it has been read: one that a newer version wrote is tried again."""
     found: Problems = []
     parts = list(parts_of(repository, worktree, until, found))
@@ -295,7 +295,7 @@ def _oldest_kept(settings: Settings) -> str:
 
 def parts_of(
     repository: Repository, worktree: str, until: str | None = None, problems: Problems | None = None
-) -> Iterator[Part]:
+) -> Iterator[CheckpointLog]:
     """What the checkpoints of a timeline say, the newest first, down to the timeline commit `until` without it.
 
     A checkpoint that cannot be read is left out, and `problems` is told so; without that it is a warning, and a
@@ -322,7 +322,7 @@ def parts_of(
             return
 
 
-def _left_out(problems: Problems | None, link: Link, error: AgentosError) -> None:
+def _left_out(problems: Problems | None, link: TimelineEntry, error: AgentosError) -> None:
     text = f"what checkpoint {link.checkpoint[:8]} says to the log cannot be read: {error}"
     if problems is None:
         warn(text)
@@ -332,15 +332,15 @@ def _left_out(problems: Problems | None, link: Link, error: AgentosError) -> Non
         problems.append(AgentosError(text, error.hint))
 
 
-def part_of(repository: Repository, link: Link) -> Part:
+def part_of(repository: Repository, link: TimelineEntry) -> CheckpointLog:
     """What one checkpoint says."""
-    found = format.parts(repository, link.checkpoint)
-    top = trees.parse(repository.read_tree(repository.commit(found.extra).tree))
+    found = format.open_checkpoint(repository, link.checkpoint)
+    top = trees.parse(repository.read_tree(repository.commit(found.metadata_commit).tree))
     kept = trees.parse(repository.read_tree(top[ARCHIVE][1])) if ARCHIVE in top else {}
     log = {each.id: each for tree in (kept, top) for each in entries.parse_lines(_blob(repository, tree, LOG))}
     memory = {each.id: each for tree in (kept, top) for each in items.parse_lines(_blob(repository, tree, MEMORY))}
     own = entry_of(format.describe(link.checkpoint, found.meta))
-    return Part(link, own, list(log.values()), list(memory.values()), LOG in kept)
+    return CheckpointLog(link, own, list(log.values()), list(memory.values()), LOG in kept)
 
 
 def _blob(repository: Repository, top: Mapping[bytes, trees.Entry], name: bytes) -> bytes:
@@ -385,7 +385,7 @@ def warn(text: str) -> None:
     warnings.warn(AgentosWarning(text), stacklevel=3)
 
 
-def tell(problems: Problems, *, empty: bool) -> None:
+def report(problems: Problems, *, empty: bool) -> None:
     """Warn of problems; where the answer would be `empty`, raise the first: there is more."""
     if problems and empty:
         first = problems[0]

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from git_agentos.checkpoint import paths
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
 from git_agentos.git import trees
 from git_agentos.git.index import IndexEdit
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
 
 
-def make(store: Writer, now: State, target: State, narrowing: AbstractSet[bytes] | None) -> IndexEdit:
+def plan_index(store: Writer, now: State, target: State, narrowing: AbstractSet[bytes] | None) -> IndexEdit:
     """The edit from the index of `now` to that of `target`, for the paths that `narrowing` covers."""
     remove: set[bytes] = set()
     entries: dict[bytes, Entry] = {}

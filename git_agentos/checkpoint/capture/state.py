@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from git_agentos.checkpoint import nested, operation, unmodified
-from git_agentos.checkpoint.contents import Contents
-from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint import nested, operation
+from git_agentos.checkpoint.capture import unmodified
+from git_agentos.checkpoint.capture.contents import Contents
+from git_agentos.checkpoint.capture.listing import Listing, list_directories
+from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
 from git_agentos.checkpoint.paths import is_allowed
-from git_agentos.checkpoint.state import RulesOutside, Skipped, SkipReason, Sparse, State
-from git_agentos.checkpoint.walk import Walked, walk
+from git_agentos.checkpoint.restore.obstacles import Disk
 from git_agentos.config import Settings, boolean
 from git_agentos.errors import IncompleteCaptureError
 from git_agentos.git import filters, ignore, refs, scan, trees
@@ -31,7 +32,7 @@ from git_agentos.git.trees import Change, Entry
 _PATIENCE = 20.0  # seconds
 
 
-class Request(NamedTuple):
+class CaptureRequest(NamedTuple):
     """What a capture shall hold beyond the visible state.
 
     `ignored` names ignored files to save, `revealed` those of which large ones may be left out, `repositories` ignored
@@ -41,24 +42,24 @@ class Request(NamedTuple):
     in it are brought into the main store; the same is done `within` a repository that has another one around it.
     Without `keep` nothing is written, and objects of repositories inside are not brought in: what only looks asks so.
     `exact` asks for a complete state, of files of any size; `touched` names files that are read even if git calls them
-    unmodified, `walked` is what a walk just found, `bits` are permission bits that files had before they were opened
-    for this.
+    unmodified, `walked` is a listing of the directories that was just made, `bits` are the permission bits that files
+    had before they were made readable for this capture.
     """
 
     ignored: frozenset[bytes] = frozenset()
     revealed: frozenset[bytes] = frozenset()
     repositories: frozenset[bytes] = frozenset()
     everything_ignored: bool = False
-    take_nested: nested.Take | None = None
+    take_nested: nested.CreateNested | None = None
     leaving: bool = False
     within: bool = False
     keep: bool = True
     exact: bool = False
     touched: frozenset[bytes] = frozenset()
-    walked: Walked | None = None
+    walked: Listing | None = None
     bits: Mapping[bytes, int] = MappingProxyType({})
 
-    def for_inner(self) -> Request:
+    def for_inner(self) -> CaptureRequest:
         """What is asked for of a repository inside."""
         none: frozenset[bytes] = frozenset()
         return self._replace(
@@ -66,19 +67,19 @@ class Request(NamedTuple):
         )
 
 
-def capture(
+def capture_state(
     repository: Repository,
     writer: Writer,
     settings: Settings,
     started: Scan | None = None,
-    request: Request | None = None,
+    request: CaptureRequest | None = None,
 ) -> State:
     """The state now. Objects go to `writer`; they are not on disk before it is flushed.
 
     Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
     """
     location = repository.location
-    request = request or Request()
+    request = request or CaptureRequest()
     deadline = time.monotonic() + _PATIENCE
     for attempt in itertools.count():
         current = started if attempt == 0 and started is not None else Scan(location)
@@ -99,7 +100,7 @@ class _Capture:
     """The working parts of one capture."""
 
     def __init__(
-        self, repository: Repository, writer: Writer, settings: Settings, scanned: ScanResult, request: Request
+        self, repository: Repository, writer: Writer, settings: Settings, scanned: ScanResult, request: CaptureRequest
     ) -> None:
         self.repository = repository
         self.writer = writer
@@ -110,7 +111,7 @@ class _Capture:
         self.contents.cache.grows = not request.leaving  # it is about to go with the git directory that it lies in
         self.outside = ignore.outside(repository.location, scanned.config)
         self.skipped: list[Skipped] = []
-        self.walked: Walked | None = None
+        self.walked: Listing | None = None
         self.plain_links: set[bytes] = set()
         self.worktree_modes = {each.path: each.worktree_mode for each in scanned.changed if each.unstaged != "."}
         if not boolean(scanned.config, "core.symlinks", default=True):
@@ -150,7 +151,7 @@ class _Capture:
         others = {path: entries[path] for path in untracked if path in entries}
         saved_ignored = {path: entries[path] for path in ignored if path in entries}
         inner = [*scanned.nested, *hidden_repositories]
-        repositories = nested.capture(
+        repositories = nested.describe_nested(
             self.repository,
             self.writer,
             inner,
@@ -392,12 +393,12 @@ class _Capture:
 
     # -- folders --------------------------------------------------------------------------------------------
 
-    def _walk(self) -> Walked:
+    def _walk(self) -> Listing:
         if self.walked is None:
-            self.walked = self.request.walked or walk(self.repository.location.root)
+            self.walked = self.request.walked or list_directories(self.repository.location.root)
         return self.walked
 
-    def _empty(self, walked: Walked | None) -> list[bytes]:
+    def _empty(self, walked: Listing | None) -> list[bytes]:
         found = set(self.scanned.empty_directories)
         if walked is None and self.request.everything_ignored:
             walked = self._walk()
@@ -405,7 +406,7 @@ class _Capture:
             found = found.union(walked.empty) - self.scanned.gitlinks.keys()
         return sorted(path for path in found if is_allowed(path))
 
-    def _folders(self, walked: Walked) -> dict[bytes, int]:
+    def _folders(self, walked: Listing) -> dict[bytes, int]:
         usual = 0o777 & ~self.contents.umask
         return {path: each.mode for path, each in walked.folders.items() if each.mode != usual}
 

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Collection, Iterator
 
 from git_agentos.checkpoint import format, journal, timeline
-from git_agentos.checkpoint.contents import Contents
+from git_agentos.checkpoint.capture.contents import Contents
 from git_agentos.checkpoint.paths import covers
 from git_agentos.errors import AgentosError
 from git_agentos.git import filters, trees
@@ -44,7 +44,7 @@ def _suspects(contents: Contents, scanned: ScanResult, index_tree: str, seen: Co
         return
     suspects: set[bytes] = set()
     with contextlib.suppress(AgentosError):
-        newest = timeline.newest(repository, timeline.name_of(repository.location))
+        newest = timeline.newest(repository, timeline.worktree_id(repository.location))
         suspects |= format.raw_paths(repository, newest.checkpoint) if newest is not None else set()
     with contextlib.suppress(AgentosError):
         last = journal.read_last(repository.location)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.head import Move, Shift
+from git_agentos.checkpoint.capture.listing import Listing
 from git_agentos.checkpoint.journal import Journal
-from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.checkpoint.walk import Walked
+from git_agentos.checkpoint.model import Skipped, State
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
 from git_agentos.errors import CheckpointFormatError, MissingObjectsError
 from git_agentos.git.repository import Repository
 
 
 @dataclass(frozen=True)
-class Options:
+class RestoreOptions:
     """How to restore. `paths` are bytes relative to the root; `branch` a short name for the new branch."""
 
     paths: Sequence[bytes] | None = None
@@ -35,7 +35,7 @@ class Options:
         return {"paths": paths, "no_branch": self.no_branch, "keep_new": self.keep_new}
 
     @classmethod
-    def of_part(cls, part: Mapping[str, Any]) -> Options:
+    def of_part(cls, part: Mapping[str, Any]) -> RestoreOptions:
         """The options for restoring the same part; CheckpointFormatError for what is none."""
         try:
             paths = part["paths"]
@@ -49,7 +49,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Goal:
+class RestoreRequest:
     """One transaction's aim: the state `target` of `checkpoint`, and HEAD moved by `move` (None: it stays).
 
     `command` is what the user ran; `with_operation` says that the operation in progress comes back too; `stamp` names
@@ -65,17 +65,17 @@ class Goal:
     command: str
     checkpoint: str
     target: State
-    move: Move | None
+    move: HeadTarget | None
     stamp: str
-    options: Options = Options()
+    options: RestoreOptions = RestoreOptions()
     with_operation: bool = True
     interrupted: Journal | None = None
     abort: bool = False
-    shifts: Sequence[Shift] = ()
+    shifts: Sequence[BranchMove] = ()
     exact: bool = False
     thorough: bool = False
     touched: frozenset[bytes] = frozenset()
-    walked: Walked | None = None
+    walked: Listing | None = None
     pins: Sequence[str] = ()
     trigger: str = "before_restore"
     fresh: bool = False
@@ -100,7 +100,7 @@ class Restoration:
     dry_run: bool
 
 
-def resolve(repository: Repository, checkpoint: str) -> State:
+def read_target(repository: Repository, checkpoint: str) -> State:
     """The target state, with what of it is needed whatever the present state is."""
     try:
         return format.read_state(repository, checkpoint)

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint import capture, checkout, format, journal, operation, timeline
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint import checkout, format, journal, operation, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint.model import Checkpoint, State
 from git_agentos.checkpoint.own_bytes import OwnBytes
-from git_agentos.checkpoint.state import State
-from git_agentos.checkpoint.timeline import Link
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.config import Settings
 from git_agentos.errors import (
     AgentosWarning,
@@ -87,7 +87,7 @@ class Status:
     interrupted_worktrees: list[str] = field(default_factory=list)
 
 
-def walk(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
+def list_checkpoints(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
     """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; with `every` all, or of those all
     that `agent` made or that were made in its worktree.
 
@@ -125,7 +125,7 @@ def unknown_agent(agent: str) -> CheckpointNotFound:
     )
 
 
-def words(item: Checkpoint) -> Iterator[str]:
+def search_text(item: Checkpoint) -> Iterator[str]:
     """The texts that a search looks into."""
     yield item.description
     yield item.task_id or ""
@@ -135,19 +135,19 @@ def words(item: Checkpoint) -> Iterator[str]:
     yield from item.untracked_files
 
 
-def diff(repository: Repository, older: Link, newer: Link, paths: Sequence[str]) -> Diff:
+def diff(repository: Repository, older: TimelineEntry, newer: TimelineEntry, paths: Sequence[str]) -> Diff:
     """What changed in the visible worktree between two checkpoints."""
     trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
     return _compare(repository, older.checkpoint, newer.checkpoint, trees_[0], trees_[1], paths)
 
 
 def diff_with_now(
-    repository: Repository, settings: Settings, older: Link, paths: Sequence[str], scan: Scan | None
+    repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
 ) -> Diff:
     """What changed in the visible worktree since a checkpoint."""
     old_tree = repository.commit(older.commit).tree
     with merge_tree.discarding_writer(repository) as writer:
-        state = capture.capture(repository, writer, settings, scan, capture.Request(keep=False))
+        state = capture_state(repository, writer, settings, scan, CaptureRequest(keep=False))
         writer.flush()
         return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)
 
@@ -173,7 +173,7 @@ def _compare(
     return Diff(older, newer, files, patch)
 
 
-def read_file(repository: Repository, settings: Settings, link: Link, path: str) -> FileContent:
+def read_file(repository: Repository, settings: Settings, link: TimelineEntry, path: str) -> FileContent:
     """A file of a checkpoint, with the bytes that it had in the worktree."""
     state = format.read_state(repository, link.checkpoint)
     wanted = os.fsencode(path)

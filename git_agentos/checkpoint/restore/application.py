@@ -18,9 +18,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from git_agentos.checkpoint import checkout
+from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.own_bytes import Form
-from git_agentos.checkpoint.plan import Plan
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.restore.plan import Plan
 from git_agentos.config import boolean
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository, Writer
@@ -29,7 +29,7 @@ from git_agentos.util import directories
 _STREAM_FROM = 32 << 20
 
 
-class Staged:
+class Prepared:
     """The files of a plan, made ready beside the worktree: path -> where its new content waits.
 
     With `root`, that of a worktree that is being made and is removed after a failure, files are `written` there at
@@ -79,8 +79,13 @@ class Staged:
         return True
 
 
-def stage(
-    repository: Repository, store: Writer, plan: Plan, target: State, settings: Mapping[str, list[str]], staged: Staged
+def prepare(
+    repository: Repository,
+    store: Writer,
+    plan: Plan,
+    target: State,
+    settings: Mapping[str, list[str]],
+    staged: Prepared,
 ) -> None:
     """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
     folder = staged.folder
@@ -143,7 +148,7 @@ def _write_file(repository: Repository, form: Form, place: bytes, permissions: i
 class Application:
     """A plan being applied; `take_back` undoes what was done so far, newest first."""
 
-    def __init__(self, repository: Repository, plan: Plan, staged: Staged) -> None:
+    def __init__(self, repository: Repository, plan: Plan, staged: Prepared) -> None:
         self.root = os.fsencode(repository.location.root)
         self._below = os.path.join(self.root, b"")
         self.plan = plan

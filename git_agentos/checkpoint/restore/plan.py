@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.checkpoint.own_bytes import Form
-from git_agentos.checkpoint.state import Skipped
 from git_agentos.git import index
 from git_agentos.git.trees import Entry
 

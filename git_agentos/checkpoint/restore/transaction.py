@@ -10,33 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from git_agentos.checkpoint import (
-    apply,
-    capture,
-    closed,
-    contents,
-    format,
-    gitdir,
-    head,
-    journal,
-    nested_restore,
-    paths,
-    planning,
-    take,
-    walk,
-)
-from git_agentos.checkpoint.format import Origin
-from git_agentos.checkpoint.goal import Goal, Restoration
-from git_agentos.checkpoint.journal import Journal, Last
+from git_agentos.checkpoint import creation, format, journal, paths
+from git_agentos.checkpoint.capture import contents, listing, unreadable
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.journal import Journal, LastRestore
+from git_agentos.checkpoint.model import Metadata, Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.own_bytes import OwnBytes
-from git_agentos.checkpoint.plan import Plan
-from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.config import Settings
+from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
+from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
+from git_agentos.checkpoint.restore.plan import Plan
+from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest
 from git_agentos.errors import (
     AgentosError,
     GitCommandError,
@@ -44,44 +32,44 @@ from git_agentos.errors import (
     MissingObjectsError,
     RestoreError,
     UsageError,
+    storage_error,
 )
 from git_agentos.git import filters, index, lockfile, merge_tree, refs, state_dir, trees
-from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.repository import Writer
 from git_agentos.git.scan import Scan
 
 
-def run(
-    repository: Repository, settings: Settings, origin: Origin, goal: Goal, *, scan: Scan | None = None
-) -> Restoration:
+def run(worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, *, scan: Scan | None = None) -> Restoration:
     """Bring the worktree to the goal, or leave it as it is. The worktree's turn is the caller's to take.
 
     `scan` is one of this worktree that is under way already.
     """
-    return _Transaction(repository, settings, origin, goal, scan).run()
+    return _Transaction(worktree, metadata, goal, scan).run()
 
 
 class _Transaction:
     """The working parts of one restore."""
 
-    def __init__(
-        self, repository: Repository, settings: Settings, origin: Origin, goal: Goal, scan: Scan | None
-    ) -> None:
-        self.repository = repository
-        self.location = repository.location
-        self.settings = settings
-        self.origin = origin._replace(trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part)
+    def __init__(self, worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, scan: Scan | None) -> None:
+        self.worktree = worktree
+        self.repository = worktree.repository
+        self.location = worktree.location
+        self.settings = worktree.settings
+        self.metadata = metadata._replace(
+            trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part
+        )
         self.goal = goal
         self.checkpoint = goal.checkpoint
         self.target = goal.target
         self.options = goal.options
         self.scan = scan
-        self.walked: walk.Walked | None = None
+        self.walked: listing.Listing | None = None
         self.bits: Mapping[bytes, int] = {}
         self.idle = False  # a rollback that changes nothing: what the one before it discarded can still be had back
 
     def run(self) -> Restoration:
         if self.goal.thorough or self.goal.exact:
-            self.walked = self.goal.walked or walk.walk(self.location.root)
+            self.walked = self.goal.walked or listing.list_directories(self.location.root)
         if self.options.dry_run:
             with merge_tree.discarding_writer(self.repository) as writer:
                 now, plan = self._plan(writer)
@@ -106,7 +94,7 @@ class _Transaction:
         if self.walked is None:
             yield
             return
-        with closed.opened(self.location, self.walked, self.goal.touched) as found:
+        with unreadable.made_readable(self.location, self.walked, self.goal.touched) as found:
             if self.scan is not None and (found.bits or found.walked is not self.walked):
                 self.scan.discard()  # it has not seen what was closed
                 self.scan = None
@@ -126,12 +114,12 @@ class _Transaction:
         """The state now and the plan; asked twice where ignored files have to be saved: they are in the way, or come to
         light."""
         request = self._request()
-        now = capture.capture(self.repository, writer, self.settings, self.scan, request)
+        now = self._capture(writer, request, self.scan)
         target = self.target = format.with_visible_tree(self.repository, writer, self.target)
         found = self._make_plan(writer, now, target)
         if found.unsaved or found.revealed or found.hidden:
             request = request._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
-            now = capture.capture(self.repository, writer, self.settings, None, request)
+            now = self._capture(writer, request)
             found = self._make_plan(writer, now, target, found.hidden)
             if found.unsaved:
                 name = os.fsdecode(min(found.unsaved))
@@ -159,24 +147,23 @@ class _Transaction:
             empty_directories=empty,
         )
 
-    def _request(self) -> capture.Request:
+    def _request(self) -> CaptureRequest:
         """What the state now has to hold."""
         goal = self.goal
-        request = capture.Request()
+        request = CaptureRequest()
         if self.walked is not None:
-            request = capture.Request(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
-        inner = request.for_inner()
+            request = CaptureRequest(exact=True, touched=goal.touched, walked=self.walked, bits=self.bits)
+        return request
+
+    def _capture(self, writer: Writer, request: CaptureRequest, scan: Scan | None = None) -> State:
         if self.options.dry_run:
-            look = functools.partial(take.look_nested, origin=self.origin, settings=self.settings, request=inner)
-            return request._replace(take_nested=look, keep=False)
-        return request._replace(
-            take_nested=functools.partial(take.take_nested, origin=self.origin, settings=self.settings, request=inner)
-        )
+            return creation.preview_worktree(self.worktree, writer, request=request, scan=scan)
+        return creation.capture_worktree(self.worktree, writer, self.metadata, request=request, scan=scan)
 
     def _make_plan(self, writer: Writer, now: State, target: State, hidden: frozenset[bytes] = frozenset()) -> Plan:
-        exact = planning.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
-        scope = planning.Scope(self.options.paths, self.options.keep_new, exact, hidden)
-        return planning.make(self.repository, writer, now, target, scope, self.settings.values)
+        exact = planner.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
+        scope = planner.Scope(self.options.paths, self.options.keep_new, exact, hidden)
+        return planner.make_plan(self.repository, writer, now, target, scope, self.settings.values)
 
     def _locked(self, writer: Writer, folder: str) -> Restoration:
         now, steps = self._plan(writer)
@@ -185,11 +172,11 @@ class _Transaction:
         # Everything is made ready before the save: what cannot be restored leaves no trace.
         ready = os.path.join(folder, "files")
         os.mkdir(ready)
-        staged = apply.Staged(ready, self.location.root if self.goal.fresh else None)
-        apply.stage(self.repository, writer, steps, self.target, self.settings.values, staged)
+        staged = Prepared(ready, self.location.root if self.goal.fresh else None)
+        prepare(self.repository, writer, steps, self.target, self.settings.values, staged)
         saved = self._save(writer, now)
         if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
-            meta = format.parts(self.repository, self.checkpoint).meta
+            meta = format.open_checkpoint(self.repository, self.checkpoint).meta
             self.idle = format.digest(now) == meta.get("state")
         move, interrupted = self.goal.move, self.goal.interrupted
         original = interrupted.original if interrupted is not None else saved
@@ -208,7 +195,7 @@ class _Transaction:
                     with_operation=self.goal.with_operation,
                     original=original,
                     stamp=self.goal.stamp,
-                    by=self.origin.created_by,
+                    by=self.metadata.created_by,
                     shifts=[list(each) for each in self.goal.shifts],
                     exact=self.goal.exact,
                     thorough=self.goal.thorough,
@@ -216,7 +203,7 @@ class _Transaction:
                 ),
             )
         rewritten = _rewritten(steps, staged)
-        application = apply.Application(self.repository, steps, staged)
+        application = Application(self.repository, steps, staged)
         try:
             skipped = self._change(writer, steps, application, folder, saved)
         except BaseException as error:
@@ -228,9 +215,7 @@ class _Transaction:
     def _save(self, writer: Writer, now: State) -> str:
         """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
         pins = [oid for oid in self.goal.pins if oid not in now.pins]
-        cargo = take.Cargo() if pins else None  # an earlier checkpoint of the same state would not hold them
-        now = now._replace(pins=[*now.pins, *pins])
-        return take.record(self.repository, writer, self.settings, now, self.origin, cargo).checkpoint.id
+        return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
 
     def _finish(self, original: str) -> None:
         """Everything is in place: note what `undo` goes back to, and end the journal."""
@@ -239,13 +224,13 @@ class _Transaction:
                 self._drop_branches()
             elif not self.idle:
                 found = self.goal.interrupted
-                by = found.by if found is not None else self.origin.created_by
+                by = found.by if found is not None else self.metadata.created_by
                 shifts = found.shifts if found is not None else [list(each) for each in self.goal.shifts]
-                journal.write_last(self.location, Last(self.goal.command, original, self.checkpoint, by, shifts))
+                journal.write_last(self.location, LastRestore(self.goal.command, original, self.checkpoint, by, shifts))
             journal.remove(self.location)
         except OSError as error:
             raise RestoreError(
-                f"everything is in place, but it could not be recorded: {take.storage_error(error).message}",
+                f"everything is in place, but it could not be recorded: {storage_error(error).message}",
                 "git agentos recover finishes it; git agentos recover --abort goes back",
             ) from error
 
@@ -256,30 +241,27 @@ class _Transaction:
             return
         made = found.head_ref
         if found.create and made is not None and not head.checked_out_elsewhere(self.location, made):
-            head.drop_made(self.location, made, found.head_commit)
-        nested_restore.drop_branches(self.repository, found)
+            head.delete_unused_branch(self.location, made, found.head_commit)
+        nested_repositories.drop_branches(self.repository, found)
 
-    def _take_back(self, application: apply.Application, error: BaseException) -> None:
+    def _take_back(self, application: Application, error: BaseException) -> None:
         try:
             application.take_back()
             if self.goal.interrupted is None:
                 journal.remove(self.location)
         except (OSError, AgentosError) as second:
-            first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
+            first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise RestoreError(
                 f"the restore failed ({first}) and could not be taken back ({then})",
                 "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
             ) from error
 
-    def _change(
-        self, writer: Writer, steps: Plan, application: apply.Application, folder: str, saved: str
-    ) -> list[Skipped]:
-        skipped = nested_restore.put_aside(self.repository, steps.aside, saved, application)
+    def _change(self, writer: Writer, steps: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
+        skipped = nested_repositories.move_aside(self.repository, steps.aside, saved, application)
         application.run()
-        skipped += nested_restore.restore(
-            self.repository,
-            self.settings,
-            self.origin,
+        skipped += nested_repositories.restore(
+            self.worktree,
+            self.metadata,
             steps.nested,
             application,
             self.goal.stamp,
@@ -302,7 +284,9 @@ class _Transaction:
             gitdir.set_operation(self.repository, application, self.target, folder)
         who = os.fsdecode(self.settings.committer)
         command, checkpoint = self.goal.command, self.checkpoint
-        head.shift(self.location, application, self.goal.shifts, command=command, checkpoint=checkpoint, who=who)
+        head.move_branches(
+            self.location, application, self.goal.shifts, command=command, checkpoint=checkpoint, who=who
+        )
         if self.goal.move is not None:
             head.set_head(
                 self.location,
@@ -357,7 +341,7 @@ class _Transaction:
                 ) from error
 
     def _refresh(
-        self, unmodified: Mapping[bytes, trees.Entry], application: apply.Application, new_index: str, folder: str
+        self, unmodified: Mapping[bytes, trees.Entry], application: Application, new_index: str, folder: str
     ) -> list[bytes]:
         """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
 
@@ -417,7 +401,7 @@ class _Transaction:
             and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
         }
 
-    def _verify(self, application: apply.Application, new_index: str, differing: Sequence[bytes]) -> None:
+    def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
         """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
         is gone, and git reads the index as the tree that it shall be."""
         wrong = application.wrong()
@@ -442,8 +426,8 @@ class _Transaction:
             return []
         plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
         with state_dir.scratch(self.location) as folder:
-            staged = apply.Staged(folder)
-            apply.stage(self.repository, writer, plan, self.target, self.settings.values, staged)
+            staged = Prepared(folder)
+            prepare(self.repository, writer, plan, self.target, self.settings.values, staged)
             return _rewritten(plan, staged)
 
     def _result(
@@ -482,6 +466,6 @@ def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
     return state, set(missing)
 
 
-def _rewritten(plan: Plan, staged: apply.Staged) -> list[str]:
+def _rewritten(plan: Plan, staged: Prepared) -> list[str]:
     """What of the files to check again is not as it shall be."""
     return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in staged.files]

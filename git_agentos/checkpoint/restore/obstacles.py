@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.paths import covers
-from git_agentos.checkpoint.plan import FileWrite
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
+from git_agentos.checkpoint.restore.plan import FileWrite
 from git_agentos.errors import RestoreError
 from git_agentos.git import trees, untracked
 from git_agentos.git.repository import Writer
@@ -73,7 +73,7 @@ def is_like(found: int, file: FileWrite) -> bool:
     return comes and stat.S_ISREG(found) and stat.S_IMODE(found) == file.permissions
 
 
-class Leaving(NamedTuple):
+class Removals(NamedTuple):
     """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
     lies below `repositories` that are put aside."""
 
@@ -106,7 +106,7 @@ def find(
     now: State,
     unsaved: Mapping[bytes, Skipped],
     write: Mapping[bytes, FileWrite],
-    leaving: Leaving,
+    leaving: Removals,
     directories: Iterable[bytes],
 ) -> Obstacles:
     """Look at the places of all files to `write` and all `directories` that come; `unsaved` says what no checkpoint can
@@ -134,7 +134,7 @@ def find(
 
 class _Search:
     def __init__(
-        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, Skipped], leaving: Leaving
+        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, Skipped], leaving: Removals
     ) -> None:
         self.disk = disk
         self.store = store

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import index_plan, obstacles, visibility
-from git_agentos.checkpoint.obstacles import Disk
+from git_agentos.checkpoint.capture.listing import Listing
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.own_bytes import OwnBytes
 from git_agentos.checkpoint.paths import check, covers, may_touch
-from git_agentos.checkpoint.plan import FileWrite, Folders, Plan
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
-from git_agentos.checkpoint.walk import Walked
+from git_agentos.checkpoint.restore import ignore_rules, index_plan, obstacles
+from git_agentos.checkpoint.restore.obstacles import Disk
+from git_agentos.checkpoint.restore.plan import FileWrite, Folders, Plan
 from git_agentos.errors import RestoreError
 from git_agentos.git import ignore, trees, untracked
 from git_agentos.git.repository import Repository, Writer
@@ -27,7 +27,7 @@ from git_agentos.git.trees import Entry
 class Exact(NamedTuple):
     """What an exact plan is told beside the states: what a walk found, and which files may be others than git says."""
 
-    walked: Walked
+    walked: Listing
     touched: frozenset[bytes]
 
 
@@ -42,7 +42,7 @@ class Scope(NamedTuple):
     hidden: frozenset[bytes] = frozenset()
 
 
-def make(
+def make_plan(
     repository: Repository, store: Writer, now: State, target: State, scope: Scope, config: Mapping[str, list[str]]
 ) -> Plan:
     """The plan from `now` to `target`; `config` is git's.
@@ -66,7 +66,7 @@ class _Planner:
         self.exact = scope.exact
         self.hidden = scope.hidden
         self.outside = outside
-        self.outside_then = visibility.outside_then(repository, target, outside)
+        self.outside_then = ignore_rules.outside_then(repository, target, outside)
         self.rules_differ = False
         self.disk = Disk(os.fsencode(repository.location.root))
         self.skipped: list[Skipped] = []
@@ -144,7 +144,7 @@ class _Planner:
             kept = dict.fromkeys(path for path in remove if path not in needed and not covers(write.keys(), path))
             self.skipped += [Skipped(os.fsdecode(path), SkipReason.NEW_KEPT) for path in kept]
             remove = [path for path in remove if path not in kept]
-        leaving = obstacles.Leaving(frozenset(remove), frozenset(special), frozenset(self.aside))
+        leaving = obstacles.Removals(frozenset(remove), frozenset(special), frozenset(self.aside))
         directories = [*make_directories, *nested]
         self._spare_identical(write, leaving)
         found = obstacles.find(self.disk, self.store, self.now, self.unsaved, write, leaving, directories)
@@ -185,7 +185,7 @@ class _Planner:
             created=[*(path for path in write if leaving.has(path) or self.disk.mode(path) is None), *made],
             aside=list(dict.fromkeys([*self.aside, *found.aside])),
             nested=nested,
-            index=index_plan.make(self.store, self.now, self.target, self.paths),
+            index=index_plan.plan_index(self.store, self.now, self.target, self.paths),
             skipped=self.skipped,
             folders=self._folders(),
             special=special,
@@ -247,8 +247,8 @@ class _Planner:
             return []
         found: set[bytes] = set()
         while True:
-            after = visibility.rules_after(self.repository, write, {*remove, *found}, self.outside)
-            hidden = visibility.hiding(self.repository, self.target, after, self.wanted)
+            after = ignore_rules.rules_after(self.repository, write, {*remove, *found}, self.outside)
+            hidden = ignore_rules.hiding(self.repository, self.target, after, self.wanted)
             more = {path for path in rules.intersection(hidden.values()) - found if self.wanted(path)}
             if not more:
                 break
@@ -274,14 +274,14 @@ class _Planner:
 
     def _revealed(
         self, write: Mapping[bytes, FileWrite], gone: Sequence[bytes], aside: Sequence[bytes]
-    ) -> visibility.Revealed:
+    ) -> ignore_rules.Revealed:
         """What is ignored now and comes to light, since the rules that hide it leave or change."""
         if self.exact is not None:
-            return visibility.Revealed()
+            return ignore_rules.Revealed()
         leaving = {*gone, *aside}
         changed = [path for path in {*write, *gone} if self.outside.is_rules(path)]
-        rules = visibility.rules_after(self.repository, write, leaving, self.outside)
-        shown = visibility.revealed(
+        rules = ignore_rules.rules_after(self.repository, write, leaving, self.outside)
+        shown = ignore_rules.revealed(
             self.repository,
             rules,
             changed,
@@ -304,7 +304,7 @@ class _Planner:
             and untracked.is_repository(self.disk.at(path))
         )
 
-    def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Leaving) -> None:
+    def _spare_identical(self, write: dict[bytes, FileWrite], leaving: obstacles.Removals) -> None:
         """Of the ignored files that the target has, leave those alone that are there as they were, and stay."""
         for path in self.target.ignored.keys() & write.keys():
             found, file = self.disk.mode(path), write[path]
@@ -449,8 +449,8 @@ class _Planner:
         ]
         if not candidates:
             return remove
-        rules = visibility.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
-        ignored = visibility.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
+        rules = ignore_rules.rules_of(self.repository, self.store, self.now, self.target, self.outside_then)
+        ignored = ignore_rules.protected(self.repository, self.store, self.target, rules, candidates, self.empty_now)
         if not quiet:
             self.skipped += [Skipped(os.fsdecode(path), SkipReason.LEFT_IGNORED) for path in sorted(ignored)]
         return [path for path in remove if path not in ignored]

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from git_agentos.checkpoint.apply import Application
 from git_agentos.checkpoint.journal import Journal
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.restore.application import Application
 from git_agentos.errors import RepositoryError, RestoreError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
@@ -26,14 +26,14 @@ BRANCHES = "refs/heads/"
 
 
 @dataclass(frozen=True)
-class Move:
+class HeadTarget:
     """Where HEAD goes: to `head`, after making its branch if `create`."""
 
     head: Head
     create: bool
 
 
-class Shift(NamedTuple):
+class BranchMove(NamedTuple):
     """A branch (full name) that moves from `old` to `new`; None: that it does not exist."""
 
     ref: str
@@ -41,14 +41,14 @@ class Shift(NamedTuple):
     new: str | None
 
     @classmethod
-    def of(cls, row: Sequence[str | None]) -> Shift:
+    def of(cls, row: Sequence[str | None]) -> BranchMove:
         """One that a journal has written down as a list."""
         ref, old, new = row
         assert ref is not None
         return cls(ref, old, new)
 
-    def reversed(self) -> Shift:
-        return Shift(self.ref, self.new, self.old)
+    def reversed(self) -> BranchMove:
+        return BranchMove(self.ref, self.new, self.old)
 
 
 # -- deciding ------------------------------------------------------------------------------------------------------
@@ -59,10 +59,10 @@ def restore_branch(checkpoint: str, stamp: str) -> str:
     return f"{BRANCHES}restore/{checkpoint[:8]}/{stamp}"
 
 
-def to_new_branch(location: Location, checkpoint: str, target: State, wanted: str | None, stamp: str) -> Move:
+def new_branch_head(location: Location, checkpoint: str, target: State, wanted: str | None, stamp: str) -> HeadTarget:
     """A new branch at the checkpoint's commit; detached where the checkpoint was."""
     if wanted is None and target.head.ref is None:
-        return Move(target.head, create=False)
+        return HeadTarget(target.head, create=False)
     if wanted is not None:
         ref = BRANCHES + wanted
         if refs.resolve(location, ref) is not None:
@@ -73,11 +73,11 @@ def to_new_branch(location: Location, checkpoint: str, target: State, wanted: st
         while refs.resolve(location, ref) is not None:
             n += 1
             ref = f"{base}-{n}"
-    check_room(location, ref)
-    return Move(Head(ref, target.head.commit), create=target.head.commit is not None)
+    check_ref_conflict(location, ref)
+    return HeadTarget(Head(ref, target.head.commit), create=target.head.commit is not None)
 
 
-def check_room(location: Location, ref: str) -> None:
+def check_ref_conflict(location: Location, ref: str) -> None:
     """A branch `restore` blocks `restore/…`: RestoreError, before anything is touched."""
     parent = ref.rpartition("/")[0]
     while parent.startswith(BRANCHES):
@@ -93,34 +93,36 @@ def check_room(location: Location, ref: str) -> None:
         raise RestoreError(f"branches below '{name}/' are in the way of '{name}'", "choose another name")
 
 
-def back_to(location: Location, checkpoint: str, target: State, stamp: str, shifts: Sequence[Shift] = ()) -> Move:
+def original_head(
+    location: Location, checkpoint: str, target: State, stamp: str, shifts: Sequence[BranchMove] = ()
+) -> HeadTarget:
     """HEAD exactly as it was: on its branch if that is still there, or gone; no branch moves but by `shifts`."""
     ref = target.head.ref
     if ref is None:
-        return Move(target.head, create=False)
+        return HeadTarget(target.head, create=False)
     shifted = {each.ref: each.new for each in shifts}
     present = shifted[ref] if ref in shifted else refs.resolve(location, ref)
     if present == target.head.commit:
         if not checked_out_elsewhere(location, ref):
-            return Move(target.head, create=False)
+            return HeadTarget(target.head, create=False)
     elif present is None and not checked_out_elsewhere(location, ref):
         with contextlib.suppress(RestoreError):
-            check_room(location, ref)
-            return Move(target.head, create=True)
-    return to_new_branch(location, checkpoint, target, None, stamp)
+            check_ref_conflict(location, ref)
+            return HeadTarget(target.head, create=True)
+    return new_branch_head(location, checkpoint, target, None, stamp)
 
 
-def remaining(location: Location, found: Journal) -> Move | None:
+def unfinished_head(location: Location, found: Journal) -> HeadTarget | None:
     """What is left of the move that an interrupted restore was to make."""
     if found.head_ref is None and found.head_commit is None:
         return None
     head = Head(found.head_ref, found.head_commit)
     if head.ref is None:
-        return Move(head, create=False)
-    return Move(head, create=found.create and refs.resolve(location, head.ref) is None)
+        return HeadTarget(head, create=False)
+    return HeadTarget(head, create=found.create and refs.resolve(location, head.ref) is None)
 
 
-def outstanding(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
+def pending_moves(location: Location, shifts: Iterable[BranchMove]) -> list[BranchMove]:
     """Those of an interrupted command's shifts that were not made yet; RestoreError where somebody else has moved the
     branch meanwhile."""
     found = []
@@ -137,7 +139,7 @@ def outstanding(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
     return found
 
 
-def possible(location: Location, shifts: Iterable[Shift]) -> list[Shift]:
+def allowed_moves(location: Location, shifts: Iterable[BranchMove]) -> list[BranchMove]:
     """Those of `shifts` whose branch is where it has to be for that, and in nobody else's hands."""
     return [
         each
@@ -178,7 +180,7 @@ def _is_bare(git_dir: str) -> bool:
 
 
 def set_head(
-    location: Location, application: Application, move: Move, *, command: str, checkpoint: str, who: str
+    location: Location, application: Application, move: HeadTarget, *, command: str, checkpoint: str, who: str
 ) -> None:
     """Make the move's branch and point HEAD at it; `application` takes both back."""
     before = refs.read_head(location)
@@ -203,10 +205,16 @@ def set_head(
     application.remember(lambda: refs.set_head(location, before, reason=f"{reason} (undone)", who=who))
 
 
-def shift(
-    location: Location, application: Application, shifts: Iterable[Shift], *, command: str, checkpoint: str, who: str
+def move_branches(
+    location: Location,
+    application: Application,
+    shifts: Iterable[BranchMove],
+    *,
+    command: str,
+    checkpoint: str,
+    who: str,
 ) -> None:
-    """Move the branches; `application` takes it back."""
+    """Move the branches; `application` reverts it."""
     for each in shifts:
         reason = f"agentos {command}: to checkpoint {checkpoint[:8]}"
         try:
@@ -220,19 +228,19 @@ def shift(
         application.remember(functools.partial(_shift, location, back, f"{reason} (undone)", who))
 
 
-def _shift(location: Location, each: Shift, reason: str, who: str) -> None:
+def _shift(location: Location, each: BranchMove, reason: str, who: str) -> None:
     if each.new is None:
         refs.drop(location, each.ref, each.old)
         return
     here = refs.read_head(location)
     if each.old is None:
-        check_room(location, each.ref)
+        check_ref_conflict(location, each.ref)
     refs.update(location, each.ref, each.new, each.old, reason=reason, who=who)
     if here.ref == each.ref:
         refs.log(location, "HEAD", each.old, each.new, reason, who)
 
 
-def drop_made(location: Location, ref: str, commit: str | None) -> None:
+def delete_unused_branch(location: Location, ref: str, commit: str | None) -> None:
     """Remove a branch that a restore made and that nobody has used."""
     if commit is not None and refs.resolve(location, ref) == commit and refs.read_head(location).ref != ref:
         with contextlib.suppress(RepositoryError):  # packed meanwhile

@@ -15,9 +15,9 @@ import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from git_agentos.checkpoint.capture.stat_cache import StatCache, now_ns, row
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.checkpoint.own_bytes import Form
-from git_agentos.checkpoint.statcache import StatCache, now_ns, row
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
 from git_agentos.config import Settings
 from git_agentos.errors import GitCommandError, IncompleteCaptureError
 from git_agentos.git import filters, state_dir, trees
