@@ -80,6 +80,19 @@ def show(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Wor
     return _describe(*_find(context, id_, environment))
 
 
+def show_default(context: OpenWorktree, environment: Mapping[str, str]) -> Workflow:
+    """The only unfinished workflow, or the newest if all are finished."""
+    workflows = list_workflows(context, environment)
+    if not workflows:
+        raise TddError("there is no workflow", "'git agentos tdd run --issue ID --lld PATH' starts one")
+    unfinished = [each for each in workflows if each.state not in ("merged", "aborted")]
+    if len(unfinished) > 1:
+        raise TddError(
+            f"{len(unfinished)} workflows have not ended", "name one: " + ", ".join(each.id for each in unfinished)
+        )
+    return unfinished[0] if unfinished else workflows[0]
+
+
 def review(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person reviews, also of a workflow that has ended."""
     ref, at = _find(context, id_, environment)
