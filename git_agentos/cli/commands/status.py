@@ -44,4 +44,4 @@ def _guard_problems(workspace: "Workspace") -> list[str]:
         return []
     from git_agentos.guard import tampering
 
-    return tampering.found_anywhere(location)
+    return tampering.in_repository(location)
