@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
-from git_agentos.git import user_hooks
+from git_agentos.git import gitfile, user_hooks
 from git_agentos.hooks import talk
 from git_agentos.hooks.called import Called
 from git_agentos.util import directories, files
@@ -29,8 +29,9 @@ def refresh(called: Called) -> int:
     """Note it again, and answer with it: `args` are the file, and whether this shell compares times precisely."""
     cache, precise = called.args[0], any(called.args[1:])
     begun = time.time()
-    git_dir = os.path.abspath(os.environ.get("GIT_DIR") or _found())
-    common_dir = os.path.realpath(os.path.join(git_dir, _first_line(os.path.join(git_dir, "commondir")) or "."))
+    # git starts hooks at the top of a worktree, or in a bare repository.
+    git_dir = os.path.abspath(os.environ.get("GIT_DIR") or gitfile.resolve(".git") or ".")
+    common_dir = os.path.realpath(gitfile.common_dir(git_dir))
     found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
     text = _text(found, *_policy())
     talk.answer(text)
@@ -106,17 +107,3 @@ def _two_of_a_second(folder: str) -> None:
             with open(path, "xb"):
                 pass
         os.utime(path, ns=(1_000_000_000_000_000_000 + fraction,) * 2)
-
-
-def _found() -> str:
-    """The git directory of where git runs its hooks: the worktree's top, or a bare repository."""
-    line = _first_line(".git") if os.path.isfile(".git") else ""
-    return line.removeprefix("gitdir: ") if line else ".git" if os.path.isdir(".git") else "."
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline().rstrip("\n")
-    except OSError:
-        return ""

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from git_agentos.errors import AgentosError, RepositoryError, WorkflowConfigurationError
-from git_agentos.git import gitfile, process
+from git_agentos.git import gitfile, index_entries, process
 from git_agentos.git.location import Location, locate
 from git_agentos.util import files
 
@@ -254,9 +254,9 @@ def _refuse_planted(folder: str) -> None:
 
 def _refuse_tracked(root: str) -> None:
     """Whatever is in a `.agentos` that git tracks came with the repository."""
-    index = _index_of(root)
+    git_dir = gitfile.resolve(os.path.join(root, ".git"))
     blind = os.path.lexists(os.path.join(root, FOLDER.upper()))  # a file system to which upper and lower case are one
-    if index is not None and not blind and not _may_name_folder(index):
+    if git_dir is not None and not blind and not index_entries.may_name(git_dir, FOLDER.encode()):
         return
     args = ["ls-files", "-z", "--cached", "--", FOLDER]
     env = process.environment({"GIT_LITERAL_PATHSPECS": "0", "GIT_ICASE_PATHSPECS": "1"})
@@ -277,36 +277,3 @@ def _refuse_tracked(root: str) -> None:
                     f"git rm -r --cached {first}, and look at what it holds; "
                     f"or set {VARIABLE} to the file to use for the workflow database",
                 )
-
-
-def _index_of(root: str) -> str | None:
-    """The worktree's index file, where that is plain to see."""
-    git = os.path.join(root, ".git")
-    if os.path.isdir(git):
-        return os.path.join(git, "index")
-    git_dir = gitfile.read_gitfile(root)
-    return None if git_dir is None else os.path.join(git_dir, "index")
-
-
-def _may_name_folder(index: str) -> bool:
-    """Look for the folder's name in the index file's bytes: where it cannot be missed, a 'no' saves a git process.
-
-    Version 4 takes names apart, and a split index has some of them elsewhere.
-    """
-    import mmap
-
-    try:
-        if any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(index))):
-            return True
-        if os.path.lexists(index) and not os.path.isfile(index):
-            return True  # a pipe would be waited for
-        with open(index, "rb") as file:
-            if os.fstat(file.fileno()).st_size < 12:
-                return True
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                whole = data[:8] in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
-                return not whole or data.find(b".agentos") >= 0
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True

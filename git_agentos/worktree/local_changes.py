@@ -10,9 +10,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
 from git_agentos.errors import WorktreeError
-from git_agentos.git import scan, trees
+from git_agentos.git import trees, untracked
 from git_agentos.git.location import Location
 from git_agentos.git.trees import Entry
 
@@ -72,7 +72,7 @@ def _obstacles(location: Location, now: State, old_tree: str, store: trees.TreeS
     for path, (before, after) in delta.items():
         if after is None or (before is not None and before[0] != trees.GITLINK) or path in staged:
             continue
-        if scan.is_agentos_path(path):
+        if untracked.is_agentos_path(path):
             found.add(path)
             continue
         for parent in parents(path):

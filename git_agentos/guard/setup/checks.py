@@ -74,7 +74,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     findings = [*_setup_findings(location, environment), *_inactive_layers(layers), *_shim(location, environment)]
     findings += harnesses(location, environment, fix=False)
     findings += [*_inactive_elsewhere(location, environment), *_unconfirmed(read)]
-    name = timeline.name_of(location)
+    name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
 
@@ -285,7 +285,7 @@ def _inactive_elsewhere(location: Location, environment: Mapping[str, str]) -> I
             reasons = probe.config_problems(each, environment)
         except AgentosError as error:
             reasons = (error.message, error.message)
-        id_ = timeline.name_of(each)
+        id_ = timeline.worktree_id(each)
         for name, reason in zip((FSMONITOR, HOOK), reasons, strict=True):
             if reason is not None:
                 message = f"the guard's layer '{name}' does not act in the worktree '{id_}': {reason}"

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from git_agentos.git import gitfile
 from git_agentos.guard.paths import is_device
 from git_agentos.guard.shell.runners import base, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
@@ -332,11 +333,9 @@ def git_directories(directory: str) -> tuple[str, ...]:
         place = os.path.dirname(place)
     found = [dot]
     if os.path.isfile(dot):
-        own = os.path.join(place, first_line(dot).removeprefix("gitdir:").strip())
-        found.append(os.path.realpath(own))
-        common = first_line(os.path.join(own, "commondir"))
-        if common:
-            found.append(os.path.realpath(os.path.join(own, common.strip())))
+        own = gitfile.resolve(dot)
+        if own is not None:
+            found += [own, gitfile.common_dir(own)]
     else:
         found.append(os.path.realpath(dot))
     return tuple(dict.fromkeys(found))

@@ -17,8 +17,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
+from git_agentos.git import ignore
 from git_agentos.tdd.models import edits
 from git_agentos.tdd.models.answer import LARGE, Change, Unusable
 
@@ -36,7 +37,7 @@ class _Ready(NamedTuple):
     mode: int | None
 
 
-def apply(changes: Sequence[Change], here: Context) -> Sequence[str]:
+def apply(changes: Sequence[Change], here: OpenWorktree) -> Sequence[str]:
     """Do the changes in a worktree; the paths. Unusable with everything that stands against it: nothing was done."""
     root = here.location.root
     ready: list[_Ready] = []
@@ -132,17 +133,13 @@ def _in_the_way(root: str, parts: Sequence[str]) -> str | None:
     return f"is {what}"
 
 
-def _ignored(here: Context, ready: Sequence[_Ready]) -> list[str]:
+def _ignored(here: OpenWorktree, ready: Sequence[_Ready]) -> list[str]:
     """The paths that git would not see. Tracked files it always does."""
-    # It knows no literal pathspecs; this way none has magic in it.
-    wanted = b"".join(b"./" + os.fsencode(each.path) + b"\0" for each in ready)
     try:
-        out = here.repository.git(
-            "check-ignore", "-z", "--stdin", data=wanted, env={"GIT_LITERAL_PATHSPECS": "0"}, ok=(0, 1)
-        )
+        found = ignore.ignored_among(here.repository, [os.fsencode(each.path) for each in ready])
     except AgentosError as error:
         raise Unusable([f"git cannot tell what it ignores: {error}"]) from error
-    return [os.fsdecode(each.removeprefix(b"./")) for each in out.split(b"\0") if each]
+    return [os.fsdecode(path) for path in found]
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------
