@@ -22,7 +22,7 @@ import pytest
 
 from git_agentos import __version__
 from git_agentos.checkpoint import doctor
-from git_agentos.cli import command_tree as tree
+from git_agentos.cli import command_tree
 from git_agentos.cli.command_tree import Command
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.setup import checks as guard
@@ -75,7 +75,7 @@ def page_of(command: Command) -> Path:
 
 
 def commands() -> list[Command]:
-    return [command for command in tree.root().walk() if not command.hidden]
+    return [command for command in command_tree.root().walk() if not command.hidden]
 
 
 def own_options(command: Command) -> set[str]:

@@ -111,6 +111,19 @@ def show(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Wor
     return _told(found, _position(found))
 
 
+def show_default(context: OpenWorktree, environment: Mapping[str, str]) -> Workflow:
+    """The only unfinished workflow, or the newest if all are finished."""
+    workflows = list_(context, environment)
+    if not workflows:
+        raise TddError("there is no workflow", "'git agentos tdd run --issue ID --lld PATH' starts one")
+    unfinished = [each for each in workflows if each.state not in ("merged", "aborted")]
+    if len(unfinished) > 1:
+        raise TddError(
+            f"{len(unfinished)} workflows have not ended", "name one: " + ", ".join(each.id for each in unfinished)
+        )
+    return unfinished[0] if unfinished else workflows[0]
+
+
 def review(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person is to look at: also of a workflow that has ended."""
     found = find(context, id_, environment)

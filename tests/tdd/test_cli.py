@@ -346,7 +346,7 @@ def test_at_a_terminal(here: Repo, terminal: At, mock: str, ask: Ask) -> None:
     at.answer("anything else to stop: ", "yes\n")
     at.wait_for("Review of workflow 87-")
     at.answer("approve, abort or retry: ", "Approve\n")
-    at.wait_for("'Approve' is no answer")
+    at.wait_for("'Approve' is not an answer")
     at.answer("approve, abort or retry: ", "approve\n")
     assert (at.end(), "is merged: 'main' has it" in at.seen) == (0, True), at.seen
     for wanted in ("[3] N2 fail gate: ", "+def double(number):", "Audit\n", "[7] N6 human review: "):
@@ -368,7 +368,7 @@ def test_ctrl_c_at_the_question_leaves_it_waiting(terminal: At, useless: str, as
 
 def test_an_agent_at_a_terminal_is_not_asked(terminal: At, useless: str, ask: Ask) -> None:
     at = terminal(*RUN, "--agent", useless, AGENTOS_AGENT_ID="dev-001")
-    assert (at.end(), "nobody is asked: deciding about a workflow is not for agents" in at.seen) == (3, True), at.seen
+    assert (at.end(), "no prompt: deciding about a workflow is not for agents" in at.seen) == (3, True), at.seen
     assert ask("status")["human_decision"] is None
 
 

@@ -48,7 +48,7 @@ def test_nothing_is_wrong(repo: Repo) -> None:
     before, state = whole(repo), complete_state(there.path, strict=True)
     done = run_ok(repo.path, "worktree", "repair")
     assert done == {"schema": "agentos.worktree-repair.v1", "findings": []}
-    assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing had to be repaired.\n"
+    assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing to repair.\n"
     assert whole(repo) == before
     assert not differences(state, complete_state(there.path, strict=True), strict=True)
 
