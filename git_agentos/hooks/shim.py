@@ -67,7 +67,7 @@ def _answer(asked: Call, pid: int, run: int) -> int:
     if assessment.decision.decision == ALLOW and assessment.save is None:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
-    from git_agentos.guard.enforcement.enforcer import enforce
+    from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
     from git_agentos.guard.shim.shim import WAIT
     from git_agentos.hooks import passed
 
@@ -75,11 +75,7 @@ def _answer(asked: Call, pid: int, run: int) -> int:
         asked,
         assessment,
         who,
-        layer="shim",
-        pid=pid,
-        settings=known,
-        wait=bool(asked.environment.get(WAIT)),
-        tell=talk.tell,
+        LayerCall("shim", pid, known, on_wait=talk.tell if asked.environment.get(WAIT) else None),
     )
     talk.tell(verdict.message)
     if verdict.run and assessment.root is not None:

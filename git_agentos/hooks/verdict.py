@@ -37,11 +37,7 @@ def settle(
         subject.call,
         assessment,
         subject.who,
-        layer=layer,
-        pid=subject.pid,
-        settings=settings,
-        asking=subject.asking,
-        targets=targets,
+        enforcer.LayerCall(layer, subject.pid, settings, hook_caller=subject.asking, targets=targets),
     )
     talk.tell(found.message)
     if not found.run:
