@@ -20,7 +20,7 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.carry import Load
@@ -115,7 +115,7 @@ def record(
 
 def _waiting(repository: Repository, settings: Settings, name: str) -> Load | None:
     """What of log and memory waits to be carried; None, and sqlite3 is not loaded, where there is no database."""
-    if not os.path.lexists(place.file_of(repository.location, settings.workflow_db)):
+    if not os.path.lexists(database_path.path_of(repository.location, settings.workflow_db)):
         return None
     from git_agentos.checkpoint import carry
 

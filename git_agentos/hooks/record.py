@@ -152,6 +152,6 @@ def _log(asked: Subject, summary: str, reason: str) -> None:
             warnings.simplefilter("ignore")
             context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
             if asked.who.agent is not None or log.is_open(context):
-                log.note(context, "error", summary, details={"reason": reason})
+                log.try_add(context, "error", summary, details={"reason": reason})
     except (AgentosError, OSError):
         return

@@ -47,7 +47,7 @@ def end(
         details = {"reason": reason} if reason else {}
         kind = "action" if state == PASSED else "error"
         here = inside.inner(context, run)
-        log.note(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
+        log.try_add(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
     kept.event("ended", state=state, reason=reason)
     seal(context, kept)
     return cleaning.after(context, kept, wanted=cleanup)

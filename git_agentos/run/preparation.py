@@ -185,7 +185,7 @@ def _fill(context: Context, new: Made, plan: Plan, kept: Evidence) -> tuple[Work
         task_id=plan.task_id,
         agent_id=plan.agent_id or made.id,
     )
-    log.note(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
     origin = inner._replace(agent=run.agent_id).origin(
         trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id

@@ -24,7 +24,7 @@ from git_agentos.run import lock, preparation
 from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import patches, recovery, runs, sealing
 from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
-from git_agentos.store import location as places
+from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import state_copies, state_database
 from git_agentos.tdd.graph import Graph, Position, threads
@@ -74,7 +74,7 @@ def find(context: Context, id_: str, environment: Mapping[str, str]) -> Found:
     for found, _ in known:
         if found.id == wanted:
             return found
-    own = places.repository_id(context.location, make=False)
+    own = database_path.repository_id(context.location, make=False)
     of_issue = [(found, at) for found, at in known if _is_of(found, at, wanted, own)]
     if of_issue:
         return max(of_issue, key=lambda each: _age(each[1]))[0]
@@ -99,7 +99,7 @@ def _age(at: Stand) -> tuple[bool, str]:
 
 def is_here(found: Found, state: ImplementationState) -> bool:
     """Whether a workflow's worktree is in this repository, and not in another clone's that shares the database."""
-    return state["repository"] == places.repository_id(found.context.location, make=False)
+    return state["repository"] == database_path.repository_id(found.context.location, make=False)
 
 
 def unknown(id_: str) -> TddError:
@@ -332,7 +332,7 @@ def _position(found: Found) -> Stand:
         with state_database.opened(found.place) as opened:
             at = _stand(found.context, opened, found.id)
     except AgentosError as error:
-        if places.is_url(found.place) or _says_nothing(error):
+        if database_path.is_url(found.place) or _says_nothing(error):
             raise
         return Tampered(found.id, error.message)
     if at is None:
@@ -353,7 +353,7 @@ def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand |
     except Tampered as error:
         if not error.is_foreign:
             return error
-        own = places.repository_id(context.location, make=False)
+        own = database_path.repository_id(context.location, make=False)
         try:
             at = Graph(None, state_database.trusting(opened)).position(id_)
         except Tampered as damaged:
@@ -363,7 +363,7 @@ def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand |
 
 def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
-    own = places.repository_id(context.location, make=False)
+    own = database_path.repository_id(context.location, make=False)
     seen: set[str] = set()
     state_copies.bring_back(context)
     recorded = _recorded(context)
@@ -373,7 +373,7 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
             with state_database.opened(place) as opened:
                 stands = [(id_, _stand(context, opened, id_)) for id_ in threads(opened, None if everywhere else own)]
         except AgentosError as error:
-            if places.is_url(place) or _says_nothing(error):
+            if database_path.is_url(place) or _says_nothing(error):
                 raise
             failed = error
             stands = [(id_, Tampered(id_, error.message)) for id_, where in recorded.items() if where == place]
@@ -403,7 +403,7 @@ def _recorded(context: Context) -> Mapping[str, str]:
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
                 kept = folders.find(context.location, run_id).read(PLACE)
                 place = json.loads(kept)["database"] if kept is not None else None
-                if isinstance(place, str) and not places.is_url(place) and "\0" not in place:
+                if isinstance(place, str) and not database_path.is_url(place) and "\0" not in place:
                     found[run_id] = place
     return found
 
@@ -416,5 +416,5 @@ def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[
         found[state_database.place(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
     if state_copies.ids(context.location):
-        found[os.path.join(tops.main_folder(context.location), places.FOLDER, places.NAME)] = None
+        found[os.path.join(tops.main_folder(context.location), database_path.FOLDER, database_path.NAME)] = None
     return [place for place in found if state_database.exists(place)]

@@ -23,8 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run.context import is_id
 from git_agentos.run.record import evidence, recovery
-from git_agentos.store import database, threads
-from git_agentos.store import location as places
+from git_agentos.store import database, database_path, threads
 from git_agentos.store.database import Connection
 from git_agentos.worktree import layout as tops
 
@@ -40,7 +39,7 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
         data = threads.take(connection, id_)
         if data is None:
             return
-        where = {"repository": places.repository_id(location), "database": path}
+        where = {"repository": database_path.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
         def make(writer: Writer) -> tree_refs.Files:
@@ -55,11 +54,11 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
 def copy_missing(location: Location) -> None:
     """Copy the state of the workflows in a worktree's own database that have no copy, as those of a version that made
     none."""
-    path = places.file_of(location, "")
+    path = database_path.path_of(location, "")
     if not os.path.lexists(path):
         return
     with contextlib.suppress(AgentosError, OSError):
-        places.check_place(location, "")
+        database_path.check(location, "")
         copied = set(ids(location))
         with database.opened_to_read(path) as opened:
             for id_ in threads.names(opened.connection):
@@ -87,7 +86,7 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     again where all of `.agentos` is gone, or with `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(tops.main_folder(location), places.FOLDER)):
+    if not os.path.lexists(os.path.join(tops.main_folder(location), database_path.FOLDER)):
         recovery.bring_back(location)
     known = ids(location)
     if every:
@@ -117,8 +116,8 @@ def _bring_back(context: Context, id_: str) -> bool:
     found = _missing(context, id_)
     with contextlib.suppress(AgentosError, OSError):
         if found is not None:
-            places.ensure_folder(os.path.dirname(os.path.dirname(found.database)))
-            places.refuse_links(found.database)
+            database_path.ensure_folder(os.path.dirname(os.path.dirname(found.database)))
+            database_path.refuse_links(found.database)
             threads.give(found.database, id_, found.rows)
             _evidence(context.location, [id_])
             return True
@@ -131,7 +130,7 @@ def _missing(context: Context, id_: str) -> _Missing | None:
     found = tree_refs.files(repository, PREFIX + id_)
     with contextlib.suppress(AgentosError, OSError, ValueError, KeyError, TypeError, RecursionError):
         where = json.loads(repository.blob(found[_PLACE][1]))
-        if where["repository"] != places.repository_id(location, make=False):
+        if where["repository"] != database_path.repository_id(location, make=False):
             return None
         target = _target(context, str(where["database"]))
         at = threads.state(target, id_)
@@ -147,7 +146,7 @@ def _target(context: Context, recorded: str) -> str:
     of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     living = worktrees.list_existing(context.location, core)
-    own = [os.path.join(each.root, places.FOLDER, places.NAME) for each in (*living, context.location)]
+    own = [os.path.join(each.root, database_path.FOLDER, database_path.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 
 

@@ -1,7 +1,7 @@
 """Where the graph's state is kept: the workflow database of a worktree, or one PostgreSQL for a fleet.
 
     AGENTOS_WORKFLOW_DB=postgresql://…   LangGraph's own tables in that database (extra `postgres`)
-    otherwise                            the same in the SQLite file that log and memory are in (`store.location`)
+    otherwise                            the same in the SQLite file that log and memory are in (`store.database_path`)
 
 Whoever can write there is not trusted: what is kept is signed (`signed`), a row is read as plain values and LangGraph's
 own few types, and nothing is imported on its word. Text that neither database takes (names that are not UTF-8, NUL) is
@@ -24,8 +24,7 @@ from git_agentos.errors import DatabaseError, TddError
 from git_agentos.git import process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.store import database
-from git_agentos.store import location as places
+from git_agentos.store import database, database_path
 from git_agentos.tdd import state_copies
 from git_agentos.tdd.signed_rows import Signed, Unreadable, Vouched
 
@@ -54,15 +53,15 @@ _PLAIN, _PACKED, _TEXT, _SIGNED = "agentos-json", "agentos-json-zlib", "agentos-
 def place(location: Location, environment: Mapping[str, str], *, make: bool = True) -> str:
     """Where the state is kept for whoever stands in `location`: the path of a file, or a URL (a password may be in it).
     The folder for the file is made, unless `make` is False. WorkflowConfigurationError where there is no place."""
-    value = environment.get(places.VARIABLE, "").strip()
-    if places.is_url(value):
+    value = environment.get(database_path.VARIABLE, "").strip()
+    if database_path.is_url(value):
         return value
-    return places.make_place(location, value) if make else places.check_place(location, value)
+    return database_path.prepare(location, value) if make else database_path.check(location, value)
 
 
 def exists(where: str) -> bool:
     """Whether there may be something at a place: what is behind a URL is only known once it is opened."""
-    return places.is_url(where) or os.path.isfile(where)
+    return database_path.is_url(where) or os.path.isfile(where)
 
 
 @contextlib.contextmanager
@@ -72,8 +71,11 @@ def opened(where: str, copied: Location | None = None) -> Iterator[BaseCheckpoin
 
     TddError where what it needs is not installed; DatabaseError where the database cannot be used, now or later.
     """
-    own = os.path.split(where)[1] == places.NAME and os.path.basename(os.path.dirname(where)) == places.FOLDER
-    with _postgres(where) if places.is_url(where) else _sqlite(where, copied if own else None) as saver:
+    own = (
+        os.path.split(where)[1] == database_path.NAME
+        and os.path.basename(os.path.dirname(where)) == database_path.FOLDER
+    )
+    with _postgres(where) if database_path.is_url(where) else _sqlite(where, copied if own else None) as saver:
         yield saver
 
 
@@ -100,8 +102,8 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[BaseCheckpointSaver[
     except ImportError as error:
         raise missing("tdd", error) from error
 
-    if os.path.basename(os.path.dirname(path)) == places.FOLDER:
-        places.refuse_links(path)
+    if os.path.basename(os.path.dirname(path)) == database_path.FOLDER:
+        database_path.refuse_links(path)
 
     class Saver(Signed, SqliteSaver):
         """The same, signed, and copied."""
@@ -131,7 +133,7 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[BaseCheckpointSaver[
                 columns = "thread_id, min(checkpoint_id), metadata"
                 yield from cursor.execute(f"SELECT {columns} FROM checkpoints GROUP BY thread_id").fetchall()
 
-    with database.opened(path, handed_on=True) as found:
+    with database.opened(path, across_threads=True) as found:
         saver = Saver(found.connection, serde=_serializer(), user_key=signing.key(process.environment()))
         saver.setup()
         yield saver
@@ -159,7 +161,7 @@ class _Server(NamedTuple):
         # Otherwise a part of a password that was not escaped is taken for one of these, and shown.
         if not found or "@" in host or not all(each.isdigit() for each in port.split(",") if each):
             raise DatabaseError(
-                f"the value of {places.VARIABLE} cannot be read as the URL of a database",
+                f"the value of {database_path.VARIABLE} cannot be read as the URL of a database",
                 "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with '%40' for an '@' in the password",
             )
         user = f"{found['user']}@" if "user" in found else ""
@@ -185,7 +187,7 @@ class _Server(NamedTuple):
             said = " ".join(str(error).split())
             hint = "check that the server runs and can be reached from here"
             if "password" in said or "authentication" in said or "role " in said:
-                hint = f"give USER:PASSWORD in {places.VARIABLE}, or the password in ~/.pgpass"
+                hint = f"give USER:PASSWORD in {database_path.VARIABLE}, or the password in ~/.pgpass"
             elif error.sqlstate is not None and error.sqlstate.startswith("42"):
                 hint = "the user of the database must be allowed to make and to use tables"
             raise DatabaseError(

@@ -24,7 +24,7 @@ from git_agentos.run import branches, lock
 from git_agentos.run.kernel.stopping import Stop
 from git_agentos.run.kernel.work import end_as_tampered
 from git_agentos.run.record import evidence as folders
-from git_agentos.store import location as places
+from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import query, state_database
 from git_agentos.tdd.context import material, policy
@@ -158,7 +158,7 @@ def start(
     state = ImplementationState(
         id=id_,
         issue_id=issue,
-        repository=places.repository_id(context.location),
+        repository=database_path.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
         protected=branches.patterns(context, None),
@@ -285,7 +285,7 @@ class _Work:
         state = ImplementationState(
             id=known.id,
             issue_id=known.issue_id,
-            repository=places.repository_id(self._found.context.location),
+            repository=database_path.repository_id(self._found.context.location),
             machine=platform.node(),
             agent="",
             into=known.into,

@@ -18,7 +18,7 @@ from git_agentos import log, open_workspace
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
-from git_agentos.store import database, entries
+from git_agentos.store import database, entries, rows
 from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.support.signals import by_default
@@ -203,7 +203,7 @@ def test_one_entry_in_two_checkpoints_is_one(repo: Repo) -> None:
     from git_agentos.checkpoint import carry
 
     made = log.add(context_of(repo), "action", "one")
-    both = carry.Load([entries.Waiting(1, entries.line(made))], [])
+    both = carry.Load([rows.PendingRow(1, entries.line(made))], [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(carry, "waiting", lambda *_: both)
         checkpoints = [open_workspace(repo.path).checkpoint(name).id for name in ("first", "second")]

@@ -29,20 +29,20 @@ def path(run: Invocation) -> None:
     It is AGENTOS_WORKFLOW_DB where that is set, else the file '.agentos/issue_workflow.db' of this worktree; its folder
     is made if need be.
     """
-    from git_agentos.store import location
+    from git_agentos.store import database_path
 
-    found = location.path_at(run.directory, os.environ)
+    found = database_path.from_environment(run.directory, os.environ)
     run.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=_older(found)))
 
 
 def _older(found: str) -> tuple[str, ...]:
     """Say once that older tools have a database in the home folder, and how to use it."""
-    from git_agentos.store import location
+    from git_agentos.store import database_path
 
-    old = location.told_of_global(found, os.path.expanduser("~"))
+    old = database_path.mention_global_database(found, os.path.expanduser("~"))
     if old is None:
         return ()
     return (
         f"there is a database of older tools, '{quote.path(old)}'; it is not used, since this worktree has its own",
-        f"to use it all the same: export {location.VARIABLE}=~/{location.FOLDER}/{location.NAME}",
+        f"to use it all the same: export {database_path.VARIABLE}=~/{database_path.FOLDER}/{database_path.NAME}",
     )

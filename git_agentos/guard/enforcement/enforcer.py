@@ -527,7 +527,7 @@ class _Case:
         }  # fmt: skip
         names = ", ".join(decision.operations) or decision.decision
         summary = f"guard: {outcome}: {names}: {self._command}"
-        log.note(context, "decision", summary, details=details, checkpoint_id=decision.checkpoint)
+        log.try_add(context, "decision", summary, details=details, checkpoint_id=decision.checkpoint)
 
     def _verdict(self, run: bool, approval: str | None = None, message: str = "") -> Verdict:
         return Verdict(run, self.decision, approval, self._with_unconfirmed(message))

@@ -52,10 +52,10 @@ _PASSED_ON = (
 ).split()
 # These change what git does by being there, or are called at every look: only where the user has one.
 _PASSED_ON_WHERE_THERE = ("proc-receive", "push-to-checkout", "post-index-change")
-OURS = (
-    "pre-commit pre-merge-commit pre-push pre-rebase reference-transaction post-checkout post-commit post-merge"
-    " post-rewrite"
-).split()
+# These are one script, under the name of each.
+_SHORT_HOOKS = "pre-commit pre-merge-commit pre-rebase post-checkout post-commit post-merge post-rewrite".split()
+_SHORT_HOOK = "hook"
+OURS = (*_SHORT_HOOKS, "pre-push", "reference-transaction")
 EVERY_HOOK = frozenset((*OURS, *_PASSED_ON, *_PASSED_ON_WHERE_THERE))
 _MARK = b"# git-agentos: "
 # What writes hooks into a repository, and what it leaves there. (git's own samples name pre-commit, too.)
@@ -249,8 +249,8 @@ def _scripts(common_dir: str, passed_on: Sequence[str] = _PASSED_ON) -> Iterator
             data = data.replace(mark, value)
         # What has no first line for the kernel is read by the others, not run.
         mode = 0o755 if data.startswith(b"#!") else 0o644
-        if name == _PASSES_ON:
-            for each in passed_on:
+        if name in (_PASSES_ON, _SHORT_HOOK):
+            for each in passed_on if name == _PASSES_ON else _SHORT_HOOKS:
                 yield _Script(os.path.join("hooks", each), data, mode)
         else:
             yield _Script(os.path.join("bin", "git") if name == _SHIM else os.path.join("hooks", name), data, mode)

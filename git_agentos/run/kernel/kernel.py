@@ -182,7 +182,7 @@ def roll_back(context: Context, run_id: str | None, point: str, *, dry_run: bool
             settle(context, found)
         done = doing.take_back(context, run, found, point)
         inner = inside.inner(context, run)
-        log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
+        log.try_add(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
                 seal(context, found, again=True)

@@ -207,7 +207,7 @@ class Work:
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
         inner = inside.inner(self._context, run)
-        log.note(inner, kind, summary, details=details, task_id=run.task_id)
+        log.try_add(inner, kind, summary, details=details, task_id=run.task_id)
 
 
 def pick_up(context: Context, evidence: Evidence) -> RunSpec:
@@ -287,6 +287,6 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
     with contextlib.suppress(AgentosError, OSError):
         here = inside.inner(context, run)
         details = {"reason": reason}
-        log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
+        log.try_add(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
         seal(context, evidence, again=True)

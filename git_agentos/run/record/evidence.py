@@ -37,7 +37,7 @@ from git_agentos.run.record.fingerprint import fingerprint
 from git_agentos.run.record.folder import Folder
 from git_agentos.run.record.journal import Journal, NoKey, Record, Tampered
 from git_agentos.run.record.sealing import META_MANIFEST, Verification
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 from git_agentos.util import files, times
 from git_agentos.worktree import layout as worktrees
 
@@ -290,14 +290,14 @@ def _tampered(reason: str) -> dict[str, Any]:
 
 def folder_of(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(worktrees.main_folder(location), place.FOLDER, "runs")
+    return os.path.join(worktrees.main_folder(location), database_path.FOLDER, "runs")
 
 
 def make(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = place.ensure_folder(worktrees.main_folder(location))
+    top = database_path.ensure_folder(worktrees.main_folder(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and saved.look(location, run_id, path) is not None:
@@ -328,7 +328,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
     with _writing():
         journal.clear_way(os.path.join(folder_of(location), run_id))
-    place.ensure_folder(worktrees.main_folder(location))
+    database_path.ensure_folder(worktrees.main_folder(location))
     found = Evidence(os.path.join(folder_of(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found

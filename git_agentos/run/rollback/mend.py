@@ -34,7 +34,7 @@ from git_agentos.run.context import WorkspaceContext, worktree_id
 from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
-from git_agentos.store import location as place_of_database
+from git_agentos.store import database_path
 from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
@@ -263,7 +263,7 @@ class _Mending:
             self._lost(path, f"it was no folder: it is at '{kept}' now")
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
             with contextlib.suppress(AgentosError):
-                place_of_database.ensure_folder(self.location.root)  # git would see it otherwise
+                database_path.ensure_folder(self.location.root)  # git would see it otherwise
 
     def _record(self) -> None:
         """The worktree is on record as the run's."""

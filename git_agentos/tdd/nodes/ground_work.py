@@ -15,7 +15,7 @@ from git_agentos.run.record import evidence as folders
 from git_agentos.run.record import runs
 from git_agentos.run.record.events import PRE_RUN
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
-from git_agentos.store import location as places
+from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.gate import gates, setup
 from git_agentos.tdd.node_run import Site, Stopped
@@ -46,12 +46,12 @@ def load_context(site: Site, state: ImplementationState) -> Update:
         except KeyboardInterrupt:
             raise Stopped from None
     kept = site.evidence()
-    if not places.is_url(site.place):
+    if not database_path.is_url(site.place):
         kept.put(PLACE, json.dumps({"database": site.place}).encode() + b"\n")
     if not any(each["event"] == "attempt" for each in kept.events()):
         kept.event("attempt", number=1, point=None)
     here = workspace.inner(site.context, run)
-    log.note(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
     python = None
     with contextlib.suppress(TddError):  # it may be an agent's to make
@@ -82,7 +82,7 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
             take_back(site.context, run, kept, _last_checkpoint(state))
             here = workspace.inner(site.context, run)
-        log.note(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
+        log.try_add(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
         folders.seal(here, kept, runs.told(site.context, kept))
         final = removal.remove(site.context, id_, delete_branch=True).checkpoint
     said = "worktree and branch removed" if made else "there was no worktree yet"
