@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.format import Checkpoint
+    from git_agentos.checkpoint.model import Checkpoint
     from git_agentos.errors import AgentosError
     from git_agentos.run.workspace import (
         GitWorktreeWorkspaceService,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AgentosError": "git_agentos.errors",
-    "Checkpoint": "git_agentos.checkpoint.format",
+    "Checkpoint": "git_agentos.checkpoint.model",
     "GitWorktreeWorkspaceService": "git_agentos.run.workspace",
     "NullWorkspaceService": "git_agentos.run.workspace",
     "Workspace": "git_agentos.workspace",

@@ -13,13 +13,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from git_agentos import AgentosError, open_workspace
-from git_agentos.run import accept
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record.events import PASSED, Run, Step
+from git_agentos.run import accept, commands, spec
+from git_agentos.run.events import PASSED, Run, Step
 
 
 class Teller:
-    """Says on stderr how a run goes; `kernel.start` tells it."""
+    """Says on stderr how a run goes; `commands.start` tells it."""
 
     def prepared(self, run: Run) -> None:
         self._say(run, "begins")
@@ -42,7 +41,7 @@ def work(repository: str, agent: str, validation: str, base: str, task: str) -> 
     wanted = spec.from_options(
         [agent], [validation], task=task, base_ref=base, max_attempts=2, timeout=1800.0, retry_from="here"
     )
-    return kernel.start(open_workspace(repository).context, wanted, Teller())
+    return commands.start(open_workspace(repository).context, wanted, Teller())
 
 
 def main() -> int:
@@ -66,7 +65,7 @@ def main() -> int:
             print(f"{run.task_id}: {run.state}: {run.reason}")
             if run.context is not None:
                 # Everything that the agent did is saved first; `undo` in the worktree would bring it back.
-                back = kernel.roll_back(context, run.run_id, "pre_run")
+                back = commands.rollback(context, run.run_id, "pre_run")
                 print(f"{run.task_id}: taken back to {back.head}, saved as {back.saved}")
             continue
         try:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import nested_objects
-from git_agentos.checkpoint.state import Skipped, SkipReason
+from git_agentos.checkpoint.model import Skipped, SkipReason
 from git_agentos.errors import GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import process, refs, untracked
 from git_agentos.git.location import Location, locate
@@ -39,17 +39,15 @@ _UNUSABLE = (RepositoryError, GitCommandError, MissingObjectsError)
 
 
 class NestedCheckpoint(NamedTuple):
-    """What taking a checkpoint in a nested repository gave."""
+    """The checkpoint of a nested repository, and what its state is."""
 
     id: str
-    timeline: str
-    tip: str
+    worktree_id: str
     dirty: bool
-    head: Head
     skipped: tuple[Skipped, ...]
 
 
-Take = Callable[[Location], NestedCheckpoint]
+CreateNested = Callable[[Location], NestedCheckpoint]
 
 
 class Repositories(NamedTuple):
@@ -83,12 +81,12 @@ def locate_at(root: str, path: bytes) -> Location | None:
     return location if location.root == os.path.realpath(os.fsdecode(directory)) else None
 
 
-def capture(
+def describe_nested(
     repository: Repository,
     writer: Writer,
     untracked: Sequence[bytes],
     gitlinks: Mapping[bytes, str],
-    take: Take | None,
+    create: CreateNested | None,
     *,
     leaving: bool = False,
     within: bool = False,
@@ -103,7 +101,7 @@ def capture(
     for path in [*untracked, *gitlinks]:
         expected = gitlinks.get(path)
         try:
-            _capture_one(repository, writer, path, expected, take, result, leaving, within, keep)
+            _capture_one(repository, writer, path, expected, create, result, leaving, within, keep)
         except _UNUSABLE as error:
             result.skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error.message}"))
     return result
@@ -114,7 +112,7 @@ def _capture_one(
     writer: Writer,
     path: bytes,
     expected: str | None,
-    take: Take | None,
+    create: CreateNested | None,
     result: Repositories,
     leaving: bool,
     within: bool,
@@ -131,10 +129,10 @@ def _capture_one(
         result.skipped.append(Skipped(name, SkipReason.OTHER_WORKTREE))
         return
     head = refs.read_head(location)
-    taken = take(location) if take is not None else None
-    if taken is not None:
-        result.skipped.extend(Skipped(name + item.path, item.reason) for item in taken.skipped)
-    if expected is not None and (head.commit != expected or (taken is not None and taken.dirty)):
+    created = create(location) if create is not None else None
+    if created is not None:
+        result.skipped.extend(Skipped(name + item.path, item.reason) for item in created.skipped)
+    if expected is not None and (head.commit != expected or (created is not None and created.dirty)):
         result.differing.add(path)
     inside = location.common_dir.startswith(os.path.join(location.root, ""))
     record: dict[str, Any] = {
@@ -142,8 +140,8 @@ def _capture_one(
         "kind": "repository" if inside else "submodule",
         "git_dir": None if inside else os.path.relpath(location.git_dir, repository.location.common_dir),
         "head": {"ref": head.ref, "commit": head.commit},
-        "checkpoint": taken.id if taken is not None else None,
-        "timeline": taken.timeline if taken is not None else None,
+        "checkpoint": created.id if created is not None else None,
+        "timeline": created.worktree_id if created is not None else None,
         "refs": {},
         "symbolic": {},
         "tags": {},
@@ -201,7 +199,7 @@ def read(repository: Repository, oid: str) -> Mapping[str, Any]:
     raise RepositoryError("a nested repository was saved by a newer git-agentos", "install a newer git-agentos")
 
 
-def connect(repository: Repository, path: bytes, record: Mapping[str, Any]) -> bool:
+def link_git_dir(repository: Repository, path: bytes, record: Mapping[str, Any]) -> bool:
     """Point the (empty or missing) directory at `path` at the submodule's git directory that is still there."""
     git_dir = os.path.normpath(os.path.join(repository.location.common_dir, record["git_dir"]))
     # A linked worktree has those of its submodules in its own git directory; another one's are not for it to take.
@@ -220,7 +218,7 @@ def connect(repository: Repository, path: bytes, record: Mapping[str, Any]) -> b
     return True
 
 
-def put_aside(repository: Repository, path: bytes, key: str) -> bool:
+def move_aside(repository: Repository, path: bytes, key: str) -> bool:
     """Move a nested repository out of the worktree as it is, to `<git dir>/agentos/kept/<key>/<path>`.
 
     False where it lies on another file system and cannot be moved in one step: it then stays.
@@ -236,7 +234,7 @@ def put_aside(repository: Repository, path: bytes, key: str) -> bool:
     return True
 
 
-def take_back(repository: Repository, path: bytes, *, key: str | None = None, holding: str | None = None) -> bool:
+def reinstate(repository: Repository, path: bytes, *, key: str | None = None, holding: str | None = None) -> bool:
     """Move the newest repository that was put aside from `path` back to it: of those under `key`, and of those that
     have the object `holding`. False where there is none."""
     kept = os.path.join(repository.location.state_dir, "kept")

@@ -18,7 +18,7 @@ from git_agentos.cli.output import Output
 from git_agentos.cli.render.text import run as text_run
 
 if TYPE_CHECKING:
-    from git_agentos.run.record.events import Run, Step
+    from git_agentos.run.events import Run, Step
 
 _REDRAW = 0.5
 

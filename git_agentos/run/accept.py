@@ -9,20 +9,17 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup as cleaning
-from git_agentos.run import landing, located, lock
+from git_agentos.run import evidence_store, landing, located, lock, rebuild, sealing
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.inside import inner
+from git_agentos.run.events import ACCEPTED, OK, PASSED, Run, Step
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.landing import NOTHING, NotAsValidated
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery
-from git_agentos.run.record.events import ACCEPTED, OK, PASSED, Run, Step
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import mend
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import layout
 from git_agentos.worktree.agent_merge import Merge
 
@@ -44,7 +41,7 @@ class _Validated(NamedTuple):
 
 @authorize.entry("run", "accept")
 def accept(
-    context: Context, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
+    context: OpenWorktree, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
 ) -> Acceptance:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 
@@ -54,23 +51,23 @@ def accept(
     is what the run says. Whether the one who asks may is asked before
     (`guard.approval.authority`).
     """
-    kept = recovery.have(context.location, run_id)
+    kept = evidence_store.open_or_rebuild(context.location, run_id)
     with lock.hold(context.location, run_id) as is_ours:
         kept.pin(is_ours)
         state = kept.state()
         if state.merge_commit is not None and not state.is_sealed:
             made = _finish(context, kept)
-            return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
+            return Acceptance(cleaning.finish(context, kept, wanted=cleanup), made)
         validated = _validated(kept.run())
-        run = located.context_of(context, kept)
+        run = located.workspace_of(context, kept)
         target = into if into is not None else base_branch(context, run)
-        here = inner(context, run)
-        mend.unlock(here.location, run)
+        here = run_context(context, run)
+        rebuild.unlock(here.location, run)
         if not state.is_sealed:  # that failed when the run ended
-            folders.seal(here, kept, kept.run(), again=True)
+            sealing.seal(here, kept, kept.run(), again=True)
         _require_intact(context, kept)
         try:
-            made = landing.land(
+            made = landing.merge_validated(
                 context,
                 here,
                 run,
@@ -90,14 +87,14 @@ def accept(
             return Acceptance(kept.run(), made)
         with recording(run_id, made):
             kept.event("accepted", into=made.target, merge_commit=made.merge_commit)
-            folders.seal(here, kept, kept.run())
-        return Acceptance(cleaning.after(context, kept, wanted=cleanup), made)
+            sealing.seal(here, kept, kept.run())
+        return Acceptance(cleaning.finish(context, kept, wanted=cleanup), made)
 
 
-def _require_intact(context: Context, kept: Evidence) -> None:
+def _require_intact(context: OpenWorktree, kept: Evidence) -> None:
     """RunError where the evidence of a run is not what was sealed, or nothing vouches for it."""
     kept.check()
-    found = folders.verify(context, kept.run_id)
+    found = evidence_store.verify(context, kept.run_id)
     if not found.ok:
         raise RunError(
             f"the evidence of run '{kept.run_id}' is not intact: {found.problems[0]}",
@@ -120,14 +117,14 @@ def recording(run_id: str, made: Merge) -> Iterator[None]:
         ) from error
 
 
-def _finish(context: Context, kept: Evidence) -> Merge:
+def _finish(context: OpenWorktree, kept: Evidence) -> Merge:
     """The run was accepted, and its evidence could not be sealed then."""
     run = kept.run()
     try:
-        here = inner(context, located.context_of(context, kept))
+        here = run_context(context, located.workspace_of(context, kept))
     except RunError:
         here = context  # its worktree is gone: what is known of it is sealed
-    folders.seal(here, kept, run, again=True)
+    sealing.seal(here, kept, run, again=True)
     run = kept.run()
     into, commit = str(run.accepted_into), str(run.merge_commit)
     return Merge(
@@ -171,7 +168,7 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
     return _Validated(before, after)
 
 
-def base_branch(context: Context, run: WorkspaceContext) -> str:
+def base_branch(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The branch that a run began at; UsageError where that was none."""
     name = run.base_ref.removeprefix(layout.HEADS)
     if refs.resolve(context.location, layout.HEADS + name) is None:
@@ -193,4 +190,4 @@ def message(run: Run) -> bytes:
     """The message of the commit that has what no commit of the run has."""
     subject = f"run {run.run_id}" + (f": {' '.join(run.task_id.split())}" if run.task_id else "")
     trailers = [("Agentos-Agent", worktree_id(run.run_id)), ("Agentos-Task", run.task_id)]
-    return landing.message(subject, trailers)
+    return landing.commit_message(subject, trailers)

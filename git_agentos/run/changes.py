@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.git.repository import Repository
-from git_agentos.run import inside
+from git_agentos.run import baseline, snapshot
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.record.events import RunState
-from git_agentos.run.rollback import pristine
+from git_agentos.run.events import RunState
 
 
-def between(repository: Repository, before: State, after: State) -> list[bytes]:
+def changed_paths(repository: Repository, before: State, after: State) -> list[bytes]:
     """The paths by which two states of a worktree differ."""
     with repository.writer() as store:
         found = {
@@ -38,7 +37,7 @@ def between(repository: Repository, before: State, after: State) -> list[bytes]:
     return sorted(found)
 
 
-def began_with(context: Context, at: RunState) -> State:
+def initial_state(context: OpenWorktree, at: RunState) -> State:
     """The state that a run's first step began in, its visible tree included."""
     assert at.prepared is not None
     checkpoint = at.points[min(at.points)] if at.points else at.prepared["checkpoint"]
@@ -49,13 +48,13 @@ def began_with(context: Context, at: RunState) -> State:
     return state
 
 
-def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
+def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be looked at."""
     try:
-        here = inside.inner(context, run)
-        seen, state = inside.look(here, run)
-        changed = between(here.repository, began_with(context, at), state)
-        ignored = None if changed else has_others(here)
+        here = snapshot.run_context(context, run)
+        seen, state = snapshot.capture_snapshot(here, run)
+        changed = changed_paths(here.repository, initial_state(context, at), state)
+        ignored = None if changed else has_ignored_changes(here)
     except (AgentosError, OSError):
         return None
     return {
@@ -68,13 +67,13 @@ def left(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any
     }
 
 
-def has_others(here: Context) -> bool | None:
+def has_ignored_changes(here: OpenWorktree) -> bool | None:
     """Whether anything in a worktree is not as it was made, where git sees no difference; None where that is not
     known."""
-    known = pristine.read(here.location)
+    known = baseline.read(here.location)
     if known is None:
         return None
-    found = pristine.look(here.location, known)
+    found = baseline.compare(here.location, known)
     tracked = set(here.repository.git("ls-files", "-z").split(b"\0"))
     # Of a file that was made right before it was recorded, nothing is known that could differ.
     touched = {path for path in found.touched or () if known.young.get(path, ()) is not None}

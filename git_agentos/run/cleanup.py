@@ -14,17 +14,16 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, UsageError
 from git_agentos.git import refs, worktrees
 from git_agentos.guard import authorize
-from git_agentos.run import lock
+from git_agentos.run import evidence_store, lock, query
 from git_agentos.run.context import worktree_id
-from git_agentos.run.kernel.work import seal
-from git_agentos.run.record import recovery, runs
-from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, TAMPERED, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.runner import seal_run
 from git_agentos.util import times
 from git_agentos.util.values import parse_duration
 from git_agentos.worktree import journal, layout, record, removal, repair
@@ -75,7 +74,7 @@ class _Keep(Exception):
 
 @authorize.entry("run", "cleanup")
 def cleanup(
-    context: Context,
+    context: OpenWorktree,
     run_ids: Sequence[str] = (),
     *,
     all_: bool = False,
@@ -91,7 +90,7 @@ def cleanup(
     if bool(run_ids) == all_:
         raise UsageError("name the runs, or give --all", "git agentos run list shows the runs")
     limit = _seconds(older_than)
-    found = list(runs.all_(context)) if all_ else [runs.show(context, each) for each in dict.fromkeys(run_ids)]
+    found = list(query.list_runs(context)) if all_ else [query.show(context, each) for each in dict.fromkeys(run_ids)]
     if all_:
         found = [each for each in found if each.state != TAMPERED and (limit is None or _age(each) >= limit)]
     found = _with_something(context, found)
@@ -113,29 +112,29 @@ def cleanup(
     return Cleanup(cleaned, kept, dry_run)
 
 
-def after(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
+def finish(context: OpenWorktree, kept: Evidence, *, wanted: bool | None = None) -> Run:
     """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
     it); what went wrong is among its problems. The run's lock is held."""
-    run = runs.told(context, kept, is_ours=True)
+    run = query.current_run(context, kept, is_ours=True)
     if not (run.cleanup if wanted is None else wanted):
         return run
     problems = _at_end(context, run)
-    run = runs.told(context, kept, is_ours=True)
+    run = query.current_run(context, kept, is_ours=True)
     return replace(run, problems=[*run.problems, *problems])
 
 
-def _at_end(context: Context, run: Run) -> list[str]:
+def _at_end(context: OpenWorktree, run: Run) -> list[str]:
     """Clean up after a run for which nobody waits any more; what went wrong, for people. The run's lock is held."""
     if run.state not in (FAILED, CANCELLED, ACCEPTED):
         return []
     try:
-        end_of(context, run)
+        archive_run(context, run)
     except (AgentosError, OSError) as error:
         return [f"run '{run.run_id}' was not cleaned up: {error}"]
     return []
 
 
-def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | None:
+def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cleaned | None:
     """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The run's lock
     is held."""
     if run.context is None:
@@ -175,15 +174,15 @@ def end_of(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | No
     )
 
 
-def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
+def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
     """Clean up after one run, if it has ended."""
     _refuse_unended(run)
     with lock.hold(context.location, run.run_id) as is_ours:
-        run = runs.show(context, run.run_id)  # as it is now that nobody else has it
+        run = query.show(context, run.run_id)  # as it is now that nobody else has it
         _refuse_unended(run)
         if not dry_run and run.state != TAMPERED:
             try:
-                found = recovery.have(context.location, run.run_id)
+                found = evidence_store.open_or_rebuild(context.location, run.run_id)
             except RunError:
                 pass  # its last checkpoint has it
             else:
@@ -191,11 +190,11 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
                     raise _Keep("its record was not written with your key")
                 found.pin(is_ours)
                 if not found.state().is_sealed:  # that failed when it ended
-                    seal(context, found, again=True)
-        return end_of(context, run, dry_run=dry_run)
+                    seal_run(context, found, again=True)
+        return archive_run(context, run, dry_run=dry_run)
 
 
-def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
+def _with_something(context: OpenWorktree, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
     ids = {each.id for each in record.agent_worktrees(location.common_dir)}
@@ -216,11 +215,11 @@ def _refuse_unended(run: Run) -> None:
         raise _Keep(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
 
 
-def _users(context: Context, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
+def _users(context: OpenWorktree, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
     return worktrees.branch_users(context.location, layout.HEADS + branch, except_git_dir=git_dir)
 
 
-def _holds(context: Context, id_: str, commit: str) -> bool:
+def _holds(context: OpenWorktree, id_: str, commit: str) -> bool:
     """Whether a timeline keeps a commit."""
     tip = timeline.tip(context.location, id_)
     return tip is not None and context.repository.is_ancestor(commit, tip)

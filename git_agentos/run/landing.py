@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, RunError
 from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
@@ -41,9 +42,9 @@ class _Ready(NamedTuple):
     inside: list[str]
 
 
-def land(
-    context: Context,
-    here: Context,
+def merge_validated(
+    context: OpenWorktree,
+    here: OpenWorktree,
     run: WorkspaceContext,
     before: str,
     after: str,
@@ -80,7 +81,7 @@ def _not_merged(path: str) -> str:
     return f"'{path}' is a repository of its own: it stays in the run's worktree, and is not merged"
 
 
-def message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
+def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
     """The message of a commit; trailers without a value are left out, and each is one line."""
     lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers if value]
     return os.fsencode(f"{subject}\n\n" + "\n".join(lines) + "\n")
@@ -89,16 +90,16 @@ def message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> bytes:
 # -- what was validated, as a commit ---------------------------------------------------------------------------------
 
 
-def _commit(here: Context, run: WorkspaceContext, before: str, after: str, text: bytes) -> _Ready:
+def _commit(here: OpenWorktree, run: WorkspaceContext, before: str, after: str, text: bytes) -> _Ready:
     """The commit that has what was validated; no branch need have it yet. RunError where the worktree is not as it was
     validated."""
-    origin = here.origin(
+    metadata = here.metadata(
         trigger="before_merge",
         description=f"before merging run {run.run_id}",
         task_id=run.task_id,
         run_id=run.run_id,
     )
-    now = take.take(here.repository, here.settings, origin).state
+    now = create_checkpoint(here, metadata).state
     head = now.head.commit
     if now.operation is not None or now.stages or head is None:
         raise RunError(
@@ -128,7 +129,7 @@ def _commit(here: Context, run: WorkspaceContext, before: str, after: str, text:
     return _Ready(commit, head, again=False, inside=inside)
 
 
-def _state(here: Context, writer: Writer, checkpoint: str) -> State:
+def _state(here: OpenWorktree, writer: Writer, checkpoint: str) -> State:
     return format.with_visible_tree(here.repository, writer, format.read_state(here.repository, checkpoint))
 
 
@@ -141,13 +142,13 @@ def _work(writer: Writer, before: State, now: State) -> str:
     )
 
 
-def _is_ours(here: Context, head: str, before: str | None, tree: str) -> bool:
+def _is_ours(here: OpenWorktree, head: str, before: str | None, tree: str) -> bool:
     """Whether HEAD is the commit that an earlier `land` has made of the same work."""
     commit = here.repository.commit(head)
     return before is not None and commit.parents == (before,) and commit.tree == tree
 
 
-def _bring(here: Context, run: WorkspaceContext, ready: _Ready) -> None:
+def _bring(here: OpenWorktree, run: WorkspaceContext, ready: _Ready) -> None:
     """Put the commit on the run's branch, and the index where it is; files stay as they are."""
     location, who = here.location, os.fsdecode(here.settings.committer)
     commit, head = ready.commit, ready.head
@@ -168,14 +169,14 @@ def _bring(here: Context, run: WorkspaceContext, ready: _Ready) -> None:
     refs.log(location, "HEAD", head, commit, reason, who)
 
 
-def _index(here: Context, commit: str) -> None:
+def _index(here: OpenWorktree, commit: str) -> None:
     """Every entry as the commit has it; what is known of unchanged files is kept."""
     options = index.stat_options(here.settings.values)
     here.repository.git(*options, "read-tree", "--reset", commit)
     here.repository.git(*options, "update-index", "-q", "--refresh", "--ignore-submodules", ok=(0, 1))
 
 
-def _brought_by(context: Context, tip: str, commit: str) -> str | None:
+def _brought_by(context: OpenWorktree, tip: str, commit: str) -> str | None:
     """The first commit of a branch's own line that has `commit`; None where that was squashed."""
     if not context.repository.is_ancestor(commit, tip):
         return None

@@ -6,15 +6,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
+from git_agentos.run import evidence_store
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.run.record import evidence
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import layout, record
 
 
-def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
+def with_current_paths(context: OpenWorktree, run: WorkspaceContext) -> WorkspaceContext:
     """The context of a run with paths as they are now: its worktree's by the repository's entry of it. Where that leads
     nowhere, the worktree is as far from the repository as it was, if it is there."""
     top = layout.main_folder(context.location)
@@ -25,12 +25,12 @@ def now(context: Context, run: WorkspaceContext) -> WorkspaceContext:
     return replace(run, repo_root=top, worktree_path=path)
 
 
-def context_of(context: Context, kept: Evidence) -> WorkspaceContext:
+def workspace_of(context: OpenWorktree, kept: Evidence) -> WorkspaceContext:
     """The context of the run whose evidence this is, with paths as they are now."""
-    return now(context, evidence.context_of(kept))
+    return with_current_paths(context, evidence_store.context_of(kept))
 
 
-def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:
+def _entry(context: OpenWorktree, run: WorkspaceContext, top: str) -> str | None:
     common, id_ = context.location.common_dir, worktree_id(run.run_id)
     usual = os.path.join(common, "worktrees", id_)
     if record.id_of(usual) == id_:

@@ -29,7 +29,7 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
     deadline = time.monotonic() + patience
     with contextlib.ExitStack() as stack:
         while True:
-            clear(path)
+            clear_path(path)
             try:
                 stack.enter_context(locks.hold(path, wait=False))
                 held = os.lstat(path)
@@ -59,7 +59,7 @@ def hold(location: Location, run_id: str, *, patience: float = _PATIENCE) -> Ite
                 os.unlink(_pid_file(path))
 
 
-def clear(path: str) -> None:
+def clear_path(path: str) -> None:
     """Put aside what has the name of a file of ours in the git directory and is none: a link, a folder."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -92,7 +92,7 @@ def _pid_file(path: str) -> str:
 
 
 def _note(path: str) -> None:
-    clear(_pid_file(path))
+    clear_path(_pid_file(path))
     files.replace(_pid_file(path), f"{os.getpid()}\n".encode("ascii"), durable=False)
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs, trees
 from git_agentos.process import deletion
+from git_agentos.run import evidence_store
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id, worktree_id
-from git_agentos.run.inside import WorkspaceSnapshot, now
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
+from git_agentos.run.events import ACCEPTED, CANCELLED, FAILED, PASSED, PRE_RUN, Run
+from git_agentos.run.snapshot import WorkspaceSnapshot, now
 from git_agentos.worktree import record
 from git_agentos.worktree.agent_merge import Merge
 
@@ -47,7 +47,7 @@ class NullWorkspaceService:
         """A context for the run, of commits that there are none of."""
         check_id(run_id)
         if self._context is not None:
-            raise folders.taken(run_id)
+            raise evidence_store.id_taken(run_id)
         root = self._root or _folder_until_exit()
         self._context = WorkspaceContext(
             run_id=run_id,

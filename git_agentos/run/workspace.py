@@ -19,28 +19,25 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from git_agentos.checkpoint import capture, take
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.capture.state import capture_state
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
-from git_agentos.run import branches, driven, lock, preparation
+from git_agentos.run import branches, evidence_store, external, lock, preparation, rollback, sealing
 from git_agentos.run.accept import Acceptance
 from git_agentos.run.context import WorkspaceContext, check_id
-from git_agentos.run.inside import WorkspaceSnapshot, inner, snapshot
+from git_agentos.run.events import CANCELLED, SERVICE, Run
 from git_agentos.run.null_workspace import NullWorkspaceService, not_prepared, point_name
-from git_agentos.run.preparation import Plan
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import recovery
-from git_agentos.run.record.events import CANCELLED, SERVICE, Run
-from git_agentos.run.rollback import rollback
-from git_agentos.run.rollback.rollback import PRE_RUN
+from git_agentos.run.preparation import WorkspaceSpec
+from git_agentos.run.rollback import PRE_RUN
+from git_agentos.run.snapshot import WorkspaceSnapshot, run_context, take_snapshot
 from git_agentos.workspace import open_workspace
 from git_agentos.worktree import layout
 
 __all__ = [
     "GitWorktreeWorkspaceService", "NullWorkspaceService", "WorkspaceContext", "WorkspaceService", "WorkspaceSnapshot",
-    "inner", "snapshot",
 ]  # fmt: skip
 
 
@@ -98,15 +95,15 @@ class GitWorktreeWorkspaceService:
 
     `repo` is a path in the repository, or the context of one of its worktrees; it says who acts. `base_ref` names the
     base (else `agentos.runBase`, else HEAD), `agent_id` is who works in it (else `run-<run id>`), `protected` are
-    patterns of branches that are closed to it, beside those that always are (`branches.patterns`). `tool` is who drives
-    the run, as its record says it. `run_id` picks up a run that is there; without it the service is fresh, and
+    patterns of branches that are protected beside those that always are (`branches.protected_patterns`). `tool` is who
+    drives the run, as its record says it. `run_id` picks up a run that is there; without it the service is fresh, and
     `prepare_pre_run` makes the run. `held` tells that the caller has the run's lock (`lock.hold`), which every call
     that changes something takes otherwise.
     """
 
     def __init__(
         self,
-        repo: str | os.PathLike[str] | Context,
+        repo: str | os.PathLike[str] | OpenWorktree,
         *,
         base_ref: str | None = None,
         task_id: str | None = None,
@@ -118,7 +115,7 @@ class GitWorktreeWorkspaceService:
         run_id: str | None = None,
         held: bool = False,
     ) -> None:
-        self._context = repo if isinstance(repo, Context) else open_workspace(repo).context
+        self._context = repo if isinstance(repo, OpenWorktree) else open_workspace(repo).context
         self._base_ref = base_ref
         self._task_id = task_id
         self._agent_id = agent_id
@@ -130,7 +127,7 @@ class GitWorktreeWorkspaceService:
         self._held = held
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         """Where the service works, and as whom."""
         return self._context
 
@@ -143,13 +140,13 @@ class GitWorktreeWorkspaceService:
         check_id(run_id)
         if self._run_id not in (None, run_id):
             raise RunError(f"this is the workspace of run '{self._run_id}'", "take another service for another run")
-        plan = Plan(
+        plan = WorkspaceSpec(
             run_id,
             self._base_ref,
             self._task_id,
             self._agent_id,
             self._guard,
-            tuple(branches.patterns(self._context, self._protected)),
+            tuple(branches.protected_patterns(self._context, self._protected)),
             self._branch,
             self._tool,
         )
@@ -167,9 +164,11 @@ class GitWorktreeWorkspaceService:
         branch tells. RunError where there is no run `run_id`."""
         if self._run_id is None:
             return None
-        run = preparation.recorded(self._context, self._run_id)
+        run = preparation.recorded_context(self._context, self._run_id)
         if run is None:
-            recovery.look(self._context.location, self._run_id)  # one that was begun, and has no worktree yet
+            evidence_store.open_to_read(
+                self._context.location, self._run_id
+            )  # one that was begun, and has no worktree yet
             return None
         preparation.check_file(self._context, self._run_id)
         return replace(run, head_sha=self._head(run))
@@ -177,14 +176,14 @@ class GitWorktreeWorkspaceService:
     def snapshot(self) -> WorkspaceSnapshot:
         """How the workspace stands; nothing in it changes, and a checkpoint holds it."""
         run = self._prepared()
-        return snapshot(inner(self._context, run), run)
+        return take_snapshot(run_context(self._context, run), run)
 
     def diff_summary(self) -> str:
         """What differs from the base, as `git diff --stat` tells it; empty where nothing does."""
         run = self._prepared()
-        here = inner(self._context, run)
+        here = run_context(self._context, run)
         with here.repository.writer() as writer:
-            state = capture.capture(here.repository, writer, here.settings)
+            state = capture_state(here.repository, writer, here.settings)
             writer.flush()
             args = ("diff-tree", "-r", "--stat", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
             out = here.repository.git(*args, run.base_sha, state.visible_tree)
@@ -196,16 +195,18 @@ class GitWorktreeWorkspaceService:
         run = self._prepared()
         point = point_name(n)
         with self._turn(run.run_id):
-            here = inner(self._context, run)
-            origin = here.origin(
+            here = run_context(self._context, run)
+            metadata = here.metadata(
                 trigger="pre_step",
                 description=f"run {run.run_id}: {point}",
                 task_id=run.task_id,
                 run_id=run.run_id,
                 meta={"point": point},
             )
-            taken = take.take(here.repository, here.settings, origin)
-            recovery.have(here.location, run.run_id).event("marked", n=n, checkpoint=taken.checkpoint.id)
+            taken = create_checkpoint(here, metadata)
+            evidence_store.open_or_rebuild(here.location, run.run_id).event(
+                "marked", n=n, checkpoint=taken.checkpoint.id
+            )
         return taken.checkpoint.id
 
     @authorize.entry("rollback", named=("point",), also=_of_run)
@@ -213,12 +214,12 @@ class GitWorktreeWorkspaceService:
         """Back to a step's point (a number or `step:N`), `pre_run`, or a checkpoint of the run's timeline."""
         run = self._prepared()
         with self._turn(run.run_id):
-            done = rollback.rollback(self._context, run, point_name(point))
+            done = rollback.rollback_worktree(self._context, run, point_name(point))
             with contextlib.suppress(RunError):  # it is done, also where the evidence is gone or damaged
-                kept = recovery.have(self._context.location, run.run_id)
+                kept = evidence_store.open_or_rebuild(self._context.location, run.run_id)
                 kept.event("rolled-back", **done.fields())
                 if kept.state().final_checkpoint is not None:
-                    folders.seal(inner(self._context, run), kept, kept.run(alive=True))
+                    sealing.seal(run_context(self._context, run), kept, kept.run(alive=True))
         return replace(run, head_sha=self._head(run))
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class GitWorktreeWorkspaceService:
         accepted. What is in no commit is committed on its branch first. With conflicts nothing has changed."""
         run_id = self._known()
         with self._turn(run_id) as is_ours:
-            return driven.accept(
+            return external.accept(
                 self._context, run_id, into=into, squash=squash, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
 
@@ -247,7 +248,7 @@ class GitWorktreeWorkspaceService:
     def _end(self, state: str, reason: str | None, *, roll_back: bool, cleanup: bool = False) -> Run:
         run_id = self._known()
         with self._turn(run_id) as is_ours:
-            return driven.end(
+            return external.end(
                 self._context, run_id, state, reason, roll_back=roll_back, cleanup=cleanup, is_ours=is_ours
             )  # fmt: skip
 
@@ -273,16 +274,16 @@ class GitWorktreeWorkspaceService:
         return self._prepared().run_id
 
     def _prepared(self) -> WorkspaceContext:
-        found = None if self._run_id is None else preparation.recorded(self._context, self._run_id)
+        found = None if self._run_id is None else preparation.recorded_context(self._context, self._run_id)
         if found is None:
             if self._run_id is not None:
-                recovery.look(self._context.location, self._run_id)
+                evidence_store.open_to_read(self._context.location, self._run_id)
             raise not_prepared()
         return found
 
     def _head(self, run: WorkspaceContext) -> str:
         with contextlib.suppress(AgentosError):
-            head = refs.read_head(inner(self._context, run).location)
+            head = refs.read_head(run_context(self._context, run).location)
             if head.commit is not None:
                 return head.commit
         return refs.resolve(self._context.location, layout.HEADS + run.branch_name) or run.base_sha

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, StorageError
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import doctor
@@ -12,7 +12,7 @@ from git_agentos.tdd import query, state_copies
 from git_agentos.tdd.state import STOPPED
 
 
-def examine(context: Context, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
+def examine(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[Finding | Fixable]:
     """The workflows whose rows are missing in the database (they can be put back), and those that were interrupted:
     people decide whether to resume or to abort them."""
     for id_ in state_copies.lost(context):
@@ -22,7 +22,7 @@ def examine(context: Context, environment: Mapping[str, str]) -> Iterator[Findin
         yield from _interrupted(context, environment)
 
 
-def _state_missing(context: Context, id_: str) -> Fixable:
+def _state_missing(context: OpenWorktree, id_: str) -> Fixable:
     def put_back() -> str:
         if id_ in state_copies.lost(context):
             state_copies.bring_back(context, every=True)
@@ -35,7 +35,7 @@ def _state_missing(context: Context, id_: str) -> Fixable:
     return fixable("workflow-state-missing", "warning", message, put_back, hint)
 
 
-def _interrupted(context: Context, environment: Mapping[str, str]) -> Iterator[Finding]:
+def _interrupted(context: OpenWorktree, environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
         workflows = query.list_(context, environment)
     except AgentosError as error:

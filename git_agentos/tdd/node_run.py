@@ -16,23 +16,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from git_agentos import redact_lines
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.creation import Created, create_checkpoint
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
 from git_agentos.process import contained
 from git_agentos.redact import redact_value
-from git_agentos.run import preparation, workspace
+from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild
 from git_agentos.run.context import WorkspaceContext
-from git_agentos.run.kernel import protected
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, runs
-from git_agentos.run.record.events import FAILED_STEP, OK
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import mend
+from git_agentos.run.events import FAILED_STEP, OK
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.snapshot import run_context, take_snapshot
+from git_agentos.run.stop import Stop
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
 from git_agentos.util import times
 
@@ -63,7 +60,7 @@ class Site:
     """One workflow and who works on it: `context` is the user's worktree, `place` the database that has the state; the
     run's lock is held, which `is_ours` tells. The record of the run is in memory once it was read."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     place: str
     environment: Mapping[str, str]
@@ -74,15 +71,15 @@ class Site:
 
     def run(self) -> WorkspaceContext:
         """The workspace; TddError before there is one."""
-        found = preparation.recorded(self.context, self.id)
+        found = preparation.recorded_context(self.context, self.id)
         if found is None:
             raise TddError(f"workflow '{self.id}' has no worktree", f"git agentos tdd show {self.id}")
         return found
 
     def evidence(self) -> Evidence:
-        """The run's evidence; `folders.Tampered` where its record cannot be believed."""
+        """The run's evidence; `journal.Tampered` where its record cannot be believed."""
         if not self.pinned:
-            found = folders.find(self.context.location, self.id)
+            found = evidence_store.open_existing(self.context.location, self.id)
             found.pin(self.is_ours)
             self.pinned.append(found)
         return self.pinned[0]
@@ -99,7 +96,7 @@ class Begun:
     n: int
     node: str
     run: WorkspaceContext
-    here: Context
+    here: OpenWorktree
     checkpoint: str
     tree: str
     skipped: Sequence[Skipped]
@@ -139,12 +136,12 @@ def last(state: ImplementationState) -> str | None:
     return history[-1]["node"] if history else None
 
 
-def save(here: Context, run: WorkspaceContext, description: str, **meta: str) -> take.Taken:
+def save(here: OpenWorktree, run: WorkspaceContext, description: str, **meta: str) -> Created:
     """A checkpoint of the worktree between two nodes."""
-    origin = here.origin(
+    metadata = here.metadata(
         trigger="phase_complete", description=description, task_id=run.task_id, run_id=run.run_id, meta=meta
     )
-    return take.take(here.repository, here.settings, origin)
+    return create_checkpoint(here, metadata)
 
 
 def begin(site: Site, state: ImplementationState, node: str, command: str | None) -> Begun:
@@ -161,16 +158,16 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
         touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
         if touched:
             kept.event(_BEGUN, n=n, node=node, checkpoint=earlier["checkpoint"], touched=touched)
-        take_back(site.context, run, kept, earlier["checkpoint"])
-    here = workspace.inner(site.context, run)
+        rollback_and_record(site.context, run, kept, earlier["checkpoint"])
+    here = run_context(site.context, run)
     before = save(here, run, f"tdd {site.id}: before {node}", node=node, phase="before")
     folder = step = None
     kind = STEPS.get(node)
     if kind is not None:
         step = 1 + sum(each["node"] in STEPS for each in state.get("history") or [])
         folder = kept.step_folder(step, kind)
-    branches = protected.look(site.context.location, state["protected"])
-    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(branches), touched=list(touched))
+    protected = branches.protected_heads(site.context.location, state["protected"])
+    kept.event(_BEGUN, n=n, node=node, checkpoint=before.checkpoint.id, branches=dict(protected), touched=list(touched))
     if step is not None:
         kept.event(
             "step-begun",
@@ -194,7 +191,7 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
         skipped=before.state.skipped,
         folder=folder,
         step=step,
-        branches=branches,
+        branches=protected,
         touched=touched,
         began_at=now(),
         clock=time.monotonic(),
@@ -207,24 +204,24 @@ def violations(begun: Begun) -> list[str]:
 
 
 def _touched(
-    site: Site, state: ImplementationState, run: WorkspaceContext, branches: Mapping[str, str] | None
+    site: Site, state: ImplementationState, run: WorkspaceContext, before: Mapping[str, str] | None
 ) -> list[str]:
-    if branches is None:  # of a version that did not note them
+    if before is None:  # of a version that did not note them
         return []
-    return protected.violations(site.context, run, branches, state["protected"])
+    return branches.check_branches(site.context, run, before, state["protected"])
 
 
 def unlock(site: Site, run: WorkspaceContext, *, killed: bool = True) -> None:
-    """Remove the locks that a killed git has left in the worktree; see `mend.unlock`."""
+    """Remove the locks that a killed git has left in the worktree; see `rebuild.unlock`."""
     with contextlib.suppress(RunError):  # it is wrecked
-        mend.unlock(workspace.inner(site.context, run).location, run, killed=killed)
+        rebuild.unlock(run_context(site.context, run).location, run, killed=killed)
 
 
 def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     """End a node: the checkpoint after it, its events; its record, and the tree of all visible files."""
     site, run = begun.site, begun.run
     kept = site.evidence()
-    here = workspace.inner(site.context, run)
+    here = run_context(site.context, run)
     after = save(here, run, f"tdd {site.id}: {begun.node}: {done.summary}", node=begun.node, phase="after")
     changed = trees.diff(here.repository, begun.tree, after.state.visible_tree)
     seconds = round(time.monotonic() - begun.clock, 3)
@@ -264,16 +261,16 @@ def end(begun: Begun, done: Done, next_: str) -> tuple[Record, str]:
     return record, after.state.visible_tree
 
 
-def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
+def _keep(begun: Begun, done: Done, kept: Evidence, here: OpenWorktree) -> None:
     """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
     has the hashes of all that is there."""
     folder = f"{begun.folder}/"
-    shot = workspace.snapshot(here, begun.run)
+    shot = take_snapshot(here, begun.run)
     if done.exit_code is not None:
         kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
     state = redact_value(asdict(shot))[0]
     kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    changes = runs.patch(here.repository, begun.tree, shot.tree)
+    changes = query.patch(here.repository, begun.tree, shot.tree)
     values = redact_lines.secrets_of(process.user_environment({}))
     kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
     for name, regular in kept.files():

@@ -16,14 +16,12 @@ from typing import NamedTuple
 
 from git_agentos import redact_lines
 from git_agentos.checkpoint import format
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, DamagedDatabase, DatabaseError, TddError, WorkflowConfigurationError
 from git_agentos.git import merge_tree
 from git_agentos.redact import redact
-from git_agentos.run import lock, preparation
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import patches, recovery, runs, sealing
-from git_agentos.run.record.events import TAMPERED as RECORD_TAMPERED
+from git_agentos.run import evidence, evidence_store, lock, patches, preparation, query, sealing
+from git_agentos.run.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import state_copies, state_database
@@ -58,7 +56,7 @@ _LEAST = 4  # characters of an id that tell one workflow from another
 class Found(NamedTuple):
     """A workflow, and where its state is: a file, or a URL."""
 
-    context: Context
+    context: OpenWorktree
     id: str
     place: str
 
@@ -66,7 +64,7 @@ class Found(NamedTuple):
 Stand = Position | Tampered  # where a workflow stands; or why that cannot be believed
 
 
-def find(context: Context, id_: str, environment: Mapping[str, str]) -> Found:
+def find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Found:
     """The workflow that an id, a beginning of one, or an issue's id means: of an issue's workflows the newest that is
     unfinished, or else the newest. TddError where there is none, or more than one."""
     wanted = id_.removeprefix("#")
@@ -107,39 +105,39 @@ def unknown(id_: str) -> TddError:
     return TddError(f"there is no workflow '{id_}'", "git agentos tdd list shows those that there are")
 
 
-def show(context: Context, id_: str, environment: Mapping[str, str]) -> Workflow:
+def show(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Workflow:
     """One workflow: TddError where there is none of that id."""
     found = find(context, id_, environment)
     return _told(found, _position(found))
 
 
-def review(context: Context, id_: str, environment: Mapping[str, str]) -> Review:
+def review(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> Review:
     """What a person is to look at: also of a workflow that has ended."""
     found = find(context, id_, environment)
     at = _position(found)
     return reviewed(found, at, _told(found, at))
 
 
-def list_(context: Context, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
+def list_(context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool = False) -> Sequence[Workflow]:
     """The workflows of this repository, the newest first; `everywhere` those of other repositories, clones and machines
     that share the database too."""
     found = [_told(each, at) for each, at in _every(context, environment, everywhere=everywhere)]
     return sorted(found, key=lambda each: each.created_at, reverse=True)
 
 
-def output(context: Context, workflow: Workflow, record: Record) -> bytes:
+def output(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """What was said while a node was done; empty where nothing was kept, or it is kept on another machine."""
     name = record.get("output")
     if name is None or not workflow.here:
         return b""
     try:
-        found = recovery.look(context.location, workflow.run_id).read(name)
+        found = evidence_store.open_to_read(context.location, workflow.run_id).read(name)
     except (AgentosError, OSError):
         found = None
-    return found if found is not None else sealing.carried(context.repository, workflow.run_id, name) or b""
+    return found if found is not None else sealing.read_sealed(context.repository, workflow.run_id, name) or b""
 
 
-def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
+def patch(context: OpenWorktree, workflow: Workflow, record: Record) -> bytes:
     """What a node changed in the worktree, without secrets; empty where that was nothing, or is kept elsewhere."""
     before, after = record.get("checkpoint_before"), record.get("checkpoint_after")
     if before is None or after is None or not workflow.here or not record.get("changed"):
@@ -151,11 +149,11 @@ def patch(context: Context, workflow: Workflow, record: Record) -> bytes:
         )
         old, new = (state.visible_tree for state in states)
         writer.flush()
-        found = runs.patch(repository, old, new, writer.environment)
+        found = query.patch(repository, old, new, writer.environment)
     return patches.without_secrets(repository, found, redact_lines.secrets_of(os.environ))
 
 
-def without_secrets(context: Context, review: Review) -> Review:
+def without_secrets(context: OpenWorktree, review: Review) -> Review:
     """What a person is to look at, for a page that others may get."""
     values = redact_lines.secrets_of(os.environ)
     return replace(review, patch=patches.without_secrets(context.repository, review.patch, values))
@@ -166,7 +164,7 @@ def reviewed(found: Found, at: Stand, workflow: Workflow) -> Review:
     patch = b""
     if workflow.here:
         with contextlib.suppress(AgentosError):
-            patch = runs.diff(found.context, found.id)
+            patch = query.diff(found.context, found.id)
     return Review(workflow, patch, "" if isinstance(at, Tampered) else at.state.get("test_output", ""))
 
 
@@ -174,7 +172,7 @@ def told(found: Found, at: Position, *, alive: bool | None = None) -> Workflow:
     """A workflow as its state has it. `alive`: whether a process is at work on it; looked up where it is not given."""
     state = at.state
     here = is_here(found, state)
-    run = preparation.recorded(found.context, found.id) if here else None
+    run = preparation.recorded_context(found.context, found.id) if here else None
     if alive is None:
         alive = here and lock.holder(found.context.location, found.id) is not None
     history = list(state.get("history") or [])
@@ -232,7 +230,7 @@ def _told(found: Found, at: Stand) -> Workflow:
 
 def _evidence(found: Found) -> str | None:
     try:
-        return folders.find(found.context.location, found.id).folder
+        return evidence_store.open_existing(found.context.location, found.id).folder
     except AgentosError:
         return None
 
@@ -240,13 +238,13 @@ def _evidence(found: Found) -> str | None:
 def tampering(found: Found, at: Position) -> str | None:
     """Why the record of the workflow's run cannot be believed, or contradicts its state; None where neither is so."""
     try:
-        kept = folders.find(found.context.location, found.id)
+        kept = evidence_store.open_existing(found.context.location, found.id)
     except AgentosError as error:  # there is none before the first node is done; what has ended needs none
         return error.message if at.state.get("history") and at.node is not None else None
     return contradiction(kept, at)
 
 
-def contradiction(kept: folders.Evidence, at: Position) -> str | None:
+def contradiction(kept: evidence.Evidence, at: Position) -> str | None:
     """Why a workflow cannot stand at `at`, by the record of its run; None where it can."""
     done = len(at.state.get("history") or ())
     if done and at.node is None and at.state.get("human_decision") == ABORT:
@@ -264,7 +262,7 @@ def untold(found: Found, reason: str, *, here: bool = True) -> Workflow:
     issue = found.id.rpartition("-")[0]
     run = None
     with contextlib.suppress(AgentosError, OSError, ValueError):
-        run = preparation.recorded(found.context, found.id) if here else None
+        run = preparation.recorded_context(found.context, found.id) if here else None
     is_there = run is not None and os.path.isdir(run.worktree_path)
     return Workflow(
         id=found.id,
@@ -346,7 +344,7 @@ def _says_nothing(error: AgentosError) -> bool:
     return isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
 
 
-def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand | None:
+def _stand(context: OpenWorktree, opened: state_database.Opened, id_: str) -> Stand | None:
     """Where a thread stands; None where there is none. Other clones' users have other keys: theirs can be looked at."""
     try:
         return Graph(None, opened).position(id_)
@@ -361,7 +359,7 @@ def _stand(context: Context, opened: state_database.Opened, id_: str) -> Stand |
         return error if at is None or at.state.get("repository") == own else at
 
 
-def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
+def _every(context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool) -> Iterator[tuple[Found, Stand]]:
     """Every workflow that can be found from here, each once; one that is damaged stops none of the others."""
     own = database_path.repository_id(context.location, make=False)
     seen: set[str] = set()
@@ -389,26 +387,26 @@ def _every(context: Context, environment: Mapping[str, str], *, everywhere: bool
         yield Found(context, id_, ""), Tampered(id_, MISSING)
 
 
-def _has_worktree(context: Context, id_: str) -> bool:
+def _has_worktree(context: OpenWorktree, id_: str) -> bool:
     with contextlib.suppress(AgentosError, OSError, ValueError):
         return any(each.record.run_id == id_ for each in worktrees.agent_worktrees(context.location.common_dir))
     return False
 
 
-def _recorded(context: Context) -> Mapping[str, str]:
+def _recorded(context: OpenWorktree) -> Mapping[str, str]:
     """The workflows that have evidence here, and the file that has the state of each. An address there is not ours."""
     found = {}
     with contextlib.suppress(AgentosError, OSError):
-        for run_id in folders.ids(context.location):
+        for run_id in evidence_store.ids(context.location):
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
-                kept = folders.find(context.location, run_id).read(PLACE)
+                kept = evidence_store.open_existing(context.location, run_id).read(PLACE)
                 place = json.loads(kept)["database"] if kept is not None else None
                 if isinstance(place, str) and not database_path.is_url(place) and "\0" not in place:
                     found[run_id] = place
     return found
 
 
-def _places(context: Context, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
+def _places(context: OpenWorktree, environment: Mapping[str, str], recorded: Mapping[str, str]) -> Sequence[str]:
     """The databases in which there may be one: that of here, those in which one was begun elsewhere, and that of the
     main worktree, where the state is put whose own worktree is gone. None is made for looking."""
     found: dict[str, None] = {}

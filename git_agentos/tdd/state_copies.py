@@ -16,13 +16,13 @@ import os
 import warnings
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RunError
 from git_agentos.git import tree_refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
+from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
-from git_agentos.run.record import evidence, recovery
 from git_agentos.store import database, database_path, threads
 from git_agentos.store.database import Connection
 from git_agentos.worktree import layout as tops
@@ -78,7 +78,7 @@ def ids(location: Location) -> list[str]:
     return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
 
 
-def bring_back(context: Context, *, every: bool = False) -> list[str]:
+def bring_back(context: OpenWorktree, *, every: bool = False) -> list[str]:
     """Put into the database what is missing there, and make the evidence of those workflows again; their ids.
 
     Rows are missing where the file is gone, or was made anew since; where the file is there and has been robbed of
@@ -87,14 +87,14 @@ def bring_back(context: Context, *, every: bool = False) -> list[str]:
     """
     location = context.location
     if not os.path.lexists(os.path.join(tops.main_folder(location), database_path.FOLDER)):
-        recovery.bring_back(location)
+        evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
         _evidence(location, known)
     return [id_ for id_ in known if _bring_back(context, id_)]
 
 
-def lost(context: Context) -> list[str]:
+def lost(context: OpenWorktree) -> list[str]:
     """The ids of the workflows whose state is not in the database any more, while git has a copy."""
     return [id_ for id_ in ids(context.location) if _missing(context, id_) is not None]
 
@@ -102,7 +102,7 @@ def lost(context: Context) -> list[str]:
 def _evidence(location: Location, known: list[str]) -> None:
     for id_ in known:
         with contextlib.suppress(AgentosError, OSError):
-            recovery.have(location, id_)
+            evidence_store.open_or_rebuild(location, id_)
 
 
 class _Missing(NamedTuple):
@@ -112,7 +112,7 @@ class _Missing(NamedTuple):
     rows: bytes
 
 
-def _bring_back(context: Context, id_: str) -> bool:
+def _bring_back(context: OpenWorktree, id_: str) -> bool:
     found = _missing(context, id_)
     with contextlib.suppress(AgentosError, OSError):
         if found is not None:
@@ -124,7 +124,7 @@ def _bring_back(context: Context, id_: str) -> bool:
     return False
 
 
-def _missing(context: Context, id_: str) -> _Missing | None:
+def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     location = context.location
     repository = tree_refs.open_store(location)
     found = tree_refs.files(repository, PREFIX + id_)
@@ -141,7 +141,7 @@ def _missing(context: Context, id_: str) -> _Missing | None:
     return None
 
 
-def _target(context: Context, recorded: str) -> str:
+def _target(context: OpenWorktree, recorded: str) -> str:
     """The file that the rows go to: where they were, if a worktree of this repository has its database there, else that
     of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
@@ -152,7 +152,7 @@ def _target(context: Context, recorded: str) -> str:
 
 def _has_evidence(location: Location, id_: str) -> bool:
     try:
-        evidence.find(location, id_)
+        evidence_store.open_existing(location, id_)
     except RunError:
         return False
     except AgentosError:  # something else is in its place

@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, TddError, UsageError
 from git_agentos.git import authorship, process, refs
 from git_agentos.guard import authorize
 from git_agentos.process import contained
-from git_agentos.run import branches, lock
-from git_agentos.run.kernel.stopping import Stop
-from git_agentos.run.kernel.work import end_as_tampered
-from git_agentos.run.record import evidence as folders
+from git_agentos.run import branches, evidence_store, journal, lock
+from git_agentos.run.runner import end_as_tampered
+from git_agentos.run.stop import Stop
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd import query, state_database
@@ -133,7 +132,7 @@ class Nobody:
 
 @authorize.entry("tdd", "run")
 def start(
-    context: Context,
+    context: OpenWorktree,
     order: Order,
     environment: Mapping[str, str],
     watcher: Watcher,
@@ -161,7 +160,7 @@ def start(
         repository=database_path.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
-        protected=branches.patterns(context, None),
+        protected=branches.protected_patterns(context, None),
         agent=chosen.name,
         into=into,
         branch=branch_of(issue),
@@ -181,7 +180,7 @@ def start(
     with _at_work(context, id_, where, environment, watcher) as work:
         try:
             return work.begin(state)
-        except (Tampered, folders.Tampered):
+        except (Tampered, journal.Tampered):
             raise
         except AgentosError:
             # Two for the same issue at the same moment: the branch can be only one's, so the second fails at N0.
@@ -191,7 +190,7 @@ def start(
 
 @authorize.entry("tdd", "resume")
 def resume(
-    context: Context, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
+    context: OpenWorktree, id_: str, environment: Mapping[str, str], watcher: Watcher, *, retry: bool = False
 ) -> Workflow:
     """Go on with an interrupted workflow where it was, or ask again for one that waits; `retry` gives one that waits
     another round. TddError for an unknown or an ended one."""
@@ -207,7 +206,7 @@ def resume(
         return work.go_on(at, RETRY if retry else None)
 
 
-def decide(context: Context, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
+def decide(context: OpenWorktree, id_: str, word: str, environment: Mapping[str, str], watcher: Watcher) -> Workflow:
     """Say `approve` or `abort` to a workflow that waits; `abort` also to one that was interrupted while it was worked
     on (not while it was merged). TddError where it does not wait, and for `approve` where the work is not green.
     Whether the one who says it may is asked before (`guard.approval.authority`)."""
@@ -260,7 +259,7 @@ class _Work:
         """Why its state cannot be believed; None where it can."""
         try:
             self.position()
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             return error.reason
         return None
 
@@ -269,9 +268,9 @@ class _Work:
         with contextlib.suppress(AgentosError, OSError):
             location = self._found.context.location
             try:
-                found = folders.find(location, self._found.id)
+                found = evidence_store.open_existing(location, self._found.id)
             except (RunError, RepositoryError):  # it was removed
-                found = folders.end_destroyed(location, self._found.id)
+                found = evidence_store.end_destroyed(location, self._found.id)
             record = found.record()
             if record.problem is not None or not any(each["event"] == "tampered" for each in record.events):
                 end_as_tampered(self._found.context, found, reason)
@@ -304,7 +303,7 @@ class _Work:
         """Tampered where the record of the run is not as it was written, or knows of more than the state does."""
         try:
             kept = self._site.evidence()
-        except folders.Tampered:
+        except journal.Tampered:
             raise
         except RunError as error:
             if at.state.get("history") and at.node is not None:
@@ -392,7 +391,7 @@ class _Listener:
 
 @contextlib.contextmanager
 def _at_work(
-    context: Context, id_: str, where: str, environment: Mapping[str, str], watcher: Watcher
+    context: OpenWorktree, id_: str, where: str, environment: Mapping[str, str], watcher: Watcher
 ) -> Iterator[_Work]:
     found = Found(context, id_, where)
     try:
@@ -409,7 +408,7 @@ def _at_work(
         work = _Work(found, Graph(site, opened), site, watcher)
         try:
             yield work
-        except (Tampered, folders.Tampered) as error:
+        except (Tampered, journal.Tampered) as error:
             work.note(error.reason)
             raise error if isinstance(error, Tampered) else Tampered(id_, error.reason) from error
 
@@ -417,7 +416,7 @@ def _at_work(
 # -- what speaks against it -------------------------------------------------------------------------------------------
 
 
-def _into(context: Context, given: str | None) -> str:
+def _into(context: OpenWorktree, given: str | None) -> str:
     """The branch that the work goes into, short."""
     if given is None:
         head = refs.read_head(context.location)
@@ -430,7 +429,7 @@ def _into(context: Context, given: str | None) -> str:
     return name
 
 
-def _refuse_second(context: Context, issue: str, environment: Mapping[str, str]) -> None:
+def _refuse_second(context: OpenWorktree, issue: str, environment: Mapping[str, str]) -> None:
     for each in list_(context, environment):
         if each.issue_id == issue and (each.node is not None or each.state == TAMPERED):
             raise TddError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.findings import Finding
 from git_agentos.worktree import repair
 from git_agentos.worktree.repair import Mended
@@ -20,7 +20,7 @@ _GUARD = "guard-"
 _INFOS = ("trash", "at-work")
 
 
-def examine(context: Context, *, fix: bool) -> list[Finding]:
+def examine(context: OpenWorktree, *, fix: bool) -> list[Finding]:
     """The findings of all worktrees; with `fix`, what can be mended is."""
     found = repair.repair(context).findings if fix else repair.examine(context)
     # What is wrong with the guard, and was not mended here, its own part of `doctor` says.

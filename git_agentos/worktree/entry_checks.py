@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
@@ -42,7 +42,7 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
-def faults(context: Context, git_dir: str, id_: str) -> Iterator[Fault]:
+def faults(context: OpenWorktree, git_dir: str, id_: str) -> Iterator[Fault]:
     """What is wrong with the managed worktree `id_`, whose entry is `git_dir`."""
     one = _Entry(context, git_dir, id_)
     for check in (one.trashed, one.common_dir, one.head, one.record, one.connection, one.index, one.journal):
@@ -78,7 +78,7 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
     yield Fault(id_, "initializing", message, fix)
 
 
-def pruned_fault(context: Context, one: Pruned) -> Fault:
+def pruned_fault(context: OpenWorktree, one: Pruned) -> Fault:
     """A worktree whose entry was pruned while its folder was away."""
     message = (
         f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
@@ -86,7 +86,7 @@ def pruned_fault(context: Context, one: Pruned) -> Fault:
     return Fault(one.id, "pruned-entry", message, lambda: pruned.bring_back(context, one))
 
 
-def index_faults(context: Context, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
+def index_faults(context: OpenWorktree, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
     """An index that git cannot read; `wanted`: also one that is not there."""
     found = index_repair.examine(context, location, id_, wanted=wanted)
     if found is not None:
@@ -96,7 +96,7 @@ def index_faults(context: Context, location: Location, id_: str, *, wanted: bool
 class _Entry:
     """One worktree that is looked over."""
 
-    def __init__(self, context: Context, git_dir: str, id_: str) -> None:
+    def __init__(self, context: OpenWorktree, git_dir: str, id_: str) -> None:
         self.context = context
         self.git_dir = git_dir
         self.id = id_

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
@@ -95,7 +95,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
 
-def choose_path(context: Context, id_: str, branch: str, *, revived: bool = False) -> NewPath:
+def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool = False) -> NewPath:
     """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
     The turn must be held.
 
@@ -146,7 +146,7 @@ def _check_taken(location: Location, id_: str) -> None:
             raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
 
 
-def branch_exists_error(context: Context, id_: str, branch: str) -> WorktreeError:
+def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """What is to be said where the branch for a new worktree exists already."""
     location = context.location
     try:
@@ -161,7 +161,7 @@ def branch_exists_error(context: Context, id_: str, branch: str) -> WorktreeErro
     return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
 
 
-def check_branch_name(context: Context, branch: str) -> None:
+def check_branch_name(context: OpenWorktree, branch: str) -> None:
     """UsageError where git would not take the short name `branch` for a branch."""
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
@@ -192,7 +192,7 @@ def _check_room(location: Location, ref: str) -> None:
         raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
 
 
-def exclude(context: Context, path: str) -> str | None:
+def exclude(context: OpenWorktree, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(main_folder(location))

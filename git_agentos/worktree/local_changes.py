@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
 from git_agentos.errors import WorktreeError
 from git_agentos.git import trees, untracked
 from git_agentos.git.location import Location

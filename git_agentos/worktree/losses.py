@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.errors import AgentosError
 from git_agentos.git import ignore, refs, untracked
 from git_agentos.git.location import Location

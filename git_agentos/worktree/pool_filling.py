@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import abort, creation, journal, layout, pool
@@ -17,7 +17,7 @@ from git_agentos.worktree.pool import Prepared
 _PREFIX = ".pool-"
 
 
-def fill(context: Context) -> int:
+def fill(context: OpenWorktree) -> int:
     """Prepare worktrees at HEAD's commit until there are as many as agentos.pool says, or remove those too many; how
     many are ready then. Nothing if another process is at it."""
     location = context.location
@@ -32,14 +32,14 @@ def fill(context: Context) -> int:
     return len(pool.prepared(location))
 
 
-def _prepare(context: Context, commit: str) -> None:
+def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
     creation.prepare(context, where, commit, _PREFIX + name, lambda git_dir: pool.mark(git_dir, commit))
 
 
-def _clean(context: Context) -> None:
+def _clean(context: OpenWorktree) -> None:
     """What a filling that was killed left."""
     for each in journal.interrupted(context.location):
         if each.id.startswith(_PREFIX):
@@ -49,7 +49,7 @@ def _clean(context: Context) -> None:
                     abort.abort_creation(context.location, adopted)
 
 
-def _drop(context: Context, surplus: Prepared) -> None:
+def _drop(context: OpenWorktree, surplus: Prepared) -> None:
     """Remove a prepared worktree, unless it has been claimed meanwhile."""
     location = context.location
     with worktrees.lock(location):

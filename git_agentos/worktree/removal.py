@@ -15,7 +15,6 @@ goes back where the folder has not moved, and forward where it has (`settle`).
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import time
@@ -25,18 +24,20 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from git_agentos import config, log
-from git_agentos.checkpoint import capture, format, restore, take, timeline
-from git_agentos.checkpoint.capture import Request
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
-from git_agentos.checkpoint.take import Cargo
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
 from git_agentos.errors import (
     AgentosError,
     IncompleteCaptureError,
     LockedError,
     WorktreeError,
+    storage_error,
 )
-from git_agentos.git import gc, gitfile, index_damage, refs, stale_locks, state_dir, trees, worktrees
+from git_agentos.git import gitfile, index_damage, refs, stale_locks, state_dir, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
@@ -103,7 +104,7 @@ class _Saved(NamedTuple):
 
 
 @authorize.entry("worktree", "remove")
-def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
+def remove(context: OpenWorktree, id_: str, *, delete_branch: bool = False, discard_ignored: bool = False) -> Removal:
     """Save all that is in the managed worktree `id_` in a checkpoint, and remove it.
 
     With `delete_branch` its branch goes as well; the timeline keeps the commits. With `discard_ignored`, ignored files
@@ -113,7 +114,7 @@ def remove(context: Context, id_: str, *, delete_branch: bool = False, discard_i
 
 
 @authorize.entry("worktree", "archive")
-def archive(context: Context, id_: str) -> Removal:
+def archive(context: OpenWorktree, id_: str) -> Removal:
     """Save all that is in the managed worktree `id_`, its log, memory and database, on its timeline, and remove it.
 
     Branch and timeline stay. Refuses what `end_worktree` refuses.
@@ -122,7 +123,7 @@ def archive(context: Context, id_: str) -> Removal:
 
 
 def end_worktree(
-    context: Context, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
+    context: OpenWorktree, id_: str, operation: str, *, delete_branch: bool = False, discard_ignored: bool = False
 ) -> Removal:
     """Save all that is in the managed worktree `id_`, and remove it; see the module's docstring.
 
@@ -137,10 +138,10 @@ def end_worktree(
             begun = journal.start(context.location, id_, operation)
         return _End(context, begun, delete_branch=delete_branch, discard_ignored=discard_ignored).run()
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
+def check(context: OpenWorktree, id_: str, *, delete_branch: bool = False) -> None:
     """WorktreeError or LockedError where something speaks against ending the worktree; nothing is changed."""
     _End(context, WorktreeJournal("", id_, ARCHIVE, {}), delete_branch=delete_branch, discard_ignored=False).check()
 
@@ -148,14 +149,16 @@ def check(context: Context, id_: str, *, delete_branch: bool = False) -> None:
 class _End:
     """One worktree on its way out."""
 
-    def __init__(self, context: Context, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool) -> None:
+    def __init__(
+        self, context: OpenWorktree, begun: WorktreeJournal, *, delete_branch: bool, discard_ignored: bool
+    ) -> None:
         self.context = context
         self.location = context.location
         self.intent = begun
         self.delete_branch = delete_branch
         self.discard_ignored = discard_ignored
         self.managed: AgentWorktree
-        self.inner: Context
+        self.inner: OpenWorktree
         self.missing = False  # the folder is not there, or empty
         self.stuck = False  # neither gone nor back: the intent stays
         self.done = False
@@ -204,7 +207,7 @@ class _End:
         """No checkpoint, restore or undo of ours is made in it meanwhile."""
         with state_dir.lock(self.inner.location, "worktree"):
             if not self.missing:  # else there is nothing to recover in: the state before it is the last one
-                restore.refuse_interrupted(self.inner.location)
+                commands.refuse_interrupted(self.inner.location)
             yield
 
     # -- what speaks against it ------------------------------------------------------------------------------------
@@ -356,7 +359,7 @@ class _End:
         why = "the folder is missing: nothing in it could be read"
         return _Saved(taken, revives, state.head.commit, gone, [], [Skipped(self.managed.root, why)])
 
-    def _repeat(self, inner: Context, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
+    def _repeat(self, inner: OpenWorktree, writer: Writer, before: last_state.Saved, meta: Mapping[str, str]) -> str:
         """The last state once more, as the newest checkpoint: the one that says how the worktree ended."""
         state = format.read_state(inner.repository, before.state)
         state = format.with_visible_tree(inner.repository, writer, state)
@@ -365,25 +368,20 @@ class _End:
         return self._record(inner, writer, state, words, meta=meta, restores=before.of, restored_part=before.part)
 
     def _record(
-        self, inner: Context, writer: Writer, state: State, description: str, *, last: bool = True, **fields: Any
+        self, inner: OpenWorktree, writer: Writer, state: State, description: str, *, last: bool = True, **fields: Any
     ) -> str:
         """Write a checkpoint; its id. `last`: it carries what is kept of a worktree that ended."""
         fields = {"trigger": _TRIGGERS[self.intent.operation], **fields}
-        origin = inner.origin(description=description, task_id=self.managed.record.task, **fields)
-        origin = origin._replace(worktree_path=self.managed.root)
-        cargo = Cargo(self._cargo(inner, writer)) if last else None
-        taken = take.record(inner.repository, writer, inner.settings, state, origin, cargo)
-        gc.note_loose(inner.repository, writer.loose)
-        return taken.checkpoint.id
+        metadata = inner.metadata(description=description, task_id=self.managed.record.task, **fields)
+        metadata = metadata._replace(worktree_path=self.managed.root)
+        attachments = self._attachments(inner, writer) if last else None
+        return write_checkpoint(inner, writer, state, metadata, attachments=attachments).checkpoint.id
 
-    def _capture(self, inner: Context, writer: Writer, started: Scan) -> State:
-        request = Request(everything_ignored=True, leaving=True)
-        origin = inner.origin(trigger=_TRIGGERS[self.intent.operation])
-        nested_too = functools.partial(take.take_nested, origin=origin, settings=inner.settings, request=request)
+    def _capture(self, inner: OpenWorktree, writer: Writer, started: Scan) -> State:
+        request = CaptureRequest(everything_ignored=True, leaving=True)
+        metadata = inner.metadata(trigger=_TRIGGERS[self.intent.operation])
         try:
-            state = capture.capture(
-                inner.repository, writer, inner.settings, started, request._replace(take_nested=nested_too)
-            )
+            state = capture_worktree(inner, writer, metadata, request=request, scan=started)
         except IncompleteCaptureError as error:
             raise IncompleteCaptureError(
                 f"not everything in the worktree '{self.id}' can be saved: {error.message}",
@@ -391,7 +389,7 @@ class _End:
             ) from error
         return state
 
-    def _judge(self, inner: Context, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
+    def _judge(self, inner: OpenWorktree, state: State, unsaved: Sequence[Skipped]) -> list[Skipped]:
         """What will be gone for good; IncompleteCaptureError unless that is what was asked for."""
         if not unsaved:
             return []
@@ -417,7 +415,7 @@ class _End:
             ways.append("lose it with --discard-ignored")
         return f"{', or '.join(ways)}; {_NOTHING}"
 
-    def _cargo(self, inner: Context, writer: Writer) -> dict[bytes, trees.Entry]:
+    def _attachments(self, inner: OpenWorktree, writer: Writer) -> dict[bytes, trees.Entry]:
         """The record, what the workflow database holds, and the evidence of runs."""
         body = json.dumps(asdict(self.managed.record), indent=1, sort_keys=True).encode("ascii") + b"\n"
         files: dict[bytes, trees.Entry] = {record.ATTACHMENT: (trees.REGULAR, writer.write("blob", body))}

@@ -20,9 +20,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, WorktreeError, storage_error
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
@@ -61,7 +61,7 @@ class Repair:
 
 
 @authorize.entry("worktree", "repair")
-def repair(context: Context, id_: str | None = None) -> Repair:
+def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
     """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
 
     WorktreeError where nothing is known of the id.
@@ -72,10 +72,10 @@ def repair(context: Context, id_: str | None = None) -> Repair:
         with worktrees.lock(context.location):
             return Repair(list(_Work(context, id_, mend=True).run()))
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def examine(context: Context) -> list[Mended]:
+def examine(context: OpenWorktree) -> list[Mended]:
     """What `repair` would find; nothing is changed."""
     return list(_Work(context, None, mend=False).run())
 
@@ -83,7 +83,7 @@ def examine(context: Context) -> list[Mended]:
 class _Work:
     """One look at all that can be wrong."""
 
-    def __init__(self, context: Context, id_: str | None, *, mend: bool) -> None:
+    def __init__(self, context: OpenWorktree, id_: str | None, *, mend: bool) -> None:
         self.context = context
         self.location = context.location
         self.only = id_
@@ -343,7 +343,7 @@ class _Work:
             is_meant = location.is_main or location.git_dir == self.location.git_dir
             if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
-            id_ = timeline.name_of(location)
+            id_ = timeline.worktree_id(location)
             if id_ not in self.busy and self._wanted(id_):
                 yield from map(self._mended, entry_checks.index_faults(self.context, location, id_, wanted=False))
 

@@ -20,7 +20,7 @@ import stat
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
 from git_agentos.git import configuration, ignore, process, untracked, worktrees
@@ -34,7 +34,7 @@ _TOLD_LINES = 20
 _OWN_SCOPES = ("system", "global", "local", "command")
 
 
-def prepare(source: Context, inner: Context, made: Record, *, owner: int) -> Record:
+def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> Record:
     """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
     the record with what was done. `owner` is a descriptor that git keeps open."""
     _submodules(source.location.root, inner.location.root, owner)
@@ -68,7 +68,7 @@ def command_of(location: Location) -> str | None:
     return found or None
 
 
-def _run(command: str, inner: Context, made: Record) -> None:
+def _run(command: str, inner: OpenWorktree, made: Record) -> None:
     env = process.user_environment({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
     ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
@@ -83,7 +83,7 @@ def _run(command: str, inner: Context, made: Record) -> None:
 # -- files that git does not bring -------------------------------------------------------------------------------------
 
 
-def copy_included(source: Context, inner: Context) -> list[bytes]:
+def copy_included(source: OpenWorktree, inner: OpenWorktree) -> list[bytes]:
     """Copy what `.worktreeinclude` asks for; the paths. What the commit has itself is never overwritten."""
     there, here = os.fsencode(source.location.root), os.fsencode(inner.location.root)
     folders: dict[bytes, None] = {}
@@ -99,7 +99,7 @@ def copy_included(source: Context, inner: Context) -> list[bytes]:
     return taken
 
 
-def _included(source: Context) -> list[bytes]:
+def _included(source: OpenWorktree) -> list[bytes]:
     """The files in the source worktree that match `.worktreeinclude` and that git ignores."""
     rules = os.path.join(source.location.root, INCLUDE)
     try:

@@ -20,6 +20,7 @@ import pytest
 from git_agentos import errors
 from git_agentos.cli.render import json as documents
 from git_agentos.errors import AgentosError
+from git_agentos.run import seal
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 
@@ -310,10 +311,8 @@ def test_the_result_classes_are_the_reference() -> None:
     above = ["interrupted_runs", "open_workflows", "guard_problems"]
     assert [*(each.name for each in dataclasses.fields(workspace.Status)), *above] == list(schema_of("status"))
     from git_agentos import log, memory
-    from git_agentos.run import cleanup
+    from git_agentos.run import cleanup, events, rollback
     from git_agentos.run import workspace as run_workspace
-    from git_agentos.run.record import events, evidence
-    from git_agentos.run.rollback import rollback
     from git_agentos.tdd import state as tdd
     from git_agentos.worktree import status
 
@@ -331,7 +330,7 @@ def test_the_result_classes_are_the_reference() -> None:
         (events.Step, "run step"),
         (events.Attempt, "run attempt"),
         (run_workspace.WorkspaceContext, "workspace context"),
-        (evidence.Verification, "run-verify"),
+        (seal.Verification, "run-verify"),
         (cleanup.Cleanup, "run-cleanup"),
         (cleanup.Cleaned, "cleaned run"),
         (cleanup.Kept, "kept run"),

@@ -9,16 +9,16 @@ from datetime import datetime
 
 import pytest
 
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.cli import status_line
 from git_agentos.cli.output import Output, Style, Text
 from git_agentos.cli.render.text import checkpoint as text
 from git_agentos.cli.render.text import rollback as text_rollback
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.cli.status_line import Progress
-from git_agentos.run.record.events import Attempt, Left, Run, Step
-from git_agentos.run.record.evidence import Verification
-from git_agentos.run.rollback.rollback import Rollback
+from git_agentos.run.events import Attempt, Left, Run, Step
+from git_agentos.run.rollback import Rollback
+from git_agentos.run.sealing import Verification
 from git_agentos.run.workspace import WorkspaceContext
 from git_agentos.worktree.agent_merge import Conflict, Merge
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.git.location import Location, locate
 from git_agentos.guard.approval import approvals
 from git_agentos.guard.setup import activation, scripts

@@ -405,8 +405,10 @@ _API = """
 import sys
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.errors import AgentosError, PolicyError
-from git_agentos.run import accept, cleanup
-from git_agentos.run.kernel import kernel, spec
+from git_agentos.run import accept
+from git_agentos.run import cleanup
+from git_agentos.run import commands
+from git_agentos.run import spec
 from git_agentos.worktree import archive, complete, create, merge, remove
 here, other = open_workspace("."), open_workspace(sys.argv[1])
 context = here.context
@@ -419,8 +421,8 @@ calls = [
     lambda: other.undo(),
     lambda: here.doctor(fix=True),
     lambda: create.create(context, "dev-9", guard=False),
-    lambda: kernel.start(context, spec.from_options(["true"], [])),
-    lambda: kernel.roll_back(context, "r1", "pre_run"),
+    lambda: commands.start(context, spec.from_options(["true"], [])),
+    lambda: commands.rollback(context, "r1", "pre_run"),
     lambda: accept.accept(context, "r1"),
     lambda: GitWorktreeWorkspaceService(".", guard=False).prepare_pre_run(run_id="r2"),
     lambda: GitWorktreeWorkspaceService(".", run_id="r1").rollback_pre_run(),

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.process import contained
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.kernel.spec import RunSpec
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run, Step
+from git_agentos.run import commands, evidence_store, spec
+from git_agentos.run.events import Run, Step
+from git_agentos.run.spec import RunSpec
 from tests.support.repo import Repo
 
 PATIENCE = 60.0  # seconds, on a busy machine
@@ -32,13 +31,13 @@ else echo wrong > answer.txt; echo first > first.txt; fi
 IS_RIGHT = "grep -q right answer.txt || { echo 'the answer is wrong' >&2; exit 3; }"
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
 def start(repo: Repo, *agents: str, validate: Sequence[str] = (), **fields: Any) -> Run:
     """A run of `agents`, to its end."""
-    return kernel.start(context_of(repo), spec.from_options(agents, validate, **fields))
+    return commands.start(context_of(repo), spec.from_options(agents, validate, **fields))
 
 
 def worktree(run: Run) -> Repo:
@@ -52,7 +51,7 @@ def kept(run: Run, name: str) -> bytes:
 
 
 def events(repo: Repo, run_id: str) -> list[dict[str, Any]]:
-    return evidence.find(context_of(repo).location, run_id).events()
+    return evidence_store.open_existing(context_of(repo).location, run_id).events()
 
 
 def outcomes(run: Run) -> list[tuple[str, str | None]]:
@@ -68,7 +67,7 @@ def triggers(repo: Repo, run: Run) -> list[str]:
 def processes_of(repo: Repo, run_id: str) -> list[int]:
     """The processes of a run that are alive: it has a mark of its own, which they have in their environment."""
     location = context_of(repo).location
-    if run_id not in evidence.ids(location) or not events(repo, run_id):
+    if run_id not in evidence_store.ids(location) or not events(repo, run_id):
         return []
     wanted = f"{contained.MARK}={events(repo, run_id)[0]['mark']}".encode()
     found = []

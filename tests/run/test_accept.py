@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
-from git_agentos.run import accept, landing, lock, workspace
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run, fold
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run import accept, evidence_store, landing, lock, sealing
+from git_agentos.run.events import Run, run_of
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_merge
 from tests.support.repo import Repo
 
@@ -32,7 +32,7 @@ class Site:
     n: int = 0
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     def step(self, kind: str, work: Callable[[Repo], object] = lambda _: None, outcome: str = "ok") -> None:
@@ -55,11 +55,11 @@ class Site:
         self.kept.event("ended", state=state, reason=None if state == "passed" else "it did not")
         run = self.run
         assert run.context is not None
-        evidence.seal(workspace.inner(self.context, run.context), self.kept, run)
+        sealing.seal(run_context(self.context, run.context), self.kept, run)
 
     @property
     def run(self) -> Run:
-        return fold("r", self.kept.folder, self.kept.events(), alive=False)
+        return run_of("r", self.kept.folder, self.kept.events(), alive=False)
 
     def refs(self) -> bytes:
         return self.repo.git("for-each-ref", "refs/heads", "refs/tags")
@@ -70,7 +70,10 @@ def site(repo: Repo) -> Site:
     service = GitWorktreeWorkspaceService(repo.path, task_id="T-1")
     run = service.prepare_pre_run(run_id="r")
     made = Site(
-        repo, service, evidence.find(open_workspace(repo.path).context.location, "r"), Repo(Path(run.worktree_path))
+        repo,
+        service,
+        evidence_store.open_existing(open_workspace(repo.path).context.location, "r"),
+        Repo(Path(run.worktree_path)),
     )
     made.kept.event("attempt", number=1)
     return made
@@ -121,7 +124,7 @@ def test_what_was_validated_is_merged(site: Site, squash: bool) -> None:
     assert there.oid() == repo.oid("agentos/run-r")
     parents = repo.text("log", "-1", "--format=%P").split()
     assert parents == ([base] if squash else [base, repo.oid("agentos/run-r")])
-    assert evidence.verify(site.context, "r").problems == []
+    assert evidence_store.verify(site.context, "r").problems == []
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
     with pytest.raises(RunError, match="was accepted already: into 'main'"):
         accept.accept(site.context, "r")
@@ -252,7 +255,10 @@ def test_a_run_that_began_at_no_branch(repo: Repo) -> None:
     service = GitWorktreeWorkspaceService(repo.path, base_ref="v1")
     run = service.prepare_pre_run(run_id="r")
     site = Site(
-        repo, service, evidence.find(open_workspace(repo.path).context.location, "r"), Repo(Path(run.worktree_path))
+        repo,
+        service,
+        evidence_store.open_existing(open_workspace(repo.path).context.location, "r"),
+        Repo(Path(run.worktree_path)),
     )
     site.kept.event("attempt", number=1)
     PASSED(site)
@@ -305,4 +311,4 @@ def test_one_that_was_killed_is_done_again(site: Site, monkeypatch: pytest.Monke
     assert site.repo.text("rev-list", "--count", "--merges", "main") == "1"
     assert site.repo.read("src/new.py") == b"new\nformatted\n"
     assert site.there.git("status", "--porcelain") == b"?? report.xml\n"
-    assert evidence.verify(site.context, "r").ok
+    assert evidence_store.verify(site.context, "r").ok

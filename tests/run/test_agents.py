@@ -16,8 +16,8 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError
 from git_agentos.process import contained
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record.events import Run
+from git_agentos.run import commands
+from git_agentos.run.events import Run
 from tests.run.field import context_of, kept, nobody_left, outcomes, start, worktree
 from tests.support.agents import agent
 from tests.support.repo import Repo, git_run
@@ -189,4 +189,4 @@ def test_its_evidence(ground: Ground) -> None:
         assert run.state == "tampered"
     ground.assert_untouched()
     open_workspace(ground.repo.path).checkpoint(description="all is well here")
-    assert [each.state for each in kernel.all_(context_of(ground.repo))] == ["tampered"]
+    assert [each.state for each in commands.list_runs(context_of(ground.repo))] == ["tampered"]

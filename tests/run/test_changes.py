@@ -10,9 +10,9 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format
 from git_agentos.cli.render.text import run as text_run
+from git_agentos.run import commands, spec
 from git_agentos.run.accept import accept
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record.events import Left, Run
+from git_agentos.run.events import Left, Run
 from tests.cli.conftest import cli  # noqa: F401 (a fixture)
 from tests.cli.test_documents import check_document
 from tests.run.field import Worker, context_of, start, wait_for, worktree
@@ -129,9 +129,9 @@ def test_a_cancelled_run_with_new_files(repo: Repo, driven: bool) -> None:
         wait_for(ready.exists, "the agent is at work")
         worker.process.kill()
         worker.ended()
-        there = worktree(kernel.show(context_of(repo), "T-1")).path
+        there = worktree(commands.show(context_of(repo), "T-1")).path
     (there / "new").write_text("new\n")
-    run = kernel.cancel(context_of(repo), "T-1")
+    run = commands.cancel(context_of(repo), "T-1")
     assert run.state == "cancelled"
     assert check_branch(run.left, run).changed == 1
     assert "Its work is on branch 'agentos/run-T-1', in" in said(run)

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from git_agentos.errors import RunError
-from git_agentos.run import accept, workspace
+from git_agentos.run import accept, commands, evidence_copy, evidence_store, workspace
 from git_agentos.run.context import worktree_id
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence, recovery, saved
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.run.field import context_of, start
 from tests.support.confirming import set_up
@@ -107,10 +105,10 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
         service.mark_step(n)
         assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made
     clean(repo)
-    assert [(each.run_id, each.state) for each in kernel.all_(context)] == [("r", "open")]
+    assert [(each.run_id, each.state) for each in commands.list_runs(context)] == [("r", "open")]
     service.rollback_to(2)
     assert os.path.exists(os.path.join(made.worktree_path, "step-1"))
-    assert [each["event"] for each in evidence.find(context.location, "r").events()][-3:] == [
+    assert [each["event"] for each in evidence_store.open_existing(context.location, "r").events()][-3:] == [
         "marked", "marked", "rolled-back",
     ]  # fmt: skip
 
@@ -118,7 +116,7 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
 def test_a_copy_is_not_believed_by_itself(repo: Repo) -> None:
     """Neither an older one, nor that of another run."""
     context = context_of(repo)
-    name = f"{saved.PREFIX}T-1"
+    name = f"{evidence_copy.PREFIX}T-1"
     older = {}
     service = workspace.GitWorktreeWorkspaceService(context)
     service.prepare_pre_run(run_id="T-1")
@@ -126,12 +124,12 @@ def test_a_copy_is_not_believed_by_itself(repo: Repo) -> None:
     service.mark_step(1)
     service.mark_step(2)
     start(repo, "echo > new", validate=["true"], run_id="T-2", guard=False)
-    older["another's"] = repo.oid(f"{saved.PREFIX}T-2")
+    older["another's"] = repo.oid(f"{evidence_copy.PREFIX}T-2")
     for what, oid in older.items():
         clean(repo)
         repo.git("update-ref", name, oid)
-        assert kernel.show(context, "T-1").state == "tampered", what
-        assert recovery.have(context.location, "T-1").record().problem is not None, what
+        assert commands.show(context, "T-1").state == "tampered", what
+        assert evidence_store.open_or_rebuild(context.location, "T-1").record().problem is not None, what
 
 
 def written(repo: Repo, kind: str, data: bytes) -> str:
@@ -147,9 +145,9 @@ def test_names_that_lead_out_of_the_folder(repo: Repo) -> None:
     blob = written(repo, "blob", b"planted\n")
     inner = written(repo, "tree", b"100644 planted\0" + bytes.fromhex(blob))
     oid = written(repo, "tree", b"".join(b"40000 %s\0" % each + bytes.fromhex(inner) for each in (b"..", b"sub")))
-    repo.git("update-ref", f"{saved.PREFIX}r", oid)
+    repo.git("update-ref", f"{evidence_copy.PREFIX}r", oid)
     clean(repo)
-    saved.bring_back(context.location, "r")
+    evidence_copy.rebuild_folder(context.location, "r")
     assert repo.exists(".agentos/runs/r/sub/planted")
     assert not repo.exists(".agentos/runs/planted")
 
@@ -158,20 +156,20 @@ def test_only_its_timeline_is_left(say: Say, repo: Repo) -> None:
     """A run of a version that made no copy."""
     workspace.GitWorktreeWorkspaceService(context_of(repo)).prepare_pre_run(run_id="r")
     clean(repo)
-    repo.git("update-ref", "-d", f"{saved.PREFIX}r")
-    (found,) = kernel.all_(context_of(repo))
+    repo.git("update-ref", "-d", f"{evidence_copy.PREFIX}r")
+    (found,) = commands.list_runs(context_of(repo))
     assert (found.run_id, found.context is not None, found.problems != []) == ("r", True, True)
     assert "r" in say("run", "list").text
     assert say("run", "show", "r").code == 0
     assert say("rollback", "r").code == 0
     with pytest.raises(RunError, match="no run 'nobody'"):
-        kernel.show(context_of(repo), "nobody")
+        commands.show(context_of(repo), "nobody")
 
 
 def test_what_came_to_nothing_leaves_no_copy(repo: Repo) -> None:
     with pytest.raises(Exception, match="no-such-commit"):
         start(repo, "true", run_id="r", base_ref="no-such-commit")
-    assert repo.git("for-each-ref", saved.PREFIX) == b""
+    assert repo.git("for-each-ref", evidence_copy.PREFIX) == b""
     assert not repo.exists(f"../repo.worktrees/{worktree_id('r')}")
 
 
@@ -207,9 +205,9 @@ def test_a_file_that_was_changed_is_not_copied(repo: Repo) -> None:
     step = Path(run.evidence, "steps/001-agent")
     (step / "stdout").write_text("something else")
     (step / "exit_code").unlink()
-    kernel.roll_back(context_of(repo), "T-1", "pre_run")
+    commands.rollback(context_of(repo), "T-1", "pre_run")
     clean(repo)
-    recovery.bring_back(context_of(repo).location)
+    evidence_store.rebuild_folders(context_of(repo).location)
     assert (step / "stdout").read_text() == "said\n"
     assert (step / "exit_code").read_text() == "0\n"
 
@@ -220,12 +218,12 @@ def test_while_it_is_at_work(repo: Repo) -> None:
     run = start(repo, "echo first > first; echo said", command, validate=["true"], run_id="T-1", guard=False)
     assert (run.state, run.reason) == ("tampered", f"the folder '{run.evidence}' was replaced")
     assert Path(run.evidence, "steps/001-agent/stdout").read_bytes() == b"said\n"
-    assert [each.outcome for each in kernel.show(context_of(repo), "T-1").steps][:1] == ["ok"]
+    assert [each.outcome for each in commands.show(context_of(repo), "T-1").steps][:1] == ["ok"]
     assert run.context is not None
     assert Path(run.context.worktree_path, "new").exists()
     clean(repo)
-    assert kernel.show(context_of(repo), "T-1").state == "tampered"
-    assert kernel.roll_back(context_of(repo), "T-1", "step:2").point == "step:2"
+    assert commands.show(context_of(repo), "T-1").state == "tampered"
+    assert commands.rollback(context_of(repo), "T-1", "step:2").point == "step:2"
 
 
 def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -234,18 +232,18 @@ def test_of_a_clone_and_of_another_user(repo: Repo, monkeypatch: pytest.MonkeyPa
     clean(repo)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "others"))
     context = context_of(repo)
-    assert kernel.show(context, "T-1").state == "passed"
-    assert recovery.bring_back(context.location) == []
+    assert commands.show(context, "T-1").state == "passed"
+    assert evidence_store.rebuild_folders(context.location) == []
     with pytest.raises(RunError, match="not written with your key"):
         accept.accept(context, "T-1")
     monkeypatch.undo()
-    assert recovery.bring_back(context_of(repo).location) == ["T-1"]
+    assert evidence_store.rebuild_folders(context_of(repo).location) == ["T-1"]
 
 
 def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
     """It gets one from the next command of `run`."""
     start(repo, "echo > new", validate=["true"], run_id="T-1", guard=False)
-    repo.git("update-ref", "-d", f"{saved.PREFIX}T-1")
+    repo.git("update-ref", "-d", f"{evidence_copy.PREFIX}T-1")
     assert say("run", "list").code == 0
     clean(repo)
     assert say("run", "accept", "T-1").code == 0
@@ -253,10 +251,13 @@ def test_a_run_of_a_version_that_made_no_copy(say: Say, repo: Repo) -> None:
 
 def test_one_that_was_killed_before_it_had_a_worktree(repo: Repo) -> None:
     context = context_of(repo)
-    evidence.make(context.location, "r").event("begun", tool="tests")
+    evidence_store.create(context.location, "r").event("begun", tool="tests")
     clean(repo)
     assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() is None
     made = workspace.GitWorktreeWorkspaceService(context).prepare_pre_run(run_id="r")
-    assert [each["event"] for each in evidence.find(context.location, "r").events()] == ["begun", "prepared"]
+    assert [each["event"] for each in evidence_store.open_existing(context.location, "r").events()] == [
+        "begun",
+        "prepared",
+    ]
     clean(repo)
     assert workspace.GitWorktreeWorkspaceService(context, run_id="r").current_context() == made

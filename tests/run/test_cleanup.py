@@ -15,9 +15,7 @@ from git_agentos.cli.render.text import run as text_run
 from git_agentos.cli.render.text import run_cleanup as text_run_end
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
-from git_agentos.run import accept, cleanup
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence
+from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
 from tests.cli.test_documents import check, schema_of
 from tests.run.field import context_of, start, worktree
@@ -46,9 +44,17 @@ def made(repo: Repo, run_id: str = "r", **fields: Any) -> Repo:
 def seen(repo: Repo, run_id: str) -> tuple[Any, ...]:
     """What is told of a run."""
     context = context_of(repo)
-    run, checked = kernel.show(context, run_id), evidence.verify(context, run_id)
-    told = [(step.n, out, err) for step, out, err in kernel.logs(context, run_id)]
-    return run.state, run.steps, run.final_checkpoint, checked.ok, checked.problems, told, kernel.diff(context, run_id)
+    run, checked = commands.show(context, run_id), evidence_store.verify(context, run_id)
+    told = [(step.n, out, err) for step, out, err in commands.logs(context, run_id)]
+    return (
+        run.state,
+        run.steps,
+        run.final_checkpoint,
+        checked.ok,
+        checked.problems,
+        told,
+        commands.diff(context, run_id),
+    )
 
 
 def branches(repo: Repo) -> list[str]:
@@ -69,7 +75,7 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
     assert one.archive is not None and one.get_back[0] == "git agentos worktree create run-r --revive"
     assert planned.cleaned[0].__dict__ == {**one.__dict__, "archive": None, "get_back": [], "not_saved": []}
     assert (os.path.exists(inside.path), branches(repo), seen(repo, "r")) == (False, [], told)
-    shown = kernel.show(context_of(repo), "r")
+    shown = commands.show(context_of(repo), "r")
     assert shown.archive == one.archive
     assert text_run.details(shown, Style()).hints == (
         "'git agentos worktree create run-r --revive' brings its worktree back",
@@ -85,7 +91,11 @@ def test_all_that_was_there_comes_back_and_is_accepted(repo: Repo) -> None:
     assert "git agentos worktree create run-r --revive" in str(caught.value.hint)
     creation.create(context_of(repo), "run-r", revive=True)
     assert differences(before, complete_state(inside.path), refs=False) == []
-    assert (branches(repo), inside.oid(), kernel.show(context_of(repo), "r").archive) == (["agentos/run-r"], head, None)
+    assert (branches(repo), inside.oid(), commands.show(context_of(repo), "r").archive) == (
+        ["agentos/run-r"],
+        head,
+        None,
+    )
     run, merge = accept.accept(context_of(repo), "r", cleanup=True)
     assert (run.state, run.problems, merge.merged, branches(repo)) == ("accepted", [], True, [])
     assert run.archive is not None and not os.path.exists(inside.path)
@@ -105,7 +115,7 @@ def test_at_the_end(repo: Repo, option: bool) -> None:
     accepted = accept.accept(context_of(repo), "p")
     assert (accepted.run.state, accepted.run.archive is not None) == ("accepted", option)
     assert branches(repo) == ([] if option else ["agentos/run-f", "agentos/run-p"])
-    assert evidence.verify(context_of(repo), "f").ok and evidence.verify(context_of(repo), "p").ok
+    assert evidence_store.verify(context_of(repo), "f").ok and evidence_store.verify(context_of(repo), "p").ok
 
 
 def test_what_is_left_alone(repo: Repo) -> None:
@@ -115,10 +125,10 @@ def test_what_is_left_alone(repo: Repo) -> None:
     start(repo, "echo x >x", validate=["false"], run_id="used", guard=False)
     start(repo, "echo x >x", validate=["false"], run_id="locked", guard=False)
     start(repo, "echo x >x", validate=["false"], run_id="inside", guard=False)
-    repo.git("worktree", "lock", str(worktree(kernel.show(context, "locked")).path))
+    repo.git("worktree", "lock", str(worktree(commands.show(context, "locked")).path))
     beside = repo.scratch / "beside"
     repo.git("worktree", "add", "--quiet", "--force", str(beside), "agentos/run-used")
-    here = worktree(kernel.show(context, "inside")).path
+    here = worktree(commands.show(context, "inside")).path
     process = subprocess.Popen(["sleep", "1000"], cwd=here)
     try:
         planned = clean(repo, all_=True, dry_run=True)

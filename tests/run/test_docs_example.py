@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.run.kernel import spec
+from git_agentos.run import spec
 from tests.support.documents import blocks, environment, run_shell
 from tests.support.repo import git
 

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import doctor, landing, lock, workspace
-from git_agentos.run.kernel import kernel
+from git_agentos.run import commands, doctor, evidence_store, landing, lock, sealing
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.landing import NotAsValidated
-from git_agentos.run.record import evidence
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import agent_branch, agent_merge, creation, layout, record, removal, repair, status
 from git_agentos.worktree.agent_merge import Merge
 from tests.support.repo import Repo
@@ -37,7 +36,7 @@ class Driven:
     run: WorkspaceContext
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     @property
@@ -46,7 +45,7 @@ class Driven:
 
     @property
     def kept(self) -> Evidence:
-        return evidence.find(self.context.location, "r")
+        return evidence_store.open_existing(self.context.location, "r")
 
     def step(self, n: int, kind: str, command: str | None = None) -> str:
         """An orchestrator's step, with what it has to say of it; the checkpoint after."""
@@ -176,16 +175,16 @@ def test_any_name_that_git_takes(repo: Repo) -> None:
 
 def test_it_is_open_between_two_calls(driven: Driven) -> None:
     context = driven.context
-    run = kernel.show(context, "r")
+    run = commands.show(context, "r")
     assert (run.state, run.tool, run.is_driven, run.reason, run.process) == ("open", "tdd", True, None, None)
     assert (doctor.interrupted(context), [*doctor.examine(context)], doctor.open_(context)) == ([], [], ["r"])
     assert doctor.open_(context, "another") == []
     with lock.hold(context.location, "r"):
-        assert (kernel.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])
+        assert (commands.show(context, "r").state, doctor.open_(context)) == ("running", ["r"])
     driven.kept.event("interrupted", signal="SIGTERM")
-    assert kernel.show(context, "r").state == "open"
+    assert commands.show(context, "r").state == "open"
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    assert (kernel.show(context, "r").state, doctor.open_(context)) == ("cancelled", [])
+    assert (commands.show(context, "r").state, doctor.open_(context)) == ("cancelled", [])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +197,7 @@ def test_it_is_open_between_two_calls(driven: Driven) -> None:
 def test_who_drives_it_goes_on_with_it(repo: Repo, tool: str, hints: tuple[str, str]) -> None:
     driven = drive(repo, tool=tool)
     events = driven.kept.events()
-    for call, hint in zip((kernel.resume, kernel.cancel), hints, strict=True):
+    for call, hint in zip((commands.resume, commands.cancel), hints, strict=True):
         with pytest.raises(RunError, match=f"run 'r' is driven by '{tool}'") as caught:
             call(driven.context, "r")
         assert hint in str(caught.value.hint)
@@ -210,10 +209,10 @@ def test_one_whose_driver_has_no_name_can_be_ended(repo: Repo) -> None:
     service.prepare_pre_run(run_id="r")
     context = open_workspace(repo.path).context
     with pytest.raises(RunError, match="is driven through the workspace service") as caught:
-        kernel.resume(context, "r")
+        commands.resume(context, "r")
     assert "git agentos run cancel r" in str(caught.value.hint)
-    assert kernel.cancel(context, "r").state == "cancelled"
-    assert evidence.verify(context, "r").problems == []
+    assert commands.cancel(context, "r").state == "cancelled"
+    assert evidence_store.verify(context, "r").problems == []
 
 
 def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
@@ -221,13 +220,13 @@ def test_it_is_taken_back_like_any_other(driven: Driven) -> None:
     context = driven.context
     driven.there.write("new.txt", "new\n")
     driven.step(1, "agent", "write it")
-    assert kernel.roll_back(context, "r", "pre_run").point == "pre_run"
-    run = kernel.show(context, "r")
+    assert commands.rollback(context, "r", "pre_run").point == "pre_run"
+    run = commands.show(context, "r")
     assert (run.state, run.rolled_back_to, driven.there.exists("new.txt")) == ("open", "pre_run", False)
     driven.kept.event("ended", state="cancelled", reason="aborted")
-    evidence.seal(workspace.inner(context, driven.run), driven.kept, kernel.show(context, "r"))
-    assert kernel.roll_back(context, "r", "step:1").point == "step:1"
-    assert evidence.verify(context, "r").problems == []
+    sealing.seal(run_context(context, driven.run), driven.kept, commands.show(context, "r"))
+    assert commands.rollback(context, "r", "step:1").point == "step:1"
+    assert evidence_store.verify(context, "r").problems == []
 
 
 # -- landed ----------------------------------------------------------------------------------------------------------
@@ -243,9 +242,11 @@ def _validated(driven: Driven) -> tuple[str, str]:
 
 
 def _land(driven: Driven, before: str, after: str, **options: Any) -> Merge:
-    here = workspace.inner(driven.context, driven.run)
-    text = landing.message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
-    return landing.land(driven.context, here, driven.run, before, after, into="main", message=text, **options)
+    here = run_context(driven.context, driven.run)
+    text = landing.commit_message("feat: issue 87", [("Agentos-Task", " 87\n"), ("Agentos-Nothing", None)])
+    return landing.merge_validated(
+        driven.context, here, driven.run, before, after, into="main", message=text, **options
+    )
 
 
 @pytest.mark.parametrize("squash", [False, True])

@@ -10,11 +10,9 @@ import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
 from git_agentos.errors import LockedError, RunError, UsageError
-from git_agentos.run import accept, driven, landing, lock
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run import accept, commands, evidence_store, external, landing, lock
+from git_agentos.run.events import Run
+from git_agentos.run.evidence import Evidence
 from git_agentos.run.workspace import WorkspaceService
 from git_agentos.worktree import creation
 from tests.run.field import context_of, start
@@ -33,8 +31,8 @@ def drive(repo: Repo, run_id: str = "r", **fields: Any) -> tuple[GitWorktreeWork
 
 def as_shown(repo: Repo, run: Run) -> None:
     """What a method returned is what everybody else is told."""
-    assert kernel.show(context_of(repo), run.run_id) == run
-    checked = evidence.verify(context_of(repo), run.run_id)
+    assert commands.show(context_of(repo), run.run_id) == run
+    checked = evidence_store.verify(context_of(repo), run.run_id)
     assert (checked.ok, checked.problems) == (True, [])
 
 
@@ -83,8 +81,8 @@ def test_ended(repo: Repo, state: str, roll_back: bool) -> None:
 def test_accepted_after_a_kill(repo: Repo, monkeypatch: pytest.MonkeyPatch, done: str) -> None:
     """It is killed when some of it is done; the next call finishes that, and merges nothing twice."""
     service, _ = drive(repo)
-    steps = {"nothing": (landing, "land"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
-    owner, name = steps.get(done, (driven, "seal"))
+    steps = {"nothing": (landing, "merge_validated"), "merged": (Evidence, "event"), "ended": (Evidence, "event")}
+    owner, name = steps.get(done, (external, "seal"))
     real, calls = getattr(owner, name), [done == "ended"]
 
     def strike(*args: Any, **fields: Any) -> Any:

@@ -17,26 +17,25 @@ from hypothesis import strategies as st
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, StorageError, UsageError
 from git_agentos.git import trees
-from git_agentos.run import lock
-from git_agentos.run.record import events, evidence, sealing
-from git_agentos.run.record.events import Run
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.workspace import inner
+from git_agentos.run import events, evidence_store, fingerprint, lock, sealing
+from git_agentos.run.events import Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import removal
 from tests.support.repo import Repo
 
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
 def folded(kept: Evidence, *, alive: bool = False) -> Run:
-    return events.fold(kept.run_id, kept.folder, kept.events(), alive=alive)
+    return events.run_of(kept.run_id, kept.folder, kept.events(), alive=alive)
 
 
 @pytest.fixture
@@ -134,24 +133,24 @@ def test_a_step_that_is_done_again(kept: Evidence) -> None:
 
 def test_one_folder_for_each_run(repo: Repo) -> None:
     location = context_of(repo).location
-    assert evidence.ids(location) == []
+    assert evidence_store.ids(location) == []
     with pytest.raises(RunError, match="no run 'b'"):
-        evidence.find(location, "b")
+        evidence_store.open_existing(location, "b")
     for name in ("b", "a"):
-        evidence.make(location, name).event("begun")
+        evidence_store.create(location, name).event("begun")
         time.sleep(0.002)  # a moment is written to the millisecond
-    assert evidence.ids(location) == ["b", "a"]
-    assert evidence.find(location, "a").folder == str(repo.path / ".agentos/runs/a")
+    assert evidence_store.ids(location) == ["b", "a"]
+    assert evidence_store.open_existing(location, "a").folder == str(repo.path / ".agentos/runs/a")
     (repo.path / ".agentos/runs/no run of ours").mkdir()
-    evidence.make(location, "empty")
-    assert evidence.make(location, "empty").events() == []  # what a killed process left
-    assert evidence.ids(location) == ["empty", "b", "a"]
+    evidence_store.create(location, "empty")
+    assert evidence_store.create(location, "empty").events() == []  # what a killed process left
+    assert evidence_store.ids(location) == ["empty", "b", "a"]
     with pytest.raises(RunError, match="a run 'a' already"):
-        evidence.make(location, "a")
+        evidence_store.create(location, "a")
     assert repo.git("status", "--porcelain") == b""
     for bad in ("", "..", "a/b", "x" * 61, "-a"):
         with pytest.raises(UsageError):
-            evidence.make(location, bad)
+            evidence_store.create(location, bad)
 
 
 @pytest.mark.parametrize("planted", [".agentos", ".agentos/runs", ".agentos/runs/r"])
@@ -164,15 +163,15 @@ def test_planted_links_are_refused(repo: Repo, tmp_path: Path, planted: str) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     os.symlink(elsewhere, path)
     with pytest.raises((AgentosError, RepositoryError)):
-        evidence.find(location, "r")
+        evidence_store.open_existing(location, "r")
     with pytest.raises(AgentosError):
-        evidence.make(location, "r")
+        evidence_store.create(location, "r")
     assert sorted(os.listdir(elsewhere)) == ["r", "runs"]
 
 
 def test_the_fingerprint_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_VARIABLE", "its value")
-    told = evidence.fingerprint()
+    told = fingerprint.fingerprint()
     assert "SOME_VARIABLE" in told["variables"]
     assert "its value" not in json.dumps(dict(told))
     assert told["git"][0].isdigit()
@@ -271,7 +270,7 @@ _FIELDS = {"number": 1, "n": 1, "kind": "agent", "attempt": 1, "state": "passed"
 def test_any_prefix_of_a_record_is_a_run_or_an_error(names: list[str], alive: bool) -> None:
     told = [{"event": name, "at": f"t{n}", **_FIELDS} for n, name in enumerate(names)]
     try:
-        run = events.fold("r", "/e", told, alive=alive)
+        run = events.run_of("r", "/e", told, alive=alive)
     except RunError:
         return
     if run.state == "running":
@@ -291,7 +290,7 @@ def sealed(repo: Repo) -> Evidence:
     service = GitWorktreeWorkspaceService(context, task_id="T-1")
     run = service.prepare_pre_run(run_id="r")
     there = Repo(Path(run.worktree_path))
-    kept = evidence.find(context.location, "r")
+    kept = evidence_store.open_existing(context.location, "r")
     kept.event("attempt", number=1)
     kept.event("step-begun", n=1, kind="agent", attempt=1, command="x", checkpoint=service.mark_step(1))
     there.write("new.txt", "new\n")
@@ -306,13 +305,13 @@ def sealed(repo: Repo) -> Evidence:
     kept.event("step-ended", n=1, outcome="ok", exit_code=0, checkpoint=seen.checkpoint)
     kept.event("ended", state="passed", reason=None)
     kept.put("steps/left.new", b"left by a put that was killed")
-    evidence.seal(inner(context, run), kept, folded(kept))
+    sealing.seal(run_context(context, run), kept, folded(kept))
     return kept
 
 
 def test_a_sealed_run(repo: Repo, sealed: Evidence) -> None:
     context = context_of(repo)
-    found = evidence.verify(context, "r")
+    found = evidence_store.verify(context, "r")
     assert (found.problems, found.ok, found.files) == ([], True, 7)
     last = sealed.events()[-1]
     assert (last["event"], last["checkpoint"], last["manifest_sha256"]) == (
@@ -333,43 +332,43 @@ def test_a_sealed_run(repo: Repo, sealed: Evidence) -> None:
     }
     assert found.commits == len(
         {repo.oid(), *(event[key] for event in sealed.events() for key in ("checkpoint",) if key in event)}
-        | {Repo(Path(evidence.context_of(sealed).worktree_path)).oid()}
+        | {Repo(Path(evidence_store.context_of(sealed).worktree_path)).oid()}
     )
-    extra = context.repository.commit(format.parts(context.repository, made.id).extra).tree
+    extra = context.repository.commit(format.open_checkpoint(context.repository, made.id).metadata_commit).tree
     entry = trees.find(context.repository, extra, b"runs/r")
     assert entry is not None
     carried = {os.fsdecode(path): oid for path, (_, oid) in trees.walk(context.repository, entry[1])}
     assert carried.keys() == {row["path"] for row in manifest["files"]} | {"manifest.json"}
     assert context.repository.blob(carried["steps/001-agent/stdout"]) == b"said\n" * 1000
-    told = evidence.carried_events(context, "r")
+    told = evidence_store.sealed_events(context, "r")
     assert told == sealed.events()[:-1]
     assert repo.git("fsck", "--strict", "--no-dangling") == b""
 
 
 def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> None:
     context = context_of(repo)
-    first = evidence.verify(context, "r")
+    first = evidence_store.verify(context, "r")
     sealed.event("rolled-back", point="pre_run", checkpoint=first.final_checkpoint, saved=None)
-    found = evidence.verify(context, "r")
+    found = evidence_store.verify(context, "r")
     assert found.problems == ["'events.jsonl' goes on after the last seal: 1 more"]
-    run = evidence.context_of(sealed)
-    again = evidence.seal(inner(context, run), sealed, folded(sealed))
-    found = evidence.verify(context, "r")
+    run = evidence_store.context_of(sealed)
+    again = sealing.seal(run_context(context, run), sealed, folded(sealed))
+    found = evidence_store.verify(context, "r")
     assert (found.ok, found.final_checkpoint) == (True, again)
     assert again != first.final_checkpoint
     # an archived worktree leaves its run as it is, and has all of its evidence
     removal.archive(context, "run-r")
-    found = evidence.verify(context, "r")
+    found = evidence_store.verify(context, "r")
     assert (found.problems, found.final_checkpoint) == ([], again)
     newest = timeline.newest(context.repository, "run-r")
     assert newest is not None
     for name, _ in sealed.files():
-        data = format.read_cargo(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
+        data = format.read_attachment(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
         assert data == sealed.read(name), name
     told = sealed.events()
     shutil.rmtree(sealed.folder)
-    assert evidence.carried_events(context, "r") == told[:-1]
-    assert evidence.verify(context, "r").problems[0] == f"the folder '{sealed.folder}' is missing"
+    assert evidence_store.sealed_events(context, "r") == told[:-1]
+    assert evidence_store.verify(context, "r").problems[0] == f"the folder '{sealed.folder}' is missing"
 
 
 def _edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -440,37 +439,37 @@ def test_whatever_is_touched_is_seen(repo: Repo, sealed: Evidence, tmp_path: Pat
     shutil.copytree(folder, aside)
     for name, (tamper, told) in TAMPERED.items():
         tamper(folder)
-        found = evidence.verify(context, "r")
+        found = evidence_store.verify(context, "r")
         assert not found.ok, name
         assert any(told in problem for problem in found.problems), (name, found.problems)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(aside, folder)
-        assert evidence.verify(context, "r").problems == [], name
+        assert evidence_store.verify(context, "r").problems == [], name
 
 
 def test_commits_that_are_gone_are_seen(repo: Repo, sealed: Evidence) -> None:
     context = context_of(repo)
-    work = Repo(Path(evidence.context_of(sealed).worktree_path)).oid()
+    work = Repo(Path(evidence_store.context_of(sealed).worktree_path)).oid()
     for oid, told in (
         (work, f"the commit {work} "),
-        (evidence.verify(context, "r").final_checkpoint or "", "timeline"),
+        (evidence_store.verify(context, "r").final_checkpoint or "", "timeline"),
     ):
         path = Path(context.location.common_dir, "objects", oid[:2], oid[2:])
         data = path.read_bytes()
         path.unlink()
-        found = evidence.verify(context_of(repo), "r")
+        found = evidence_store.verify(context_of(repo), "r")
         assert not found.ok
         assert any(told in problem for problem in found.problems), found.problems
         path.write_bytes(data)
-    assert evidence.verify(context_of(repo), "r").ok
+    assert evidence_store.verify(context_of(repo), "r").ok
 
 
 def test_a_run_that_is_not_sealed(repo: Repo) -> None:
     context = context_of(repo)
     with pytest.raises(RunError, match="no run 'r'"):
-        evidence.verify(context, "r")
+        evidence_store.verify(context, "r")
     GitWorktreeWorkspaceService(context).prepare_pre_run(run_id="r")
-    found = evidence.verify(context, "r")
+    found = evidence_store.verify(context, "r")
     assert (found.ok, found.manifest_sha256, found.final_checkpoint) == (False, None, None)
     assert found.problems == ["the run is not sealed: no checkpoint carries its evidence"]
 
@@ -480,12 +479,12 @@ def test_sealed_without_a_worktree(repo: Repo, sealed: Evidence) -> None:
     context = context_of(repo)
     before = timeline.newest(context.repository, "run-r")
     assert before is not None
-    shutil.rmtree(evidence.context_of(sealed).worktree_path)
+    shutil.rmtree(evidence_store.context_of(sealed).worktree_path)
     repo.write("mine.txt", "not the run's\n")
     run = folded(sealed)
-    oid = evidence.seal(context, sealed, run)
-    assert evidence.verify(context, "r").ok
+    oid = sealing.seal(context, sealed, run)
+    assert evidence_store.verify(context, "r").ok
     state = format.read_state(context.repository, oid)
     old = format.read_state(context.repository, before.checkpoint)
     assert (state.head, state.tree, state.untracked_tree) == (old.head, old.tree, old.untracked_tree)
-    assert format.read(context.repository, oid).worktree_path == evidence.context_of(sealed).worktree_path
+    assert format.read(context.repository, oid).worktree_path == evidence_store.context_of(sealed).worktree_path

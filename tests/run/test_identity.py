@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import ConfigurationError
-from git_agentos.run.record import evidence
+from git_agentos.run import evidence_store
 from tests.run.field import context_of, start, worktree
 from tests.support.repo import Repo
 
@@ -106,7 +106,7 @@ def test_nobody_is_configured(repo: Repo, bare_home: Path, monkeypatch: pytest.M
         start(repo, COMMIT, run_id="r")
     assert caught.value.hint is not None and "user.email" in caught.value.hint
     assert (sorted(os.listdir(repo.path)), repo.text("for-each-ref")) == before
-    assert evidence.ids(context_of(repo).location) == []
+    assert evidence_store.ids(context_of(repo).location) == []
     repo.config("user.email", "here@example.com")
     monkeypatch.setenv("GIT_AUTHOR_DATE", "no date at all")
     assert start(repo, COMMIT, run_id="r").state == "passed"

@@ -10,10 +10,9 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.errors import LockedError
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.kernel.spec import RunSpec
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run
+from git_agentos.run import commands, evidence_store, spec
+from git_agentos.run.events import Run
+from git_agentos.run.spec import RunSpec
 from tests.run.field import (
     IS_RIGHT,
     LEARNS,
@@ -51,11 +50,11 @@ def interrupted(repo: Repo, wanted: RunSpec, when: str, n: int) -> None:
 
 
 def state(repo: Repo) -> Run:
-    return kernel.show(context_of(repo), "T-1")
+    return commands.show(context_of(repo), "T-1")
 
 
 def check_sound(repo: Repo) -> None:
-    checked = evidence.verify(context_of(repo), "T-1")
+    checked = evidence_store.verify(context_of(repo), "T-1")
     assert checked.ok, checked.problems
     assert not [path for path in repo.git_dir.rglob("*.lock") if "objects" not in path.parts]
     assert not list((repo.git_dir / "agentos/runs").glob("*.json*"))
@@ -73,11 +72,11 @@ def test_killed_and_gone_on_with(repo: Repo, when: str, n: int) -> None:
         assert Worker(repo, "start", "T-1", TWICE).ended() == "passed"
     elif n < len(RECORD) - 1 or (when, n) == ("before", len(RECORD) - 1):
         assert state(repo).state == "interrupted"
-        assert kernel.resume(context_of(repo), "T-1").state == "passed"
+        assert commands.resume(context_of(repo), "T-1").state == "passed"
     else:  # it had ended, and perhaps is not sealed
         assert state(repo).state == "passed"
         if (when, n) != ("after", len(RECORD)):
-            kernel.resume(context_of(repo), "T-1")
+            commands.resume(context_of(repo), "T-1")
     run = state(repo)
     assert (run.state, outcomes(run), run.problems) == ("passed", ENDED, [])
     assert [(each.number, each.outcome) for each in run.attempts] == [(1, "failed"), (2, "ok")]
@@ -94,7 +93,7 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
     inside = worktree(state(repo))
     inside.write("other", "of somebody\n")
     inside.remove("new")
-    run = kernel.resume(context_of(repo), "T-1")
+    run = commands.resume(context_of(repo), "T-1")
     assert (run.state, run.rolled_back_to) == ("passed", None)
     assert (inside.exists("new"), inside.exists("other")) == (True, False)
     open_workspace(inside.path).undo()
@@ -106,14 +105,14 @@ def test_what_others_did_meanwhile_is_set_aside(repo: Repo) -> None:
 def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, TWICE, when, n)
     context = context_of(repo)
-    done = kernel.roll_back(context, "T-1", "pre_run")
+    done = commands.rollback(context, "T-1", "pre_run")
     inside = worktree(state(repo))
     assert (done.head, inside.oid(), inside.oid(f"refs/heads/{done.branch}")) == (repo.oid(),) * 3
     assert inside.text("status", "--porcelain") == ""
     assert state(repo).rolled_back_to == "pre_run"
     # and it can still be gone on with
     if state(repo).state == "interrupted":
-        assert kernel.resume(context, "T-1").state == "passed"
+        assert commands.resume(context, "T-1").state == "passed"
         assert inside.read("answer.txt") == b"right\n"
         check_sound(repo)
 
@@ -123,7 +122,7 @@ def test_killed_and_taken_back(repo: Repo, when: str, n: int) -> None:
 def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
     wanted = spec.from_options(["echo > new; git add -A; git commit -qm mine"], ["sleep 0"], on_failure=on_failure)
     interrupted(repo, wanted, "after", n)
-    run = kernel.cancel(context_of(repo), "T-1")
+    run = commands.cancel(context_of(repo), "T-1")
     assert (run.state, run.reason) == ("cancelled", "cancelled")
     if run.context is not None:
         inside = worktree(run)
@@ -138,7 +137,7 @@ def test_killed_and_cancelled(repo: Repo, n: int, on_failure: str) -> None:
 def test_killed_while_a_failed_run_is_taken_back(repo: Repo, when: str, n: int) -> None:
     interrupted(repo, FAILS, when, n)
     if state(repo).final_checkpoint is None:
-        kernel.resume(context_of(repo), "T-1")
+        commands.resume(context_of(repo), "T-1")
     run = state(repo)
     assert (run.state, run.rolled_back_to) == ("failed", "pre_run")
     inside = worktree(run)
@@ -170,7 +169,7 @@ def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
     assert (run.state, run.reason, run.process) == ("interrupted", "its process is gone", None)
     assert outcomes(run) == [("agent", None)]
     assert worktree(run).exists("mess")
-    run = kernel.resume(context_of(repo), "T-1")
+    run = commands.resume(context_of(repo), "T-1")
     assert (run.state, outcomes(run)) == ("passed", [("agent", "ok"), ("validate", "ok")])
     assert not worktree(run).exists("mess")
     check_sound(repo)
@@ -179,7 +178,7 @@ def test_killed_in_the_middle_of_a_command(repo: Repo) -> None:
 def test_a_killed_run_that_is_taken_back_has_nobody_left(repo: Repo) -> None:
     wanted = spec.from_options([unruly(repo.scratch, "kill -9 $KERNEL")], [IS_RIGHT])
     Worker(repo, "start", "T-1", wanted).ended()
-    kernel.roll_back(context_of(repo), "T-1", "pre_run")
+    commands.rollback(context_of(repo), "T-1", "pre_run")
     assert processes_of(repo, "T-1") == []
     inside = worktree(state(repo))
     assert (inside.exists("mess"), inside.text("status", "--porcelain")) == (False, "")
@@ -194,7 +193,7 @@ def test_what_a_killed_run_did_to_a_protected_branch(repo: Repo) -> None:
     )
     Worker(repo, "start", "T-1", spec.from_options([agent], [], guard=False)).ended()
     nobody_left(repo, "T-1")
-    run = kernel.resume(context_of(repo), "T-1")
+    run = commands.resume(context_of(repo), "T-1")
     assert (run.state, outcomes(run)) == ("failed", [("agent", "protected-branch")])
     assert repo.oid("refs/heads/main") == main
 
@@ -233,7 +232,7 @@ def test_a_signal_while_the_workspace_is_made(repo: Repo) -> None:
     assert (state(repo).state, state(repo).context) == ("interrupted", None)
     assert repo.text("worktree", "list", "--porcelain").count("worktree ") == 1
     assert repo.text("branch", "--list", "agentos/*") == ""
-    assert kernel.resume(context_of(repo), "T-1").state == "passed"
+    assert commands.resume(context_of(repo), "T-1").state == "passed"
     check_sound(repo)
 
 
@@ -256,11 +255,11 @@ def test_a_run_at_work_is_cancelled(repo: Repo, on_failure: str) -> None:
     worker = Worker(repo, "start", "T-1", wanted)
     wait_for(ready.exists, "the agent is at work")
     context = context_of(repo)
-    at_work = kernel.show(context, "T-1")
+    at_work = commands.show(context, "T-1")
     assert (at_work.state, at_work.process) == ("running", worker.process.pid)
     with pytest.raises(LockedError, match=f"run 'T-1' is at work \\(process {worker.process.pid}\\)"):
-        kernel.roll_back(context, "T-1", "pre_run")
-    run = kernel.cancel(context, "T-1")
+        commands.rollback(context, "T-1", "pre_run")
+    run = commands.cancel(context, "T-1")
     assert worker.ended() == "cancelled"
     assert (run.state, processes_of(repo, "T-1")) == ("cancelled", [])
     assert worktree(run).exists("mess") == (on_failure == "keep")

@@ -17,10 +17,8 @@ from git_agentos import log, open_workspace
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.errors import LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git.location import Location
-from git_agentos.run import lock
-from git_agentos.run.kernel import kernel, protected, spec
-from git_agentos.run.kernel.spec import RunSpec, StepSpec
-from git_agentos.run.record import evidence
+from git_agentos.run import branches, commands, evidence_store, lock, spec
+from git_agentos.run.spec import RunSpec, StepSpec
 from tests.run import field
 from tests.run.field import (
     IS_RIGHT,
@@ -46,7 +44,7 @@ def test_a_run_that_passes(repo: Repo) -> None:
     wanted = spec.from_options(
         ["echo right > answer.txt; echo done"], [IS_RIGHT], run_id="T-1", task="T-42", protected=("release",)
     )
-    run = kernel.start(context_of(repo), wanted, heard)
+    run = commands.start(context_of(repo), wanted, heard)
 
     assert (run.state, run.reason, run.problems, run.process) == ("passed", None, [], None)
     assert outcomes(run) == OK
@@ -97,7 +95,7 @@ def test_what_is_kept_of_a_run(repo: Repo) -> None:
     assert kept(run, "steps/002-validate/diff.patch") == b""
     assert spec.from_json(kept(run, "spec.json").decode(), "spec.json").steps[1].command == IS_RIGHT
     assert "PATH" in json.loads(kept(run, "environment.json"))["variables"]
-    checked = evidence.verify(context_of(repo), "T-1")
+    checked = evidence_store.verify(context_of(repo), "T-1")
     assert (checked.ok, checked.problems, checked.final_checkpoint) == (True, [], run.final_checkpoint)
     logged = log.entries(context_of(repo), agent="run-T-1", kinds=["action", "error"], newest_first=False)
     assert [each.summary for each in logged][-2:] == ["run T-1 begun", "run T-1 passed"]
@@ -138,7 +136,7 @@ def test_a_failed_attempt_feeds_the_next(repo: Repo, retry_from: str, stays: boo
     assert run.attempts[0].reason == said
     assert worktree(run).read("learnt.txt").decode() == f"{said}\nthe answer is wrong\n"
     assert worktree(run).exists("first.txt") == stays
-    assert evidence.verify(context_of(repo), run.run_id).ok
+    assert evidence_store.verify(context_of(repo), run.run_id).ok
 
 
 def test_a_run_that_fails_is_taken_back(repo: Repo) -> None:
@@ -154,8 +152,8 @@ def test_a_run_that_fails_is_taken_back(repo: Repo) -> None:
     assert git(inside.path, "status", "--porcelain", "--ignored").replace(b"!! .agentos/\n", b"") == b""
     assert inside.exists("notes.txt")
     # what it did is not lost: the patch has it, and undo brings it back
-    assert b"+wrong" in kernel.diff(context_of(repo), "T-1")
-    assert evidence.verify(context_of(repo), "T-1").ok
+    assert b"+wrong" in commands.diff(context_of(repo), "T-1")
+    assert evidence_store.verify(context_of(repo), "T-1").ok
     open_workspace(inside.path).undo()
     assert (inside.read("answer.txt"), inside.read("out.o"), inside.read("later")) == (b"wrong\n", b"x\n", b"y\n")
     assert inside.text("log", "-1", "--format=%s") == "mine"
@@ -196,7 +194,7 @@ def test_only_what_all_agents_did_together_counts(repo: Repo) -> None:
 def test_a_command_that_hangs(repo: Repo, at: str) -> None:
     hangs = StepSpec(kind=at, command="echo > new; setsid sleep 100 & sleep 100", timeout=1.5)
     steps = (hangs,) if at == "agent" else (StepSpec(kind="agent", command="echo > other"), hangs)
-    run = kernel.start(context_of(repo), RunSpec(steps=steps, run_id="hangs"))
+    run = commands.start(context_of(repo), RunSpec(steps=steps, run_id="hangs"))
     assert run.state == "failed"
     assert run.steps[-1].outcome == "timed-out"
     assert run.steps[-1].detail == "after 1.5 s"
@@ -213,7 +211,7 @@ def test_all_kinds_of_steps(repo: Repo) -> None:
         StepSpec(kind="validate", command="test -e one -a ! -e two; echo $AGENTOS_STEP $AGENTOS_ATTEMPT"),
         StepSpec(kind="validate", command="test $AGENTOS_ATTEMPT = 2"),
     )
-    run = kernel.start(context_of(repo), RunSpec(steps=steps, max_attempts=2, retry_from="pre_run"))
+    run = commands.start(context_of(repo), RunSpec(steps=steps, max_attempts=2, retry_from="pre_run"))
     kinds = [step.kind for step in steps]
     assert [kind for kind, _ in outcomes(run)] == kinds * 2
     assert [outcome for _, outcome in outcomes(run)] == ["ok"] * 6 + ["failed"] + ["ok"] * 7
@@ -255,22 +253,22 @@ def test_an_agent_that_wrecks_its_worktree(repo: Repo) -> None:
     assert run.steps[1].exit_code == 0
     assert "worktree of run 'T-1'" in (run.steps[1].detail or "")
     assert run.state == "passed"
-    assert evidence.verify(context_of(repo), "T-1").ok
+    assert evidence_store.verify(context_of(repo), "T-1").ok
 
 
 def test_an_agent_that_destroys_the_evidence(repo: Repo) -> None:
     run = start(repo, f"echo > new; git add -A; git commit -qm mine; rm -rf {repo.path}/.agentos", run_id="T-1")
     assert (run.state, run.reason) == ("tampered", f"the folder '{run.evidence}' was replaced")
     context = context_of(repo)
-    assert [each.state for each in kernel.all_(context)] == ["tampered"]
-    assert kernel.resume(context, "T-1").state == "tampered"
-    done = kernel.roll_back(context, "T-1", "pre_run")
+    assert [each.state for each in commands.list_runs(context)] == ["tampered"]
+    assert commands.resume(context, "T-1").state == "tampered"
+    done = commands.rollback(context, "T-1", "pre_run")
     inside = Repo(Path(done.worktree_path))
     assert (inside.oid(), inside.exists("new"), done.removed) == (repo.oid(), False, ["new"])
     shutil.rmtree(repo.path / ".agentos")
-    assert kernel.roll_back(context, "T-1", "pre_run", dry_run=True).removed == []
+    assert commands.rollback(context, "T-1", "pre_run", dry_run=True).removed == []
     assert not repo.exists(".agentos")
-    assert kernel.roll_back(context, "T-1", "pre_run").removed == []
+    assert commands.rollback(context, "T-1", "pre_run").removed == []
     open_workspace(inside.path).undo()
 
 
@@ -304,22 +302,22 @@ def test_an_id_is_used_once(repo: Repo) -> None:
         start(repo, "echo > new", run_id="T-1")
     for id_ in ("a/b", "", "x" * 61):
         with pytest.raises(UsageError):
-            kernel.start(context_of(repo), RunSpec(steps=(StepSpec(kind="agent", command="true"),), run_id=id_))
+            commands.start(context_of(repo), RunSpec(steps=(StepSpec(kind="agent", command="true"),), run_id=id_))
 
 
 def test_a_run_at_work_is_nobody_elses(repo: Repo) -> None:
     context = context_of(repo)
     start(repo, "echo > new", run_id="T-1")
     with lock.hold(context.location, "T-1"):
-        assert kernel.show(context, "T-1").process == os.getpid()
+        assert commands.show(context, "T-1").process == os.getpid()
         for act in (
             lambda: start(repo, "true", run_id="T-1"),
-            lambda: kernel.resume(context, "T-1"),
-            lambda: kernel.roll_back(context, "T-1", "pre_run"),
+            lambda: commands.resume(context, "T-1"),
+            lambda: commands.rollback(context, "T-1", "pre_run"),
         ):
             with pytest.raises(LockedError, match=re.escape(f"run 'T-1' is at work (process {os.getpid()})")):
                 act()
-    assert kernel.show(context, "T-1").process is None
+    assert commands.show(context, "T-1").process is None
 
 
 @pytest.mark.parametrize("fields", [{"base_ref": "nowhere"}, {"run_id": "T-1", "base_ref": "v1:readme.txt"}])
@@ -329,22 +327,22 @@ def test_where_no_workspace_can_be_made_nothing_is_left(repo: Repo, fields: dict
     with pytest.raises(WorktreeError, match="is not a commit"):
         start(repo, "echo > new", **fields)
     assert_unchanged(before, complete_state(repo.path, strict=True), "a run that could not be made")
-    assert [each.run_id for each in kernel.all_(context_of(repo))] == ["other"]
+    assert [each.run_id for each in commands.list_runs(context_of(repo))] == ["other"]
     assert not list(Path(repo.git_dir, "agentos/runs").glob("*.json"))
 
 
 def test_a_run_that_has_ended(repo: Repo) -> None:
     start(repo, "echo > new", run_id="T-1")
-    for act in (kernel.resume, kernel.cancel):
+    for act in (commands.resume, commands.cancel):
         with pytest.raises(RunError, match="run 'T-1' has ended: passed"):
             act(context_of(repo), "T-1")
-    for look in (kernel.resume, kernel.cancel, kernel.show, kernel.diff, kernel.logs):
+    for look in (commands.resume, commands.cancel, commands.show, commands.diff, commands.logs):
         with pytest.raises(RunError, match="there is no run 'T-2'"):
             look(context_of(repo), "T-2")
 
 
 def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = protected.look
+    look = branches.protected_heads
 
     def fail(location: Location, patterns: Sequence[str]) -> Mapping[str, str]:
         if Path(location.root, ".agentos/runs/T-1/steps").exists():  # not at the first step
@@ -352,13 +350,13 @@ def test_a_kernel_that_cannot_go_on(repo: Repo, monkeypatch: pytest.MonkeyPatch)
         return look(location, patterns)
 
     with monkeypatch.context() as patched:
-        patched.setattr(protected, "look", fail)
+        patched.setattr(branches, "protected_heads", fail)
         with pytest.raises(StorageError, match="no space left") as failed:
             start(repo, "echo > new", validate=["test -e new"], run_id="T-1")
     assert "git agentos run resume T-1 goes on with the run" in (failed.value.hint or "")
     context = context_of(repo)
-    assert (kernel.show(context, "T-1").state, events(repo, "T-1")[-1]["error"]) == ("interrupted", str(failed.value))
-    run = kernel.resume(context, "T-1")
+    assert (commands.show(context, "T-1").state, events(repo, "T-1")[-1]["error"]) == ("interrupted", str(failed.value))
+    run = commands.resume(context, "T-1")
     assert (run.state, run.reason, outcomes(run)) == ("passed", None, OK)
 
 
@@ -369,16 +367,16 @@ def test_a_watcher_that_fails_stops_the_run(repo: Repo) -> None:
 
     wanted = spec.from_options(["echo > new; echo said; sleep 100"], [], run_id="T-1")
     with pytest.raises(StorageError):
-        kernel.start(context_of(repo), wanted, Broken())
+        commands.start(context_of(repo), wanted, Broken())
     assert processes_of(repo, "T-1") == []
-    assert kernel.show(context_of(repo), "T-1").state == "interrupted"
+    assert commands.show(context_of(repo), "T-1").state == "interrupted"
 
 
 def test_a_run_in_a_thread(repo: Repo) -> None:
     context = context_of(repo)
     with ThreadPoolExecutor(2) as threads:
         wanted = [spec.from_options([f"echo > new-{n}"], [f"test -e new-{n}"], run_id=f"T-{n}") for n in range(2)]
-        runs = list(threads.map(lambda each: kernel.start(context, each), wanted))
+        runs = list(threads.map(lambda each: commands.start(context, each), wanted))
     assert [(each.run_id, each.state) for each in runs] == [("T-0", "passed"), ("T-1", "passed")]
 
 
@@ -389,27 +387,27 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
     context = context_of(repo)
     run = start(repo, "echo 1 > one", "echo 2 > two", run_id="T-1")
     inside = worktree(run)
-    planned = kernel.roll_back(context, "T-1", "pre_run", dry_run=True)
+    planned = commands.rollback(context, "T-1", "pre_run", dry_run=True)
     assert (planned.dry_run, planned.saved, sorted(planned.removed)) == (True, None, ["one", "two"])
     assert inside.exists("two")
-    done = kernel.roll_back(context_of(inside), None, "step:2")
+    done = commands.rollback(context_of(inside), None, "step:2")
     assert (done.run_id, done.point, done.removed) == ("T-1", "step:2", ["two"])
     assert (inside.exists("one"), inside.exists("two")) == (True, False)
-    assert kernel.show(context, "T-1").rolled_back_to == "step:2"
-    assert evidence.verify(context, "T-1").ok
-    kernel.roll_back(context, "T-1", run.steps[1].checkpoint_after or "")
+    assert commands.show(context, "T-1").rolled_back_to == "step:2"
+    assert evidence_store.verify(context, "T-1").ok
+    commands.rollback(context, "T-1", run.steps[1].checkpoint_after or "")
     assert (inside.exists("one"), inside.exists("two")) == (True, True)
-    kernel.roll_back(context, "T-1", "pre_run")
+    commands.rollback(context, "T-1", "pre_run")
     assert (inside.exists("one"), inside.exists("two")) == (False, False)
-    assert evidence.verify(context, "T-1").ok
+    assert evidence_store.verify(context, "T-1").ok
     for point in (None, "pre_run"):  # undone, and that undone
         open_workspace(inside.path).undo()
         assert inside.exists("one") == (point is None)
-        assert kernel.show(context, "T-1").rolled_back_to == point
+        assert commands.show(context, "T-1").rolled_back_to == point
     with pytest.raises(RunError, match="is not the worktree of a run"):
-        kernel.roll_back(context, None, "pre_run")
+        commands.rollback(context, None, "pre_run")
     with pytest.raises(RunError):
-        kernel.roll_back(context, "T-1", "step:9")
+        commands.rollback(context, "T-1", "step:9")
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -417,18 +415,18 @@ def test_rolling_back_by_hand(repo: Repo) -> None:
 
 def test_looking_at_runs(repo: Repo) -> None:
     context = context_of(repo)
-    assert list(kernel.all_(context)) == []
+    assert list(commands.list_runs(context)) == []
     first = start(repo, "echo a; echo > new", validate=["echo b >&2"])
     second = start(repo, "echo > other; exit 1")
-    assert [each.run_id for each in kernel.all_(context)] == [second.run_id, first.run_id]
-    assert kernel.show(context, first.run_id) == first
-    assert [(step.n, out, err) for step, out, err in kernel.logs(context, first.run_id)] == [
+    assert [each.run_id for each in commands.list_runs(context)] == [second.run_id, first.run_id]
+    assert commands.show(context, first.run_id) == first
+    assert [(step.n, out, err) for step, out, err in commands.logs(context, first.run_id)] == [
         (1, b"a\n", b""), (2, b"", b"b\n"),
     ]  # fmt: skip
-    assert [(step.n, out, err) for step, out, err in kernel.logs(context, first.run_id, 2)] == [(2, b"", b"b\n")]
+    assert [(step.n, out, err) for step, out, err in commands.logs(context, first.run_id, 2)] == [(2, b"", b"b\n")]
     with pytest.raises(RunError, match="has no step 3"):
-        kernel.logs(context, first.run_id, 3)
-    made = kernel.diff(context, first.run_id)
+        commands.logs(context, first.run_id, 3)
+    made = commands.diff(context, first.run_id)
     assert b"diff --git a/new b/new" in made
     git(repo.path, "apply", "--check", stdin=made)
 
@@ -437,7 +435,7 @@ def test_a_damaged_record_does_not_hide_the_others(repo: Repo) -> None:
     run = start(repo, "echo > new", run_id="T-1")
     start(repo, "echo > new", run_id="T-2")
     Path(run.evidence, "events.jsonl").write_bytes(b"no json\n{}\n")
-    found = {each.run_id: each for each in kernel.all_(context_of(repo))}
+    found = {each.run_id: each for each in commands.list_runs(context_of(repo))}
     assert (len(found["T-1"].problems), found["T-2"].problems) == (1, [])
 
 
@@ -446,11 +444,11 @@ def test_a_run_whose_evidence_is_not_here(repo: Repo) -> None:
     git(repo.path.parent, "-c", "safe.directory=*", "clone", "-q", str(repo.path), "copy")
     copy = Repo(repo.path.parent / "copy")
     copy.git("fetch", "-q", "origin", "refs/agentos/*:refs/agentos/*", "refs/heads/*:refs/remotes/origin/*")
-    there = kernel.show(context_of(copy), "T-1")
+    there = commands.show(context_of(copy), "T-1")
     assert (there.state, there.steps) == ("passed", run.steps)
     assert there.evidence == str(copy.path / ".agentos" / "runs" / "T-1")
-    assert [out for _, out, _ in kernel.logs(context_of(copy), "T-1")] == [b"said\n"]
-    assert kernel.diff(context_of(copy), "T-1") == kernel.diff(context_of(repo), "T-1")
+    assert [out for _, out, _ in commands.logs(context_of(copy), "T-1")] == [b"said\n"]
+    assert commands.diff(context_of(copy), "T-1") == commands.diff(context_of(repo), "T-1")
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
@@ -463,7 +461,7 @@ def test_no_secret_is_kept(repo: Repo) -> None:
     run = start(repo, script, run_id="T-1")
     assert run.state == "passed"
     assert b"+[redacted]" in kept(run, "steps/001-agent/diff.patch")
-    assert evidence.verify(context_of(repo), "T-1").ok
+    assert evidence_store.verify(context_of(repo), "T-1").ok
     assert run.steps[0].command is not None
     assert "[redacted]" in run.steps[0].command
     for path in Path(run.evidence).rglob("*"):

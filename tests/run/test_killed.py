@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence
+from git_agentos.run import commands, evidence_store
 from tests.crash.runner import Runner
 from tests.run.field import IS_RIGHT, LEARNS, context_of, nobody_left, outcomes, processes_of, worktree
 from tests.support.exhaustive import EXHAUSTIVE
@@ -68,7 +67,11 @@ def fresh(template: Path, place: Path) -> Repo:
 def recorded(repo: Repo) -> list[str]:
     """What is on record of the run."""
     location = context_of(repo).location
-    return [each["event"] for each in evidence.find(location, ID).events()] if ID in evidence.ids(location) else []
+    return (
+        [each["event"] for each in evidence_store.open_existing(location, ID).events()]
+        if ID in evidence_store.ids(location)
+        else []
+    )
 
 
 def go_on(runner: Runner, repo: Repo, found: list[str], what: str) -> None:
@@ -84,8 +87,8 @@ def go_on(runner: Runner, repo: Repo, found: list[str], what: str) -> None:
 def take_back(repo: Repo, what: str) -> None:
     """Back to where it began; a run that had passed is made to pass again by undoing that."""
     context = context_of(repo)
-    state = kernel.show(context, ID).state
-    done = kernel.roll_back(context, ID, "pre_run")
+    state = commands.show(context, ID).state
+    done = commands.rollback(context, ID, "pre_run")
     inside = Repo(Path(done.worktree_path))
     assert (inside.oid(), inside.text("status", "--porcelain")) == (repo.oid(), ""), what
     assert processes_of(repo, ID) == [], what
@@ -95,7 +98,7 @@ def take_back(repo: Repo, what: str) -> None:
 
 def check(repo: Repo, what: str) -> None:
     """The run has passed, and nothing shows that it did not do so at once."""
-    run = kernel.show(context_of(repo), ID)
+    run = commands.show(context_of(repo), ID)
     assert (run.state, outcomes(run), run.problems) == ("passed", ENDED, []), what
     inside = worktree(run)
     assert (inside.read("answer.txt"), inside.exists("more"), inside.exists("first.txt")) == (
@@ -104,7 +107,7 @@ def check(repo: Repo, what: str) -> None:
         False,
     ), what
     assert inside.text("log", "--format=%s", f"{repo.oid()}..") == "mine", what
-    checked = evidence.verify(context_of(repo), ID)
+    checked = evidence_store.verify(context_of(repo), ID)
     assert checked.ok, (what, checked.problems)
     left = [path for path in repo.git_dir.rglob("*.lock") if "objects" not in path.parts]
     left += (repo.git_dir / "agentos/worktrees").glob("*.json")

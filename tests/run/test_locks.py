@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from git_agentos.git import stale_locks
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record.events import Run
-from git_agentos.run.rollback import mend
+from git_agentos.run import commands, rebuild, spec
+from git_agentos.run.events import Run
 from git_agentos.worktree import removal
 from tests.run.field import IS_RIGHT, Worker, context_of, nobody_left, outcomes, wait_for, worktree
 from tests.run.ground import Ground, prepare
@@ -77,7 +76,7 @@ def begun(repo: Repo, command: str, **fields: object) -> Worker:
 
 def locked(repo: Repo) -> list[str]:
     """All locks of git's in the repository, and in those inside of the run's worktree."""
-    tops = [repo.git_dir, worktree(kernel.show(context_of(repo), "T-1")).path]
+    tops = [repo.git_dir, worktree(commands.show(context_of(repo), "T-1")).path]
     names = [
         path for top in tops for path in top.rglob("*") if path.suffix == ".lock" or path.name == "packed-refs.new"
     ]
@@ -103,7 +102,7 @@ SEVERAL = "; ".join(KILLED[each] for each in ("index of some paths", "tag", "pac
 )
 def test_cancelled(repo: Repo, command: str) -> None:
     worker = begun(repo, command)
-    run = kernel.cancel(context_of(repo), "T-1")
+    run = commands.cancel(context_of(repo), "T-1")
     assert (worker.ended(), run.state) == ("cancelled", "cancelled")
     check_works(repo, run)
 
@@ -118,13 +117,13 @@ def test_cancelled_by_a_command_that_git_has_started(repo: Repo) -> None:
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     subprocess.run(["git", "agentos", "run", "cancel", "T-1"], cwd=repo.path, env=environment, check=True)
     assert worker.ended() == "cancelled"
-    check_works(repo, kernel.show(context_of(repo), "T-1"))
+    check_works(repo, commands.show(context_of(repo), "T-1"))
 
 
 @pytest.mark.parametrize("what", ["index", "stash"])
 def test_out_of_time(repo: Repo, what: str) -> None:
     wanted = spec.from_options([agent(repo, KILLED[what])], [], guard=False, timeout="3s", run_id="T-1")
-    run = kernel.start(context_of(repo), wanted)
+    run = commands.start(context_of(repo), wanted)
     assert outcomes(run) == [("agent", "timed-out")]
     check_works(repo, run)
 
@@ -139,13 +138,13 @@ def test_the_kernel_is_killed(repo: Repo, what: str, then: str) -> None:
     worker.process.kill()
     worker.ended()
     if then == "resume":
-        run = kernel.resume(context_of(repo), "T-1")
+        run = commands.resume(context_of(repo), "T-1")
         assert run.state == "passed"
     elif then == "cancel":
-        run = kernel.cancel(context_of(repo), "T-1")
+        run = commands.cancel(context_of(repo), "T-1")
     elif then == "rollback":
-        kernel.roll_back(context_of(repo), "T-1", "pre_run")
-        run = kernel.show(context_of(repo), "T-1")
+        commands.rollback(context_of(repo), "T-1", "pre_run")
+        run = commands.show(context_of(repo), "T-1")
     else:  # nothing of ours has come to see that it was killed
         nobody_left(repo, "T-1")
         removal.end_worktree(context_of(repo), "run-T-1", then, delete_branch=then == "remove")
@@ -181,7 +180,7 @@ def at_work(repo: Repo, cwd: Path, *command: str, only: str) -> Iterator[subproc
 
 def unlock(ground: Ground, *, patience: float = stale_locks.PATIENCE) -> dict[str, str]:
     """As after a command of the run whose processes were ended."""
-    return mend.unlock(context_of(ground.there).location, ground.run, killed=True, patience=patience)
+    return rebuild.unlock(context_of(ground.there).location, ground.run, killed=True, patience=patience)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_locks_from_before_the_run_and_those_of_the_main_worktree_stay(ground: G
     main.touch()
     old.touch()
     run = replace(ground.run, created_at="2999-01-01T00:00:00.000Z")
-    assert mend.unlock(context_of(ground.there).location, run, killed=True) == {}
+    assert rebuild.unlock(context_of(ground.there).location, run, killed=True) == {}
     assert (old.exists(), main.exists()) == (True, True)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint import format, walk
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.capture import listing
 from git_agentos.git.location import locate
-from git_agentos.run.rollback import pristine
+from git_agentos.run import baseline
 from git_agentos.workspace import open_workspace
 from tests.run.ground import Ground, prepare
 from tests.support.repo import Repo
@@ -24,19 +25,19 @@ def ground(repo: Repo) -> Ground:
 
 def test_nothing_is_touched_in_a_new_worktree(ground: Ground) -> None:
     location = locate(str(ground.path))
-    known = pristine.read(location)
+    known = baseline.read(location)
     assert known is not None
-    look = pristine.look(location, known)
+    look = baseline.compare(location, known)
     young = {path for path, row in known.young.items() if row is None}
     assert look.touched is not None
     assert set(look.touched) == young
-    assert look.walked.folders == walk.walk(location.root).folders
+    assert look.walked.folders == listing.list_directories(location.root).folders
 
 
 def test_what_is_touched_is_found(ground: Ground) -> None:
     """Contents, bits, an edit of the same size whose time is set back; and what is gone."""
     location = locate(str(ground.path))
-    known = pristine.read(location)
+    known = baseline.read(location)
     notes = ground.path / "notes.txt"
     found = notes.stat()
     notes.write_bytes(b"x" * found.st_size)
@@ -45,7 +46,7 @@ def test_what_is_touched_is_found(ground: Ground) -> None:
     ground.there.remove("data.bin")
     ground.there.write("readme.txt", "changed\n")
     assert known is not None
-    touched = pristine.look(location, known).touched
+    touched = baseline.compare(location, known).touched
     assert touched is not None
     assert touched >= {b"notes.txt", b"run.sh", b"data.bin", b"readme.txt"}
 
@@ -57,9 +58,9 @@ def test_a_walk_that_knows_sees_what_one_sees_that_does_not(ground: Ground) -> N
     ground.there.remove("cache")
     os.mkfifo(ground.path / "docs/pipe")
     Repo.init(ground.path / "inner")
-    known = pristine.read(location)
+    known = baseline.read(location)
     assert known is not None
-    one, other = pristine.look(location, known).walked, walk.walk(location.root)
+    one, other = baseline.compare(location, known).walked, listing.list_directories(location.root)
     assert one.folders == other.folders
     assert one.empty == other.empty == [b"docs/empty"]
     assert (one.special, one.repositories, one.odd) == (other.special, other.repositories, other.odd)
@@ -76,12 +77,12 @@ def test_what_is_never_known_is_looked_into_below_what_is(repo: Repo) -> None:
     path = Path(location.state_dir) / "pristine/manifest.json"
     time.sleep(0.1)
     os.mkfifo(ground.path / "cache/empty/pipe")
-    pristine.record(open_workspace(str(ground.path)).context)
+    baseline.record(open_workspace(str(ground.path)).context)
     assert json.loads(path.read_text())["folders"]["cache"][2] > 0
     ground.there.write("cache/empty/later", "x")
-    known = pristine.read(location)
+    known = baseline.read(location)
     assert known is not None
-    assert b"cache/empty/later" in pristine.look(location, known).walked.names
+    assert b"cache/empty/later" in baseline.compare(location, known).walked.names
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,8 @@ def test_a_damaged_record_is_none(ground: Ground, damage: str) -> None:
     path = Path(location.state_dir) / "pristine/manifest.json"
     assert json.loads(path.read_text())["version"] == 1
     path.write_text(damage)
-    assert pristine.read(location) is None
-    assert pristine.look(location, None).touched is None
+    assert baseline.read(location) is None
+    assert baseline.compare(location, None).touched is None
 
 
 def test_without_a_record_everything_is_compared(ground: Ground) -> None:
@@ -103,4 +104,4 @@ def test_without_a_record_everything_is_compared(ground: Ground) -> None:
     location = locate(str(ground.path))
     inner = inner._replace(repository=type(inner.repository)(location))
     state = format.read_state(inner.repository, ground.roll_back(dry_run=True).checkpoint)
-    assert pristine.everything(inner, state) == {b"notes.txt", b"readme.txt"}
+    assert baseline.changed_by_reading(inner, state) == {b"notes.txt", b"readme.txt"}

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
 from git_agentos.guard.identity import Identity
 from git_agentos.run import branches
-from git_agentos.run.kernel import protected
 from git_agentos.worktree import record
 from tests.support.agents import agent
 from tests.support.repo import Repo, git
@@ -25,7 +24,7 @@ from tests.support.tool import run as tool
 CLOSED = ("main", "release/*")
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(str(repo.path)).context
 
 
@@ -34,7 +33,7 @@ def context_of(repo: Repo) -> Context:
 
 def test_the_patterns_in_force(repo: Repo) -> None:
     def found(given: list[str] | None = None) -> list[str]:
-        return branches.patterns(context_of(repo), given)
+        return branches.protected_patterns(context_of(repo), given)
 
     assert found() == ["main", "master"]
     for name in ("origin", "up/stream"):
@@ -52,14 +51,14 @@ def test_the_patterns_in_force(repo: Repo) -> None:
     [("main", True), ("maintenance", False), ("release/1", True), ("release/1/2", True), ("release", False)],
 )
 def test_a_pattern(branch: str, closed: bool) -> None:
-    assert protected.matches(branch, CLOSED) is closed
+    assert branches.matches(branch, CLOSED) is closed
 
 
 def test_looking(repo: Repo) -> None:
     repo.git("branch", "release/1", "other")
     repo.git("pack-refs", "--all")
     repo.git("branch", "release/2", "v1")
-    assert protected.look(context_of(repo).location, CLOSED) == {
+    assert branches.protected_heads(context_of(repo).location, CLOSED) == {
         "refs/heads/main": repo.oid("main"),
         "refs/heads/release/1": repo.oid("other"),
         "refs/heads/release/2": repo.oid("v1"),
@@ -169,14 +168,14 @@ class Ground:
         self.repo = repo
         self.run: WorkspaceContext = service.prepare_pre_run(run_id=run_id)
         self.inside = Repo(Path(self.run.worktree_path))
-        self.before = dict(protected.look(context_of(repo).location, CLOSED))
+        self.before = dict(branches.protected_heads(context_of(repo).location, CLOSED))
 
     def violations(self) -> list[str]:
-        return protected.violations(context_of(self.repo), self.run, self.before, CLOSED)
+        return branches.check_branches(context_of(self.repo), self.run, self.before, CLOSED)
 
     @property
     def now(self) -> dict[str, str]:
-        return dict(protected.look(context_of(self.repo).location, CLOSED))
+        return dict(branches.protected_heads(context_of(self.repo).location, CLOSED))
 
     def is_kept(self, commit: str) -> bool:
         """Whether a ref reaches a commit."""

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
-from git_agentos.run import accept, doctor
-from git_agentos.run.kernel import kernel
-from git_agentos.run.record import evidence
+from git_agentos.run import accept, commands, doctor, evidence_store
 from tests.run.field import context_of, events, start
 from tests.support.repo import Repo
 
@@ -25,7 +23,7 @@ def unsealed(repo: Repo, code: int = 0, **fields: str) -> Path:
     state = "failed" if code else "passed"
     assert f"the run has ended: {state}; git agentos run resume T-1 seals its evidence" in str(caught.value.hint)
     assert events(repo, "T-1")[-1]["event"] == "ended"
-    assert kernel.show(context_of(repo), "T-1").state == state
+    assert commands.show(context_of(repo), "T-1").state == state
     return place
 
 
@@ -36,38 +34,43 @@ def test_it_is_accepted(repo: Repo, still_there: bool) -> None:
         (place / "x").rmdir()
         place.rmdir()
     run, _ = accept.accept(context_of(repo), "T-1")
-    assert (run.state, repo.exists("new"), evidence.verify(context_of(repo), "T-1").problems) == ("accepted", True, [])
+    problems = evidence_store.verify(context_of(repo), "T-1").problems
+    assert (run.state, repo.exists("new"), problems) == (
+        "accepted",
+        True,
+        [],
+    )
 
 
 def test_it_is_gone_on_with(repo: Repo) -> None:
     unsealed(repo)
     assert doctor.interrupted(context_of(repo)) == []
-    assert kernel.resume(context_of(repo), "T-1").state == "passed"
-    assert evidence.verify(context_of(repo), "T-1").problems == []
+    assert commands.resume(context_of(repo), "T-1").state == "passed"
+    assert evidence_store.verify(context_of(repo), "T-1").problems == []
     with pytest.raises(RunError, match="has ended: passed"):
-        kernel.resume(context_of(repo), "T-1")
+        commands.resume(context_of(repo), "T-1")
     assert accept.accept(context_of(repo), "T-1")[0].state == "accepted"
 
 
-def _resume(context: Context) -> None:
-    assert kernel.resume(context, "T-1").state == "failed"
+def _resume(context: OpenWorktree) -> None:
+    assert commands.resume(context, "T-1").state == "failed"
 
 
-def _cancel(context: Context) -> None:
+def _cancel(context: OpenWorktree) -> None:
     with pytest.raises(RunError, match="has ended: failed"):
-        kernel.cancel(context, "T-1")
+        commands.cancel(context, "T-1")
 
 
-def _roll_back(context: Context) -> None:
-    assert kernel.roll_back(context, "T-1", "pre_run").point == "pre_run"
+def _roll_back(context: OpenWorktree) -> None:
+    assert commands.rollback(context, "T-1", "pre_run").point == "pre_run"
 
 
 @pytest.mark.parametrize("finish", [_resume, _cancel, _roll_back])
-def test_one_that_failed(repo: Repo, finish: Callable[[Context], None]) -> None:
+def test_one_that_failed(repo: Repo, finish: Callable[[OpenWorktree], None]) -> None:
     unsealed(repo, 1)
     finish(context_of(repo))
-    assert kernel.show(context_of(repo), "T-1").state == "failed"
-    assert evidence.verify(context_of(repo), "T-1").problems == []
+    assert commands.show(context_of(repo), "T-1").state == "failed"
+    assert evidence_store.verify(context_of(repo), "T-1").problems == []
 
 
 DRIVER = """#!/bin/sh
@@ -100,6 +103,6 @@ def test_it_was_merged_and_could_not_be_sealed(repo: Repo) -> None:
     assert "git agentos run accept T-1 finishes that" in str(caught.value.hint)
     done, made = accept.accept(context_of(repo), "T-1")
     assert (done.state, done.merge_commit, made.merged, made.target) == ("accepted", now, False, "main")
-    assert (repo.oid("main"), evidence.verify(context_of(repo), "T-1").problems) == (now, [])
+    assert (repo.oid("main"), evidence_store.verify(context_of(repo), "T-1").problems) == (now, [])
     with pytest.raises(RunError, match="was accepted already"):
         accept.accept(context_of(repo), "T-1")

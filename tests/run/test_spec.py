@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from git_agentos.errors import UsageError
-from git_agentos.run.kernel import spec
-from git_agentos.run.kernel.spec import RunSpec, StepSpec
+from git_agentos.run import spec
+from git_agentos.run.spec import RunSpec, StepSpec
 
 AGENT = StepSpec(kind="agent", command="fix it")
 

@@ -18,10 +18,9 @@ from git_agentos import GitWorktreeWorkspaceService
 from git_agentos.checkpoint import timeline
 from git_agentos.errors import RunError
 from git_agentos.guard import signing
-from git_agentos.run import accept
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record import evidence, journal
-from git_agentos.run.record.events import Run
+from git_agentos.run import accept, commands, evidence, evidence_store, journal, sealing, spec
+from git_agentos.run.events import Run
+from git_agentos.run.snapshot import run_context
 from git_agentos.worktree import repair
 from tests.run.field import Worker, context_of, kept, start, wait_for, worktree
 from tests.support.repo import Repo
@@ -78,10 +77,10 @@ def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = 
     context, base = context_of(repo), repo.oid("main")
     assert run.state == "tampered", (what, run.state, run.reason)
     assert run.reason, what
-    shown = kernel.show(context, "T-1")
+    shown = commands.show(context, "T-1")
     assert (shown.state, shown.reason) == ("tampered", run.reason), what
-    assert [each.state for each in kernel.all_(context)] == ["tampered"], what
-    found = evidence.verify(context, "T-1")
+    assert [each.state for each in commands.list_runs(context)] == ["tampered"], what
+    found = evidence_store.verify(context, "T-1")
     assert not found.ok, what
     assert any("tampered" in each for each in found.problems), (what, found.problems)
     with pytest.raises(RunError):
@@ -90,10 +89,10 @@ def assert_ended(repo: Repo, run: Run, what: str = "", *, is_taken_back: bool = 
     assert worktree(shown).exists("new"), what
     if not is_taken_back:
         return
-    assert kernel.resume(context, "T-1").state == "tampered", what
-    done = kernel.roll_back(context, "T-1", "pre_run")
+    assert commands.resume(context, "T-1").state == "tampered", what
+    done = commands.rollback(context, "T-1", "pre_run")
     assert (done.head, Path(done.worktree_path, "new").exists()) == (base, False), what
-    assert kernel.show(context, "T-1").state == "tampered", what
+    assert commands.show(context, "T-1").state == "tampered", what
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -122,7 +121,7 @@ def test_in_the_first_attempt_for_the_second(repo: Repo) -> None:
 def test_feedback_is_the_agents(repo: Repo) -> None:
     agent = 'echo > new; [ $AGENTOS_ATTEMPT = 1 ] || echo mine >> "$AGENTOS_FEEDBACK_FILE"'
     run = start(repo, agent, validate=["test $AGENTOS_ATTEMPT = 2"], run_id="T-1", guard=False, max_attempts=2)
-    assert (run.state, evidence.verify(context_of(repo), "T-1").problems) == ("passed", [])
+    assert (run.state, evidence_store.verify(context_of(repo), "T-1").problems) == ("passed", [])
 
 
 # -- while no process of ours is at work -------------------------------------------------------------------------------
@@ -209,7 +208,7 @@ BETWEEN: dict[str, Callable[[Path], object]] = {
 def test_before_it_is_gone_on_with(repo: Repo, name: str) -> None:
     folder = interrupted(repo)
     BETWEEN[name](folder)
-    run = kernel.resume(context_of(repo), "T-1")
+    run = commands.resume(context_of(repo), "T-1")
     assert_ended(repo, run, name, is_taken_back=name in TAKEN_BACK)
 
 
@@ -221,12 +220,12 @@ def test_with_another_home_nothing_is_put_on_record(
     before = kept(run, "events.jsonl")
     with monkeypatch.context() as other:
         other.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
-        assert kernel.show(context_of(repo), "T-1").state == "tampered"
-        for act in (kernel.resume, kernel.cancel, accept.accept):
+        assert commands.show(context_of(repo), "T-1").state == "tampered"
+        for act in (commands.resume, commands.cancel, accept.accept):
             with pytest.raises(RunError, match="was not w"):
                 act(context_of(repo), "T-1")
     assert kept(run, "events.jsonl") == before
-    assert (run.state, evidence.verify(context_of(repo), "T-1").ok) == ("passed", True)
+    assert (run.state, evidence_store.verify(context_of(repo), "T-1").ok) == ("passed", True)
     accept.accept(context_of(repo), "T-1")
 
 
@@ -235,9 +234,9 @@ def test_a_torn_line_is_no_tampering(repo: Repo) -> None:
     folder = interrupted(repo, validate="true")
     with open(folder / "events.jsonl", "a", encoding="ascii") as file:
         file.write('{"event":"ended","at":"x"')
-    assert kernel.show(context_of(repo), "T-1").state == "interrupted"
-    assert kernel.resume(context_of(repo), "T-1").state == "passed"
-    assert evidence.verify(context_of(repo), "T-1").problems == []
+    assert commands.show(context_of(repo), "T-1").state == "interrupted"
+    assert commands.resume(context_of(repo), "T-1").state == "passed"
+    assert evidence_store.verify(context_of(repo), "T-1").problems == []
 
 
 @pytest.mark.parametrize("what", ["-d", ""])
@@ -245,7 +244,7 @@ def test_a_timeline_that_was_moved(repo: Repo, what: str) -> None:
     interrupted(repo)
     name = "refs/agentos/timelines/run-T-1"
     repo.git("update-ref", *what.split(), name, *([] if what else [f"{name}~1"]))
-    assert_ended(repo, kernel.resume(context_of(repo), "T-1"))
+    assert_ended(repo, commands.resume(context_of(repo), "T-1"))
 
 
 def test_everything_destroyed(repo: Repo) -> None:
@@ -259,17 +258,17 @@ def test_everything_destroyed(repo: Repo) -> None:
     repo.git("update-ref", "-d", "refs/agentos/timelines/run-T-1")
     shutil.rmtree(repo.git_dir / "agentos/runs")
     context = context_of(repo)
-    assert kernel.roll_back(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
-    done = kernel.roll_back(context, "T-1", "pre_run")
+    assert commands.rollback(context, "T-1", "pre_run", dry_run=True).head == run.context.base_sha
+    done = commands.rollback(context, "T-1", "pre_run")
     assert (done.head, done.worktree_path) == (run.context.base_sha, run.context.worktree_path)
     assert sorted(os.listdir(done.worktree_path)) == sorted([*os.listdir(repo.path)])
-    assert kernel.show(context, "T-1").state == "tampered"
+    assert commands.show(context, "T-1").state == "tampered"
 
 
 def test_one_that_is_only_cancelled(repo: Repo) -> None:
     _forge(interrupted(repo))
-    assert kernel.show(context_of(repo), "T-1").state == "tampered"
-    assert kernel.cancel(context_of(repo), "T-1").state == "tampered"
+    assert commands.show(context_of(repo), "T-1").state == "tampered"
+    assert commands.cancel(context_of(repo), "T-1").state == "tampered"
 
 
 def test_an_earlier_record_of_the_same_run(repo: Repo, tmp_path: Path) -> None:
@@ -277,11 +276,11 @@ def test_an_earlier_record_of_the_same_run(repo: Repo, tmp_path: Path) -> None:
     folder = interrupted(repo)
     shutil.copytree(folder, tmp_path / "earlier")
     context = context_of(repo)
-    assert kernel.resume(context, "T-1").state == "failed"
+    assert commands.resume(context, "T-1").state == "failed"
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "earlier", folder)
-    assert kernel.show(context, "T-1").state == "tampered"
-    assert_ended(repo, kernel.resume(context, "T-1"))
+    assert commands.show(context, "T-1").state == "tampered"
+    assert_ended(repo, commands.resume(context, "T-1"))
 
 
 def test_the_record_of_another_run(repo: Repo) -> None:
@@ -296,11 +295,11 @@ def test_the_record_of_another_run(repo: Repo) -> None:
         text = (folder / "events.jsonl").read_text()
         for renamed in (text, text.replace("T-2", run_id)):
             (folder / "events.jsonl").write_text(renamed)
-            assert kernel.show(context_of(repo), run_id).state == "tampered"
+            assert commands.show(context_of(repo), run_id).state == "tampered"
             with pytest.raises(RunError):
                 accept.accept(context_of(repo), run_id)
     shutil.rmtree(Path(run.evidence).with_name("T-3"))
-    assert kernel.show(context_of(repo), "T-2").state == "passed"
+    assert commands.show(context_of(repo), "T-2").state == "passed"
     assert accept.accept(context_of(repo), "T-2")[0].state == "accepted"
 
 
@@ -312,12 +311,12 @@ def test_a_repository_that_was_moved(repo: Repo, tmp_path: Path) -> None:
         target = tmp_path / name / "moved"
         target.parent.mkdir()
         repo = Repo(repo.path.rename(target))
-        assert kernel.show(context_of(repo), "T-2").state == "passed"
-        assert kernel.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
-        assert evidence.find(context_of(repo).location, "T-2").vouched() is None
+        assert commands.show(context_of(repo), "T-2").state == "passed"
+        assert commands.show(context_of(repo), "T-1").state == ("interrupted" if name == "elsewhere" else "cancelled")
+        assert evidence_store.open_existing(context_of(repo).location, "T-2").vouched() is None
         if name == "elsewhere":
             repair.repair(context_of(repo))  # git's own links to the worktrees
-            assert kernel.cancel(context_of(repo), "T-1").state == "cancelled"
+            assert commands.cancel(context_of(repo), "T-1").state == "cancelled"
 
 
 def test_a_copy_of_a_record_is_none(repo: Repo, make_repo: Callable[[str], Repo], tmp_path: Path) -> None:
@@ -328,11 +327,11 @@ def test_a_copy_of_a_record_is_none(repo: Repo, make_repo: Callable[[str], Repo]
     shutil.copytree(passed.evidence, other.path / ".agentos/runs/T-1")
     for _ in range(2):
         for each in (Repo(copy), other):
-            assert kernel.show(context_of(each), "T-1").state == "tampered"
+            assert commands.show(context_of(each), "T-1").state == "tampered"
             with pytest.raises(RunError):
                 accept.accept(context_of(each), "T-1")
         if repo.path.exists():
-            assert kernel.show(context_of(repo), "T-1").state == "passed"
+            assert commands.show(context_of(repo), "T-1").state == "passed"
             shutil.rmtree(repo.path)
 
 
@@ -346,15 +345,14 @@ def _passed_by_hand(folder: Path) -> None:
     path.write_text("".join(text.splitlines(keepends=True)[:-1]))
     kept = evidence.Evidence(str(folder), "T-1")
     found = journal.parse(path.read_bytes(), "T-1")
-    from git_agentos.run.record import events
+    from git_agentos.run import events
 
-    kept.record = lambda: evidence.Record([], found, None, None)  # type: ignore[method-assign]
+    kept.record = lambda: journal.Record([], found, None, None)  # type: ignore[method-assign]
     kept.event = lambda *_, **__: None  # type: ignore[method-assign]
-    run = events.fold("T-1", str(folder), found, alive=False)
+    run = events.run_of("T-1", str(folder), found, alive=False)
     assert run.context is not None
-    from git_agentos.run import workspace
 
-    evidence.seal(workspace.inner(context_of(repo), run.context), kept, run)
+    sealing.seal(run_context(context_of(repo), run.context), kept, run)
     newest = timeline.newest(context_of(repo).repository, "run-T-1")
     assert newest is not None
     digest = evidence.Evidence(str(folder), "T-1").digest("manifest.json")
@@ -367,7 +365,7 @@ def test_record_manifest_and_checkpoint_together(repo: Repo) -> None:
     run = start(repo, "echo > new", validate=["false"], run_id="T-1", guard=False)
     assert run.state == "failed"
     _passed_by_hand(Path(run.evidence))
-    assert kernel.show(context_of(repo), "T-1").state == "tampered"
+    assert commands.show(context_of(repo), "T-1").state == "tampered"
     with pytest.raises(RunError):
         accept.accept(context_of(repo), "T-1")
     assert repo.oid("main") == repo.oid()
@@ -387,7 +385,7 @@ def test_what_was_changed_after_it_passed(repo: Repo) -> None:
 
 def test_looking_on_while_it_is_written(repo: Repo) -> None:
     """Whoever reads a record between an event and its note sees no tampering."""
-    kept = evidence.make(context_of(repo).location, "T-1")
+    kept = evidence_store.create(context_of(repo).location, "T-1")
     kept.event("begun")
     ready = threading.Event()
 
@@ -399,7 +397,7 @@ def test_looking_on_while_it_is_written(repo: Repo) -> None:
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(write)
         while not ready.is_set() and not done.done():
-            found = evidence.find(context_of(repo).location, "T-1").record()
+            found = evidence_store.open_existing(context_of(repo).location, "T-1").record()
             assert found.problem is None
         done.result()
 
@@ -413,7 +411,7 @@ def test_one_that_an_orchestrator_drives(repo: Repo) -> None:
     Path(run.worktree_path, "new").write_text("new\n")
     with pytest.raises(RunError, match="tampered"):
         service.mark_step(2)
-    assert kernel.show(context_of(repo), "T-1").state == "tampered"
+    assert commands.show(context_of(repo), "T-1").state == "tampered"
     assert service.rollback_pre_run().head_sha == run.base_sha
     assert not Path(run.worktree_path, "new").exists()
 
@@ -430,9 +428,9 @@ def test_without_a_key_nothing_is_accepted(repo: Repo, tmp_path: Path, monkeypat
         assert run.state == "passed"
         with pytest.raises(RunError, match="the user's key cannot be read"):
             accept.accept(context_of(repo), "T-1")
-        done = kernel.roll_back(context_of(repo), "T-1", "pre_run")
+        done = commands.rollback(context_of(repo), "T-1", "pre_run")
         assert not Path(done.worktree_path, "new").exists()
-    assert kernel.show(context_of(repo), "T-1").state == "tampered"
+    assert commands.show(context_of(repo), "T-1").state == "tampered"
 
 
 def test_a_record_with_codes_where_the_key_cannot_be_read(
@@ -444,13 +442,13 @@ def test_a_record_with_codes_where_the_key_cannot_be_read(
     with monkeypatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
         with pytest.raises(RunError, match="the user's key cannot be read"):
-            kernel.resume(context_of(repo), "T-1")
+            commands.resume(context_of(repo), "T-1")
         with pytest.raises(RunError, match="the user's key cannot be read"):
             accept.accept(context_of(repo), "T-2")
-        done = kernel.roll_back(context_of(repo), "T-2", "pre_run")
+        done = commands.rollback(context_of(repo), "T-2", "pre_run")
         assert not Path(done.worktree_path, "new").exists()
-    assert kernel.show(context_of(repo), "T-2").state == "passed"
-    assert kernel.resume(context_of(repo), "T-1").state == "failed"
+    assert commands.show(context_of(repo), "T-2").state == "passed"
+    assert commands.resume(context_of(repo), "T-1").state == "failed"
 
 
 # -- links, and who may cancel -----------------------------------------------------------------------------------------
@@ -480,8 +478,8 @@ def test_names_of_the_lock_that_are_links_or_folders(repo: Repo, tmp_path: Path)
                 (folder / name).symlink_to(victim)
             else:
                 (folder / name).mkdir()
-            assert kernel.show(context_of(repo), "T-1").state == "passed", name
-            assert kernel.roll_back(context_of(repo), "T-1", "pre_run").point == "pre_run", name
+            assert commands.show(context_of(repo), "T-1").state == "passed", name
+            assert commands.rollback(context_of(repo), "T-1", "pre_run").point == "pre_run", name
             if (folder / name).is_dir() and not (folder / name).is_symlink():
                 (folder / name).rmdir()
     assert victim.read_text() == "mine\n"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record import evidence
-from git_agentos.run.record.events import Run
+from git_agentos.run import commands, evidence_store, spec
+from git_agentos.run.events import Run
 from tests.run.field import Worker, context_of, nobody_left, outcomes, wait_for, worktree
 from tests.support.repo import Repo
 from tests.support.state import assert_same, complete_state
@@ -31,7 +30,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
         nobody_left(repo, f"T-{n}")
 
     context = context_of(repo)
-    runs = {run.run_id: run for run in kernel.all_(context)}
+    runs = {run.run_id: run for run in commands.list_runs(context)}
     assert len(runs) == 11
     for n in (*PASS, *FAIL, *KILLED):
         run = runs[f"T-{n}"]
@@ -41,7 +40,7 @@ def test_ten_runs_at_once(repo: Repo) -> None:
         assert [path.name for path in inside.path.glob("file-*") if path.name != f"file-{n}"] == []
         assert run.rolled_back_to == (None if did else "pre_run"), n
     for n in (*PASS, *FAIL):
-        assert evidence.verify(context, f"T-{n}").ok, n
+        assert evidence_store.verify(context, f"T-{n}").ok, n
     for n in FAIL:
         inside = worktree(runs[f"T-{n}"])
         assert (inside.oid(), inside.text("status", "--porcelain")) == (repo.oid(), "")
@@ -49,9 +48,9 @@ def test_ten_runs_at_once(repo: Repo) -> None:
     first, second = (f"T-{n}" for n in KILLED)
     assert (runs[first].state, runs[second].state) == ("interrupted", "interrupted")
     (repo.scratch / "go-on").touch()
-    again = kernel.resume(context, first)
+    again = commands.resume(context, first)
     assert (again.state, outcomes(again)) == ("passed", [("agent", "ok"), ("validate", "ok")])
-    kernel.roll_back(context, second, "pre_run")
+    commands.rollback(context, second, "pre_run")
     inside = worktree(runs[second])
     assert (inside.oid(), inside.exists("file-9")) == (repo.oid(), False)
 
@@ -71,4 +70,4 @@ def wanted(repo: Repo, n: int) -> spec.RunSpec:
 
 
 def start_one(repo: Repo, run_id: str, agent: str) -> Run:
-    return kernel.start(context_of(repo), spec.from_options([agent], [], run_id=run_id))
+    return commands.start(context_of(repo), spec.from_options([agent], [], run_id=run_id))

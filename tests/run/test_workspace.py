@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 import git_agentos
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs
-from git_agentos.run import lock, preparation, workspace
-from git_agentos.run.record import events, evidence
-from git_agentos.run.record.evidence import Evidence
-from git_agentos.run.rollback import pristine
+from git_agentos.run import baseline, events, evidence_store, lock, preparation, workspace
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.snapshot import run_context
 from git_agentos.run.workspace import WorkspaceService
 from git_agentos.worktree import (
     creation,
@@ -46,7 +45,7 @@ FIELDS = [each.name for each in fields(WorkspaceContext) if each.name != "task_i
 BRANCH = "refs/heads/agentos/run-r"
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -60,7 +59,7 @@ def inside(run: WorkspaceContext) -> Repo:
 
 
 def told(repo: Repo, run_id: str = "r") -> list[dict[str, Any]]:
-    return evidence.find(context_of(repo).location, run_id).events()
+    return evidence_store.open_existing(context_of(repo).location, run_id).events()
 
 
 # -- the context -----------------------------------------------------------------------------------------------------
@@ -145,7 +144,7 @@ def test_a_worktree_of_its_own(repo: Repo) -> None:
     assert (known.branch, known.run_id, known.protected, known.task) == (
         "agentos/run-r", "r", ["main", "master", "release/*"], "T-42",
     )  # fmt: skip
-    kept = evidence.find(context_of(repo).location, "r")
+    kept = evidence_store.open_existing(context_of(repo).location, "r")
     assert kept.folder == str(repo.path / ".agentos/runs/r")
     assert WorkspaceContext.from_json(kept.read("workspace_context.json") or b"") == run
     begun, prepared = kept.events()
@@ -175,8 +174,8 @@ def test_where_it_begins(repo: Repo) -> None:
     assert told(repo, "b")[0]["guard"] is False
     taken = open_workspace(run.worktree_path).checkpoints()
     assert {each.created_by for each in taken} == {"claude"}
-    here = workspace.inner(context_of(repo), run)
-    assert (here.agent, here.timeline, here.location.root) == ("claude", "run-b", run.worktree_path)
+    here = run_context(context_of(repo), run)
+    assert (here.agent, here.worktree_id, here.location.root) == ("claude", "run-b", run.worktree_path)
     repo.git("checkout", "-q", "--detach")
     assert prepare(repo, "c", base_ref="HEAD")[1].base_ref == repo.oid()
     for bad, error in (({"base_ref": "nowhere"}, WorktreeError), ({"agent_id": "no/pe"}, UsageError)):
@@ -198,7 +197,7 @@ def test_from_the_worktree_of_a_bare_repository(repo: Repo, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("in_the_way", ["branch", "parent", "folder", "worktree"])
 def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str) -> None:
-    evidence.make(context_of(repo).location, "other").event("begun")
+    evidence_store.create(context_of(repo).location, "other").event("begun")
     if in_the_way == "branch":
         repo.git("branch", "agentos/run-r")
     elif in_the_way == "parent":
@@ -216,21 +215,21 @@ def test_nothing_is_left_of_one_that_cannot_be_made(repo: Repo, in_the_way: str)
 
 
 def test_nothing_is_left_of_one_that_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence.make(context_of(repo).location, "other").event("begun")
+    evidence_store.create(context_of(repo).location, "other").event("begun")
     repo.config("agentos.setup", "echo half >half.txt; exit 3")
     before = whole(repo)
     with pytest.raises(WorktreeError, match="exited with 3"):
         prepare(repo)
     assert_nothing_left(before, repo)
     repo.git("config", "--unset", "agentos.setup")
-    kernels = evidence.make(context_of(repo).location, "r")  # the kernel has begun: what it told stays
+    kernels = evidence_store.create(context_of(repo).location, "r")  # the kernel has begun: what it told stays
     kernels.event("begun", task="T")
     before = whole(repo)
-    for module, name in ((pristine, "record"), (Evidence, "write_once")):
+    for module, name in ((baseline, "record"), (Evidence, "write_once")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, _raise)
             with pytest.raises(StorageError, match="injected"):
-                preparation.prepare(context_of(repo), preparation.Plan("r", None, None, None, True, ()))
+                preparation.prepare(context_of(repo), preparation.WorkspaceSpec("r", None, None, None, True, ()))
         assert_nothing_left(before, repo)
     assert prepare(repo)[1].run_id == "r"
 
@@ -278,12 +277,12 @@ def _killed_at(repo: Repo, owner: Any, name: str, *, after: bool) -> None:
 
 
 KILLED: dict[str, tuple[Any, str, bool]] = {
-    "before anything is made": (evidence, "make", True),
+    "before anything is made": (evidence_store, "create", True),
     "when the intent is written": (layout, "choose_path", True),
     "when git has made the entry": (new_worktree, "Location", True),
     "before the set-up": (setup, "prepare", False),
     "after the set-up": (setup, "prepare", True),
-    "after the checkpoint": (pristine, "record", False),
+    "after the checkpoint": (baseline, "record", False),
     "before the context is written": (Evidence, "write_once", False),
     "after the context is written": (Evidence, "write_once", True),
     "before it is recorded": (record, "write", False),
@@ -335,7 +334,7 @@ def test_another_process_picks_it_up(repo: Repo) -> None:
     there.git("checkout", "-q", "--detach", run.base_sha)
     assert later.current_context() == run
     # what is recorded never changes
-    assert evidence.context_of(evidence.find(context_of(repo).location, "r")) == run
+    assert evidence_store.context_of(evidence_store.open_existing(context_of(repo).location, "r")) == run
     shutil.rmtree(run.worktree_path)
     assert GitWorktreeWorkspaceService(repo.path, run_id="r").current_context() == replace(run, head_sha=commit)
     with pytest.raises(UsageError):
@@ -436,7 +435,7 @@ def test_what_is_not_the_worktree_any_more(repo: Repo) -> None:
     for wreck in (shutil.rmtree, _no_git_file, _own_repository, _link, _file, _no_entry, _no_head):
         wreck(root)
         with pytest.raises(RunError) as caught:
-            workspace.inner(context_of(repo), run)
+            run_context(context_of(repo), run)
         assert caught.value.hint is not None
         assert "git agentos rollback r" in caught.value.hint
         for ask in (service.snapshot, service.diff_summary, partial(service.mark_step, 1)):
@@ -447,7 +446,7 @@ def test_what_is_not_the_worktree_any_more(repo: Repo) -> None:
         for path, kept in both.items():
             remove(os.fsencode(path))
             shutil.copytree(kept, path, symlinks=True)
-        assert workspace.inner(context_of(repo), run).location.root == str(root), wreck
+        assert run_context(context_of(repo), run).location.root == str(root), wreck
 
 
 # -- looked at -------------------------------------------------------------------------------------------------------
@@ -524,7 +523,7 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     assert status.show(context, "run-r").branch == "agentos/run-r"
     link = timeline.newest(context.repository, "run-r")
     assert link is not None
-    data = format.read_cargo(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
+    data = format.read_attachment(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
     assert data is not None
     assert WorkspaceContext.from_json(data) == run
     assert (repo.path / ".agentos/runs/r/events.jsonl").exists()

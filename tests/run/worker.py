@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.run.kernel import kernel, spec
-from git_agentos.run.record.evidence import Evidence
+from git_agentos.run import commands, spec
+from git_agentos.run.evidence import Evidence
 
 
 def main(repository: str, verb: str, run_id: str, path: str = "", when: str = "", n: str = "0") -> None:
@@ -23,11 +23,11 @@ def main(repository: str, verb: str, run_id: str, path: str = "", when: str = ""
     if when:
         _strike(when, int(n))
     if verb == "resume":
-        run = kernel.resume(context, run_id)
+        run = commands.resume(context, run_id)
     else:
         with open(path, encoding="utf-8") as file:
             wanted = spec.from_json(file.read(), path)
-        run = kernel.start(context, wanted)
+        run = commands.start(context, wanted)
     print(run.state)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService
-from git_agentos.checkpoint.context import Context
-from git_agentos.run import workspace
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.run.context import WorkspaceContext
+from git_agentos.run.snapshot import run_context
 from git_agentos.tdd.models.model import SCAFFOLD, Request
 from git_agentos.workspace import open_workspace
 from tests.support.repo import Repo
@@ -23,7 +23,7 @@ class Site:
     """A run's worktree, and what its models have said. `folder` is where exchanges are kept."""
 
     run: WorkspaceContext
-    here: Context
+    here: OpenWorktree
     folder: Path
     shown: list[bytes] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ def site(repo: Repo) -> Site:
     """A worktree of a run in a repository with a commit."""
     context = open_workspace(repo.path).context
     run = GitWorktreeWorkspaceService(context, task_id="87").prepare_pre_run(run_id="r1")
-    return Site(run, workspace.inner(context, run), repo.scratch / "exchange")
+    return Site(run, run_context(context, run), repo.scratch / "exchange")
 
 
 def plain(repo: Repo) -> Site:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
 from git_agentos.tdd.workflows import Order
@@ -76,7 +76,7 @@ def environment() -> Mapping[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import log, open_workspace
 from git_agentos.errors import TddError
-from git_agentos.run.record import evidence, saved
+from git_agentos.run import evidence_copy, evidence_store
 from git_agentos.tdd import state_copies, workflows
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.support.repo import Repo
@@ -48,7 +48,7 @@ def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
     agent = script(tmp_path)
     waiting = start(code, agent)
     assert waiting.state == "waiting"
-    kept = saved.look(context_of(code).location, waiting.id, "")
+    kept = evidence_copy.find_copy(context_of(code).location, waiting.id, "")
     assert kept is not None
     for lose in LOSSES.values():
         lose(code)
@@ -58,7 +58,7 @@ def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
         with pytest.raises(TddError, match="unfinished workflow"):
             start(code, agent)
         assert waiting.evidence is not None
-        assert evidence.find(context_of(code).location, waiting.id).record().problem is None
+        assert evidence_store.open_existing(context_of(code).location, waiting.id).record().problem is None
     cleaned(code)
     assert resume(code, waiting.id) == waiting
     cleaned(code)
@@ -67,7 +67,7 @@ def test_one_that_waits(repo: Repo, tmp_path: Path) -> None:
     cleaned(code)
     (listed,) = workflows.list_(context_of(code), environment())
     assert (listed.state, listed.merge_commit) == ("merged", merged.merge_commit)
-    assert evidence.find(context_of(code).location, waiting.id).record().problem is None
+    assert evidence_store.open_existing(context_of(code).location, waiting.id).record().problem is None
 
 
 @pytest.mark.parametrize("lose", [*LOSSES.values(), without_evidence])
@@ -150,7 +150,7 @@ def test_one_of_a_version_that_made_no_copy(repo: Repo, tmp_path: Path, cli: Cli
     """It gets one from the next command of `tdd`."""
     code = project(repo)
     waiting = start(code, script(tmp_path, [{"unusable": "no"}]))
-    for name in (state_copies.PREFIX, saved.PREFIX):
+    for name in (state_copies.PREFIX, evidence_copy.PREFIX):
         code.git("update-ref", "-d", name + waiting.id)
     assert cli("-C", str(code.path), "tdd", "list").code == 0
     cleaned(code)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos.errors import TddError
-from git_agentos.run.record import evidence
+from git_agentos.run import evidence_store
 from git_agentos.tdd import state_database, workflows
 from git_agentos.tdd.graph import Graph
 from git_agentos.tdd.state import Workflow
@@ -116,7 +116,7 @@ def test_rows_that_are_not_as_they_were_written(
     assert repo.oid("main") == base
     restore()  # it stays: its run's record says so
     assert forged().state == "tampered"
-    problems = evidence.verify(context_of(repo), waiting.id).problems
+    problems = evidence_store.verify(context_of(repo), waiting.id).problems
     assert any("tampered" in each for each in problems), problems
     ended = decide(repo, waiting.id, "abort")
     assert (ended.state, ended.merge_commit, repo.oid("main")) == ("aborted", None, base)

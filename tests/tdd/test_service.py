@@ -14,6 +14,7 @@ import pytest
 
 from git_agentos.errors import AgentosError, ContextError, PolicyError, TddError, UsageError
 from git_agentos.git import worktrees
+from git_agentos.run import evidence_store
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Workflow
 from git_agentos.tdd.workflows import Order
@@ -465,10 +466,10 @@ def test_found_from_every_worktree(code: Repo, tmp_path: Path) -> None:
 
 def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     """What it did is kept as the evidence of a run, which can be verified."""
-    from git_agentos.run.record import evidence, runs
+    from git_agentos.run import query
 
     waiting = start(code, script(tmp_path))
-    run = runs.show(context_of(code), waiting.id)
+    run = query.show(context_of(code), waiting.id)
     assert [(each.kind, each.exit_code, each.outcome) for each in run.steps] == [
         ("agent", None, "ok"),
         ("validate", 1, "ok"),
@@ -484,9 +485,9 @@ def test_it_is_a_run_as_well(code: Repo, tmp_path: Path) -> None:
     assert (steps / "002-validate" / "exit_code").read_text() == "1\n"
     assert b"+    return 2 * number" in (steps / "003-agent" / "diff.patch").read_bytes()
     done = decide(code, waiting.id, "approve")
-    found = evidence.verify(context_of(code), done.run_id)
+    found = evidence_store.verify(context_of(code), done.run_id)
     assert (found.ok, found.problems) == (True, [])
-    assert runs.show(context_of(code), done.id).state == "accepted"
+    assert query.show(context_of(code), done.id).state == "accepted"
 
 
 @pytest.mark.parametrize("wreck", ['cd / && rm -rf "$OLDPWD"', "rm .git"])

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.worktree import abort, creation, journal, record, setup, status
@@ -211,7 +210,8 @@ def _fail(monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: Bas
 @pytest.mark.parametrize("error", [_BrokenError(), KeyboardInterrupt(), OSError(28, "No space left on device", "x")])
 @pytest.mark.parametrize(
     ("target", "name"),
-    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (take, "take"), (record, "write")],
+    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (creation, "create_checkpoint"),
+     (record, "write")],
     ids=["id", "branch", "head", "setup", "checkpoint", "record"],
 )  # fmt: skip
 def test_whatever_fails_nothing_is_left(

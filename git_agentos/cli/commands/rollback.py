@@ -33,8 +33,8 @@ def rollback(
     is the run whose worktree you are in.
     """
     from git_agentos.cli.commands.run_do import records
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     context = run.workspace().context if dry_run else records(run)
-    done = kernel.roll_back(context, run_id, to, dry_run=dry_run)
+    done = commands.rollback(context, run_id, to, dry_run=dry_run)
     run.output.show("rollback", done, lambda _: text_rollback.rolled_back(done))

@@ -10,11 +10,12 @@ from git_agentos.cli.invocation import DryRun, Invocation, command
 from git_agentos.cli.render.text import run as text_run
 from git_agentos.cli.render.text import run_cleanup as text_run_end
 from git_agentos.errors import ConflictError, UsageError
+from git_agentos.run import evidence_store
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
-    from git_agentos.run.kernel.spec import RunSpec
-    from git_agentos.run.record.events import Run
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
+    from git_agentos.run.events import Run
+    from git_agentos.run.spec import RunSpec
 
 RunId = Annotated[str, typer.Argument(metavar="RUN")]
 CleanUp = Annotated[
@@ -114,7 +115,7 @@ def start(
 
     The exit code is 0 where the run passed, 1 where it failed, 130 where it was interrupted.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     spec = _spec(
         run,
@@ -136,7 +137,7 @@ def start(
         permission.ask(run, "run", "start", option="--no-guard")
     context = records(run)
     with _progress(run) as watcher:
-        ended = kernel.start(context, spec, watcher)
+        ended = commands.start(context, spec, watcher)
     _end(run, ended)
 
 
@@ -146,11 +147,11 @@ def resume(run: Invocation, run_id: RunId) -> None:
 
     Its worktree is set to where that step began; what was there is saved first.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
     context = records(run)
     with _progress(run) as watcher:
-        ended = kernel.resume(context, run_id, watcher)
+        ended = commands.resume(context, run_id, watcher)
     _end(run, ended)
 
 
@@ -160,9 +161,9 @@ def cancel(run: Invocation, run_id: RunId) -> None:
 
     All its processes are ended. Its worktree is left as --on-failure said: with what was done, or taken back.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    done = kernel.cancel(records(run), run_id)
+    done = commands.cancel(records(run), run_id)
     run.output.show("run", done, lambda _: text_run.ended(done))
 
 
@@ -230,24 +231,23 @@ def cleanup(
         raise typer.Exit(1)
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. Evidence that `git clean -fdx` has taken is made again first, and what has no copy in
     git gets one."""
-    from git_agentos.run.record import evidence, recovery
 
     context = run.workspace().context
-    done = recovery.bring_back(context.location)
+    done = evidence_store.rebuild_folders(context.location)
     if done:
-        folder = evidence.folder_of(context.location)
+        folder = evidence_store.runs_folder(context.location)
         what = "one run" if len(done) == 1 else f"{len(done)} runs"
-        recovery.tell(f"'{folder}' was gone: the evidence of {what} was made again from git")
-    recovery.copy_missing(context.location)
+        evidence_store.warn(f"'{folder}' was gone: the evidence of {what} was made again from git")
+    evidence_store.copy_missing(context.location)
     return context
 
 
 def _spec(run: Invocation, file: str | None, agents: list[str], validations: list[str], **options: Any) -> "RunSpec":
     """What is to be done; of options that were not given, the file or the default decides."""
-    from git_agentos.run.kernel import spec
+    from git_agentos.run import spec
 
     given = {name: value for name, value in options.items() if value is not None}
     attempts = given.get("max_attempts", "")

@@ -26,23 +26,23 @@ def list_(run: Invocation) -> None:
     context = records(run)
     if run.output.quiet and not run.output.json:
         # Ids alone, for scripts and completion: nobody has to wait for how each of them went.
-        from git_agentos.run.record import runs as known
+        from git_agentos.run import query as known
 
         found = known.ids(context)
         run.output.show("run-list", {}, lambda _: text_run.ids(found))
         return
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    runs = kernel.all_(context)
+    runs = commands.list_runs(context)
     run.output.show("run-list", {"runs": runs}, lambda style: text_run.listing(runs, style))
 
 
 @command
 def show(run: Invocation, run_id: RunId) -> None:
     """Show how a run stands, and what it did step by step."""
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    found = kernel.show(records(run), run_id)
+    found = commands.show(records(run), run_id)
     run.output.show("run", found, lambda style: text_run.details(found, style))
 
 
@@ -59,9 +59,9 @@ def logs(
     Secrets were taken out before it was written down. Each step's standard output comes before its standard error.
     """
     from git_agentos.cli.render import json as documents
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    found = kernel.logs(records(run), run_id, number(step, "--step"))
+    found = commands.logs(records(run), run_id, number(step, "--step"))
     run.output.show(
         "run-logs",
         {"run_id": run_id, "logs": [documents.step_log(*each) for each in found]},
@@ -79,9 +79,9 @@ def diff(
 
     From its base to how its worktree stands; of a run that was taken back, to how it stood before that.
     """
-    from git_agentos.run.kernel import kernel
+    from git_agentos.run import commands
 
-    found = kernel.diff(records(run), run_id)
+    found = commands.diff(records(run), run_id)
     fields = {"run_id": run_id, "patch": None if stat else found.decode("utf-8", "surrogateescape")}
     run.output.show("run-diff", fields, lambda style: text_run.difference(found, style, stat=stat))
 
@@ -93,12 +93,12 @@ def verify(run: Invocation, run_id: RunId) -> None:
     The codes of its events are checked, every file against them and the manifest, the manifest against the run's last
     checkpoint, and the commits that are named have to exist. The exit code is 1 where something is wrong.
     """
-    from git_agentos.run.record import evidence, recovery
+    from git_agentos.run import evidence_store
 
     context = records(run)
     with contextlib.suppress(AgentosError):  # `verify` says what is wrong
-        recovery.have(context.location, run_id)
-    found = evidence.verify(context, run_id)
+        evidence_store.open_or_rebuild(context.location, run_id)
+    found = evidence_store.verify(context, run_id)
     run.output.show("run-verify", found, lambda style: text_run.verified(found, style))
     if not found.ok:
         raise typer.Exit(1)

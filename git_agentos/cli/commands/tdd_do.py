@@ -12,7 +12,7 @@ from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import ConflictError, PolicyError, UsageError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.cli.progress import Walk
     from git_agentos.tdd.state import Workflow
 
@@ -82,7 +82,7 @@ def run_(
     for name, value in (("--issue ISSUE", issue), ("--lld PATH", lld)):
         if not value:
             raise UsageError(f"give {name}")
-    from git_agentos.run.kernel import spec
+    from git_agentos.run import spec
     from git_agentos.tdd import workflows
 
     context = records(run)
@@ -142,7 +142,7 @@ def abort(run: Invocation, workflow: WorkflowId) -> None:
     _decide(run, records(run), workflow, "abort")
 
 
-def _decide(run: Invocation, context: "Context", workflow: str, word: str) -> None:
+def _decide(run: Invocation, context: "OpenWorktree", workflow: str, word: str) -> None:
     from git_agentos.tdd import workflows
 
     with _walk(run, asks=False) as watcher:
@@ -206,16 +206,16 @@ def _code(ended: "Workflow", wanted: str | None) -> int:
     return 1
 
 
-def records(run: Invocation) -> "Context":
+def records(run: Invocation) -> "OpenWorktree":
     """Where the command works. What `git clean -fdx` has taken of workflows is made again first."""
     from git_agentos.cli.commands import run_do
-    from git_agentos.run.record import recovery
+    from git_agentos.run import evidence_store
     from git_agentos.tdd import state_copies
 
     context = run_do.records(run)
     done = state_copies.bring_back(context, every=True)
     if done:
         what = "one workflow" if len(done) == 1 else f"{len(done)} workflows"
-        recovery.tell(f"the state of {what} was gone: it was made again from git")
+        evidence_store.warn(f"the state of {what} was gone: it was made again from git")
     state_copies.copy_missing(context.location)
     return context

@@ -67,8 +67,8 @@ def green(run: Invocation, tests: _TESTS = None, test_timeout: _TIMEOUT = None, 
 
 
 def _judge(run: Invocation, which: str, tests: list[str], timeout: str | None, sandbox: bool) -> None:
-    from git_agentos.run.kernel.spec import duration
-    from git_agentos.run.kernel.stopping import Stop
+    from git_agentos.run.spec import duration
+    from git_agentos.run.stop import Stop
     from git_agentos.tdd.gate import command
 
     seconds = duration(timeout) if timeout is not None else _SECONDS

@@ -11,7 +11,7 @@ from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import TddError
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.tdd.state import Workflow
 
 
@@ -80,9 +80,9 @@ def list_(
     context = records(run)
     if run.output.quiet and not run.output.json and not everywhere:
         # Ids alone, for scripts and completion: nobody has to wait for LangGraph. Each is a run of the same id.
-        from git_agentos.run.kernel import kernel
+        from git_agentos.run import commands
 
-        ids = [each.run_id for each in kernel.all_(context) if each.tool == "tdd"]
+        ids = [each.run_id for each in commands.list_runs(context) if each.tool == "tdd"]
         run.output.show("tdd-list", {}, lambda _: text_tdd.ids(ids))
         return
     from git_agentos.tdd import workflows
@@ -100,7 +100,7 @@ def graph(run: Invocation) -> None:
     run.output.show("tdd-graph", {"mermaid": drawn}, lambda _: text_tdd.graph(drawn))
 
 
-def _the_one(context: "Context") -> "Workflow":
+def _the_one(context: "OpenWorktree") -> "Workflow":
     """The workflow that is meant where none is named."""
     from git_agentos.tdd import workflows
 
@@ -115,7 +115,7 @@ def _the_one(context: "Context") -> "Workflow":
     return unfinished[0] if unfinished else found[0]
 
 
-def _evidence(context: "Context", workflow: "Workflow") -> text_tdd.Evidence:
+def _evidence(context: "OpenWorktree", workflow: "Workflow") -> text_tdd.Evidence:
     """What is kept of the nodes of a workflow."""
     from git_agentos.tdd import workflows
 

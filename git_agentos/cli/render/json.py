@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from git_agentos.errors import AgentosError
 
 if TYPE_CHECKING:
-    from git_agentos.run.record.events import Step
+    from git_agentos.run.events import Step
 
 
 def document(kind: str, fields: object) -> dict[str, object]:

@@ -31,9 +31,8 @@ from git_agentos.guard.identity import ILL_FORMED, Identity
 from git_agentos.process import table
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
-    from git_agentos.checkpoint.format import Checkpoint
-    from git_agentos.checkpoint.state import Skipped
+    from git_agentos.checkpoint.model import Checkpoint, Skipped
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.guard.approval.approvals import Approval, ApprovalRequest, Store
     from git_agentos.guard.call import Call
     from git_agentos.guard.configuration.settings import GuardSettings
@@ -126,7 +125,7 @@ class _Case:
         self.asking: int | None = None
         self.targets: Sequence[str] = ()
         self.location = self._locate()
-        self.context: Context | None = None
+        self.context: OpenWorktree | None = None
         self.present: Checkpoint | None = None  # the checkpoint that was taken
         self.incomplete = ""  # why a checkpoint does not hold everything, or could not be taken
         self.unreadable = False  # that is because something in the worktree cannot be read
@@ -211,7 +210,7 @@ class _Case:
             return self._stop(f"what it may lose cannot be saved: {self.incomplete}")
         context = self._open()
         if context is not None:
-            unchanged.note(self.location, seen, f"refs/agentos/timelines/{context.timeline}")
+            unchanged.note(self.location, seen, f"refs/agentos/timelines/{context.worktree_id}")
         return self._verdict(True)
 
     def _saved(self) -> Verdict:
@@ -375,7 +374,7 @@ class _Case:
     def _saves(self) -> bool:
         return self.settings.auto_on("beforeRisky", person=self.identity.agent is None)
 
-    def _open(self) -> Context | None:
+    def _open(self) -> OpenWorktree | None:
         """The worktree, opened when it is needed: pygit2 is not loaded before."""
         if self.context is None and self.location is not None:
             from git_agentos.guard.enforcement import saving
@@ -409,7 +408,7 @@ class _Case:
         if context is None:
             self.incomplete = "the worktree that it works in is not known"
             return
-        from git_agentos.checkpoint.state import SkipReason
+        from git_agentos.checkpoint.model import SkipReason
         from git_agentos.guard.enforcement import saving
 
         cleans = any(name.startswith("clean") for name in self.decision.operations)

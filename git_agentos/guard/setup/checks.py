@@ -75,7 +75,7 @@ def guard_status(location: Location, environment: Mapping[str, str]) -> GuardSta
     findings = [*_set_up(location, environment), *_not_acting(layers), *_shim(location, environment)]
     findings += harnesses(location, environment, fix=False)
     findings += [*_elsewhere(location, environment), *_unconfirmed(read)]
-    name = timeline.name_of(location)
+    name = timeline.worktree_id(location)
     return GuardStatus(name, location.root, on, read.mode, read.everyone, layers, findings)
 
 
@@ -283,7 +283,7 @@ def _elsewhere(location: Location, environment: Mapping[str, str]) -> Iterator[F
             reasons = effect.overridden(each, environment)
         except AgentosError as error:
             reasons = (error.message, error.message)
-        id_ = timeline.name_of(each)
+        id_ = timeline.worktree_id(each)
         for name, reason in zip((FSMONITOR, HOOK), reasons, strict=True):
             if reason is not None:
                 message = f"the guard's layer '{name}' does not act in the worktree '{id_}': {reason}"

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError, UsageError
 from git_agentos.git import process, state_dir
 from git_agentos.git.location import Location
@@ -62,7 +62,7 @@ class Gate:
 
 
 def red(
-    here: Context,
+    here: OpenWorktree,
     directory: str,
     tests: Sequence[str],
     environment: Mapping[str, str],
@@ -83,7 +83,7 @@ def red(
 
 
 def green(
-    here: Context,
+    here: OpenWorktree,
     directory: str,
     tests: Sequence[str],
     environment: Mapping[str, str],
@@ -126,7 +126,7 @@ class _Kept:
     rest: str | None
 
 
-def _ground(here: Context, environment: Mapping[str, str], timeout: float, sandbox: bool) -> Ground:
+def _ground(here: OpenWorktree, environment: Mapping[str, str], timeout: float, sandbox: bool) -> Ground:
     return grounds.of(here, environment, timeout=timeout, sandbox=sandbox, mark=uuid.uuid4().hex)
 
 

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import objects, trees
 from git_agentos.tdd.gate import frozen_files, pytest_config, syntax, trivial_tests
 from git_agentos.tdd.gate.cases import PASSED, Case
@@ -53,7 +53,7 @@ class Worktree:
 class Base:
     """The tests of a commit, beside those of a worktree."""
 
-    def __init__(self, here: Context, commit: str, worktree: Worktree, now: Mapping[str, str]) -> None:
+    def __init__(self, here: OpenWorktree, commit: str, worktree: Worktree, now: Mapping[str, str]) -> None:
         """`now` is what `frozen_files.freeze` says of the worktree."""
         self._repository = here.repository
         self._worktree = worktree

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import authorship, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process.contained import MARK
@@ -24,7 +24,7 @@ class Ground:
     nothing of git's); `timeout` in seconds; `sandbox` for no network and writes in the worktree alone. `mark` is the
     run's (`process.contained.MARK`). `interpreter` is what `python` said when it was asked."""
 
-    here: Context
+    here: OpenWorktree
     main_root: str | None
     python: str
     environment: Mapping[str, str]
@@ -49,7 +49,7 @@ class Site:
 
 
 def of(
-    here: Context, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
+    here: OpenWorktree, environment: Mapping[str, str], *, timeout: float = 300.0, sandbox: bool = False, mark: str
 ) -> Ground:
     """The ground of a worktree: the interpreter is agentos.tdd.python, else that of a `.venv` in the worktree or in the
     main checkout, else of VIRTUAL_ENV, else this one. TddError where it has no pytest, or bubblewrap is wanted and not

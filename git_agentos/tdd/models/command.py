@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import TddError
 from git_agentos.git import authorship, process
 from git_agentos.guard.shim import shim
@@ -21,7 +21,7 @@ from git_agentos.process import contained
 from git_agentos.process.contained import Result
 from git_agentos.redact import redact
 from git_agentos.run import environment as environments
-from git_agentos.run.rollback import mend
+from git_agentos.run import rebuild
 from git_agentos.tdd.models import transcript
 from git_agentos.tdd.models.model import COMMAND, Request, Work
 from git_agentos.util import directories
@@ -80,7 +80,7 @@ def run(
     command = contained.Command(guarded.argv, location.root, guarded.environment, limit, stdin)
     ended = contained.run(command, said.out, said.err, show=request.show, stop=request.stop)
     # What was killed may have been a git: nobody is to wait for it.
-    mend.unlock(request.here.location, request.run, killed=ended.is_killed)
+    rebuild.unlock(request.here.location, request.run, killed=ended.is_killed)
     return ended
 
 
@@ -96,7 +96,7 @@ def environment_of(request: Request, base: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def prompt_file(here: Context, text: str) -> Iterator[str]:
+def prompt_file(here: OpenWorktree, text: str) -> Iterator[str]:
     """The prompt in a file that nobody else can read, as long as it is needed; what a killed one left is replaced."""
     path = os.path.join(directories.make_own(here.location.state_dir), _KEPT_IN)
     with contextlib.suppress(FileNotFoundError):

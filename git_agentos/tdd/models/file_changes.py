@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import ignore
 from git_agentos.tdd.models import edits
@@ -37,7 +37,7 @@ class _Ready(NamedTuple):
     mode: int | None
 
 
-def apply(changes: Sequence[Change], here: Context) -> Sequence[str]:
+def apply(changes: Sequence[Change], here: OpenWorktree) -> Sequence[str]:
     """Do the changes in a worktree; the paths. Unusable with everything that stands against it: nothing was done."""
     root = here.location.root
     ready: list[_Ready] = []
@@ -133,7 +133,7 @@ def _in_the_way(root: str, parts: Sequence[str]) -> str | None:
     return f"is {what}"
 
 
-def _ignored(here: Context, ready: Sequence[_Ready]) -> list[str]:
+def _ignored(here: OpenWorktree, ready: Sequence[_Ready]) -> list[str]:
     """The paths that git would not see. Tracked files it always does."""
     try:
         found = ignore.ignored_among(here.repository, [os.fsencode(each.path) for each in ready])

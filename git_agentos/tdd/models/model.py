@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import UsageError
 from git_agentos.run.context import WorkspaceContext
@@ -31,7 +31,7 @@ class Request:
     attempt: int
     prompt: str
     run: WorkspaceContext
-    here: Context
+    here: OpenWorktree
     frozen: tuple[str, ...]
     folder: str
     show: Callable[[bytes], None]

@@ -7,9 +7,11 @@ import time
 from dataclasses import asdict
 
 from git_agentos.errors import AgentosError, LockedError, StorageError
-from git_agentos.run import landing, workspace
+from git_agentos.run import landing
 from git_agentos.run.context import worktree_id
-from git_agentos.run.record.evidence import Evidence, Tampered
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import Tampered
+from git_agentos.run.snapshot import run_context
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.node_run import Site
 from git_agentos.tdd.nodes.frame import Update, ended, tell
@@ -38,9 +40,9 @@ def merge(site: Site, state: ImplementationState) -> Update:
     run, kept, saved = site.run(), site.evidence(), None
     sites.reached(kept, state)
     try:
-        here = workspace.inner(site.context, run)
+        here = run_context(site.context, run)
         saved = sites.save(here, run, f"tdd {site.id}: before {N7}", node=N7, phase="before").checkpoint.id
-        made = landing.land(
+        made = landing.merge_validated(
             site.context,
             here,
             run,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import trees
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
@@ -58,7 +58,7 @@ def _after(state: ImplementationState, update: Update) -> ImplementationState:
     return {**state, **update}  # type: ignore[typeddict-item]  # the keys are those of the state
 
 
-def changed_since(here: Context, base: str, tree: str) -> list[str]:
+def changed_since(here: OpenWorktree, base: str, tree: str) -> list[str]:
     """The paths in which a tree of visible files differs from the base."""
     found = trees.diff(here.repository, here.repository.commit_tree(base), tree)
     return [os.fsdecode(path) for path in sorted(found)]

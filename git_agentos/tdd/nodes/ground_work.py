@@ -8,12 +8,11 @@ import time
 
 from git_agentos import log
 from git_agentos.errors import RunError, TddError
-from git_agentos.run import preparation, workspace
+from git_agentos.run import preparation, query, sealing
 from git_agentos.run.context import worktree_id
-from git_agentos.run.kernel.doing import take_back
-from git_agentos.run.record import evidence as folders
-from git_agentos.run.record import runs
-from git_agentos.run.record.events import PRE_RUN
+from git_agentos.run.events import PRE_RUN
+from git_agentos.run.rollback import rollback_and_record
+from git_agentos.run.snapshot import run_context
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
 from git_agentos.store import database_path
 from git_agentos.tdd import node_run as sites
@@ -38,7 +37,7 @@ def load_context(site: Site, state: ImplementationState) -> Update:
         tool="tdd",
         held=True,
     )
-    run = preparation.recorded(site.context, site.id)
+    run = preparation.recorded_context(site.context, site.id)
     if run is None:
         try:
             with site.stop.at_once():
@@ -50,7 +49,7 @@ def load_context(site: Site, state: ImplementationState) -> Update:
         kept.put(PLACE, json.dumps({"database": site.place}).encode() + b"\n")
     if not any(each["event"] == "attempt" for each in kept.events()):
         kept.event("attempt", number=1, point=None)
-    here = workspace.inner(site.context, run)
+    here = run_context(site.context, run)
     log.try_add(here, "action", f"tdd {site.id} begun", commit=run.base_sha, task_id=run.task_id)
     saved = sites.save(here, run, f"tdd {site.id}: after {N0}", node=N0, phase="after")
     python = None
@@ -71,19 +70,19 @@ def clean_up(site: Site, state: ImplementationState) -> Update:
     final = state.get("final_checkpoint")
     if any(each.id == id_ for each in journal.interrupted(site.context.location)):  # its creation or removal was killed
         repair.repair(site.context, id_)
-    made = preparation.recorded(site.context, site.id) is not None  # not where it was killed while it was made
+    made = preparation.recorded_context(site.context, site.id) is not None  # not where it was killed while it was made
     if aborted and made:
         tell(site, "ended", state="cancelled", reason="aborted")
     if record.get(site.context.location.common_dir, id_) is not None:
         run, kept = site.run(), site.evidence()
         sites.reached(kept, state)
         try:
-            here = workspace.inner(site.context, run)
+            here = run_context(site.context, run)
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
-            take_back(site.context, run, kept, _last_checkpoint(state))
-            here = workspace.inner(site.context, run)
+            rollback_and_record(site.context, run, kept, _last_checkpoint(state))
+            here = run_context(site.context, run)
         log.try_add(here, "action", f"tdd {site.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
-        folders.seal(here, kept, runs.told(site.context, kept))
+        sealing.seal(here, kept, query.current_run(site.context, kept))
         final = removal.remove(site.context, id_, delete_branch=True).checkpoint
     said = "worktree and branch removed" if made else "there was no worktree yet"
     if final:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from git_agentos.run import workspace
+from git_agentos.run.snapshot import run_context
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.gate import audit, gates, setup, uncommitted
 from git_agentos.tdd.node_run import Begun, Done, Site, Stopped
@@ -138,7 +138,7 @@ def _work(begun: Begun) -> uncommitted.Work:
 
 def _checkpoint(begun: Begun) -> str:
     """The worktree as it is now, saved."""
-    here = workspace.inner(begun.site.context, begun.run)
+    here = run_context(begun.site.context, begun.run)
     said = f"tdd {begun.site.id}: {begun.node} holds"
     return sites.save(here, begun.run, said, node=begun.node, phase="holds").checkpoint.id
 

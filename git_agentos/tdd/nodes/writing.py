@@ -6,9 +6,9 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from git_agentos.checkpoint import restore
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Options
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.request import RestoreOptions
 from git_agentos.tdd import node_run as sites
 from git_agentos.tdd.context import prompts
 from git_agentos.tdd.gate import frozen_files, pytest_config
@@ -126,11 +126,11 @@ def _put_back(begun: Begun) -> None:
     red = begun.state.get("red_checkpoint")
     if not wanted or red is None:
         return
-    origin = begun.here.origin(trigger="before_restore", description="frozen tests", run_id=begun.run.run_id)
-    restore.restore(begun.here.repository, begun.here.settings, origin, red, Options(paths=wanted))
+    metadata = begun.here.metadata(trigger="before_restore", description="frozen tests", run_id=begun.run.run_id)
+    commands.restore(begun.here, metadata, red, RestoreOptions(paths=wanted))
 
 
-def _texts(here: Context, paths: Sequence[str]) -> Mapping[str, str]:
+def _texts(here: OpenWorktree, paths: Sequence[str]) -> Mapping[str, str]:
     found = {}
     for path in paths:
         with contextlib.suppress(OSError, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from git_agentos.cli.render.text.checkpoint import changes, short
 from git_agentos.cli.render.text.run import ours_in, point
 
 if TYPE_CHECKING:
-    from git_agentos.run.rollback.rollback import Rollback
+    from git_agentos.run.rollback import Rollback
 
 
 def rolled_back(done: Rollback) -> Text:

@@ -14,8 +14,8 @@ from git_agentos.cli.render.text.worktree import files
 
 if TYPE_CHECKING:
     from git_agentos.run.context import WorkspaceContext
-    from git_agentos.run.record.events import Run, Step
-    from git_agentos.run.record.evidence import Verification
+    from git_agentos.run.events import Run, Step
+    from git_agentos.run.sealing import Verification
     from git_agentos.worktree.agent_merge import Merge
 
 _COLOURS = {

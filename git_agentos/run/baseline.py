@@ -1,0 +1,221 @@
+"""How everything in a run's worktree was made: so that a rollback finds what was touched, at a cost that follows that.
+
+The state itself is in the checkpoint `pre_run`; this only tells where not to look. It lies in the worktree's git
+directory, as `<git dir>/agentos/pristine/`:
+
+    index           git's index as it was: `diff-files` with it names every tracked file whose stat data are others, the
+                    change time among them, whatever the agent's own index or configuration says
+    manifest.json   version  1
+                    folders  {path: [mode, mtime, ctime, inode, empty]}
+                    others   [path of a file that the index does not have]
+                    tree     the index, as a tree
+                    young    {path: [mode, size, mtime, ctime, inode] or null}
+                    config   text (latin-1) of config.worktree, or null
+
+git compares times in whole seconds. `young` are files that were made in the second of the recording: those are compared
+here, in nanoseconds; null stands for one so young that it is always looked at. Folders of that age, and folders with
+something in them that git passes over, have 0 for their change time: they are looked into every time. (They are named
+all the same: a folder that is as it was tells of the folders in it.) Where any of it is missing or damaged, everything
+is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from git_agentos.checkpoint.capture import listing
+from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.config import boolean
+from git_agentos.git import filters, process, state_dir, trees
+from git_agentos.git.location import Location
+from git_agentos.util import directories, files
+
+_VERSION = 1
+_FOLDER = "pristine"
+_MANIFEST = "manifest.json"
+_INDEX = "index"
+_TICK_NS = 50_000_000  # longer than a tick of the clock that file systems take their times from
+_LATER = 1 << 33  # seconds: the time of the index, so that to git no entry is as young as the index
+# What must not keep git from comparing, or have it compare something else, whatever is configured; and no index of ours
+# is split, which would leave its shared part in the git directory.
+_STRICT = (
+    "-c", "core.fileMode=true", "-c", "core.ignoreStat=false", "-c", "core.preloadIndex=true",
+    "-c", "core.splitIndex=false",
+)  # fmt: skip
+
+_Row = tuple[int, int, int, int, int]
+
+
+class Baseline(NamedTuple):
+    """What was recorded; `copy` is the path of the index's copy."""
+
+    known: Known
+    young: Mapping[bytes, _Row | None]
+    config: bytes | None
+    copy: str
+
+
+class Comparison(NamedTuple):
+    """A worktree against what was recorded: files that may be others (None: all may be), and what the walk found."""
+
+    touched: frozenset[bytes] | None
+    walked: Listing
+
+
+def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
+    """Record how the worktree is, right after its set-up and its first checkpoint. (It is no evidence: all of it can be
+    found out again.)"""
+    location = inner.location
+    folder = directories.make_own(location.state_dir, _FOLDER)
+    forget(location)
+    copy = os.path.join(folder, _INDEX)
+    try:
+        shutil.copy2(os.path.join(location.git_dir, _INDEX), copy)
+    except FileNotFoundError:
+        return
+    if boolean(inner.settings.values, "core.splitindex", default=False):
+        inner.repository.git("update-index", "--no-split-index", env={"GIT_INDEX_FILE": copy})
+    written = os.stat(copy).st_mtime_ns
+    walked = listing.list_directories(location.root)
+    now = time.time_ns()
+    tracked = set(inner.repository.git("ls-files", "-z").split(b"\0"))
+    young = _young(inner, tracked, now) if written // 10**9 >= now // 10**9 else {}
+    body = {
+        "version": _VERSION,
+        "folders": {
+            os.fsdecode(path): each if path in walked.plain and each.ctime < now - _TICK_NS else each._replace(ctime=0)
+            for path, each in walked.folders.items()
+        },
+        "others": [os.fsdecode(path) for path in walked.names if path not in tracked],
+        "tree": inner.repository.git("write-tree", env={"GIT_INDEX_FILE": copy}).decode().strip(),
+        "young": {os.fsdecode(path): row for path, row in young.items()},
+        "config": _text(configuration(location)),
+    }
+    os.utime(copy, (_LATER, _LATER))
+    text = json.dumps(body, separators=(",", ":"))
+    files.replace(os.path.join(folder, _MANIFEST), text.encode("ascii"), durable=False)
+
+
+def forget(location: Location) -> None:
+    """Nothing is known any more."""
+    for name in (_MANIFEST, _INDEX):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(location.state_dir, _FOLDER, name))
+
+
+def read(location: Location) -> Baseline | None:
+    """What was recorded; None where that is not there, or cannot be understood."""
+    folder = os.path.join(location.state_dir, _FOLDER)
+    index = os.path.join(folder, _INDEX)
+    try:
+        if os.path.islink(folder) or not os.path.isfile(index):
+            return None
+        with open(os.path.join(folder, _MANIFEST), encoding="ascii") as file:
+            body = json.load(file)
+        if body["version"] != _VERSION:
+            return None
+        folders = {os.fsencode(path): Folder(*row) for path, row in body["folders"].items()}
+        young = {os.fsencode(path): row and _row(row) for path, row in body["young"].items()}
+        others = [os.fsencode(path) for path in body["others"]]
+        tree = str(body["tree"])
+        text = body["config"]
+        return Baseline(Known(folders, others, tree), young, text if text is None else text.encode("latin-1"), index)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+def compare(location: Location, known: Baseline | None) -> Comparison:
+    """Find out what may be other than it was made."""
+    if known is None:
+        return Comparison(None, listing.list_directories(location.root))
+    env = location.environment({"GIT_INDEX_FILE": known.copy})
+    args = [*_STRICT, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"]
+    child = process.spawn(args, cwd=location.root, env=env)
+    try:
+        walked = listing.list_directories(location.root, known.known)
+    finally:
+        status, out, _ = process.finish(child)
+    if status != 0:
+        return Comparison(None, listing.list_directories(location.root))
+    touched = {path for path in out.split(b"\0") if path}
+    root = os.fsencode(location.root)
+    touched |= {path for path, row in known.young.items() if row is None or row != _stat(os.path.join(root, path))}
+    return Comparison(frozenset(touched), walked)
+
+
+def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
+    """Files that are not as the state has them, where nothing is known: git reads every one that is tracked there.
+
+    Where anything is converted between worktree and store, all files are named: git compares what it would store.
+    """
+    repository, values, tree = inner.repository, inner.settings.values, state.index_tree
+    every = {path: entry[0] for path, entry in trees.walk(repository, tree) if entry[0] != trees.GITLINK}
+    attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in every)
+    if filters.any_configured(repository, values, tracks_attributes=attributes):
+        return frozenset(every)
+    with state_dir.scratch(inner.location) as folder:
+        env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+        repository.git(*_STRICT, "read-tree", tree, env=env)
+        repository.git(*_STRICT, "update-index", "-q", "--refresh", env=env, ok=(0, 1))
+        out = repository.git(*_STRICT, "diff-files", "-z", "--name-only", "--ignore-submodules=all", env=env)
+    touched = {path for path in out.split(b"\0") if path}
+    root = os.fsencode(inner.location.root)
+    for path, mode in every.items():
+        row = _stat(os.path.join(root, path))
+        usual = (0o777 if mode == trees.EXECUTABLE else 0o666) & ~state.umask
+        if row is not None and mode != trees.SYMLINK and stat.S_IMODE(row[0]) != usual:
+            touched.add(path)
+    return frozenset(touched)
+
+
+def configuration(location: Location) -> bytes | None:
+    """The worktree's own configuration file; None where it has none."""
+    try:
+        with open(os.path.join(location.git_dir, "config.worktree"), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
+    """Tracked files that git, which compares whole seconds, cannot be sure of."""
+    root = os.fsencode(inner.location.root)
+    found: dict[bytes, _Row | None] = {}
+    for path in tracked:
+        row = _stat(os.path.join(root, path)) if path else None
+        if row is not None and row[3] // 10**9 >= now // 10**9:
+            found[path] = row if row[3] < now - _TICK_NS else None
+    return found
+
+
+def _stat(path: bytes) -> _Row | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _row(row: list[Any]) -> _Row:
+    mode, size, mtime, ctime, inode = _ints(row)
+    return (mode, size, mtime, ctime, inode)
+
+
+def _ints(values: Iterable[Any]) -> list[int]:
+    found = list(values)
+    if not all(isinstance(each, int) for each in found):
+        raise ValueError("not a number")
+    return found
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")

@@ -1,0 +1,281 @@
+"""Doing a run, step by step: a checkpoint before and after each, exit codes and the diff judge, and the record comes
+first. Whatever ends the kernel, the run can be resumed, or rolled back.
+
+`work` has what a run does, `doing` one step of it; `runs` looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from git_agentos import log
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
+from git_agentos.git import authorship, process
+from git_agentos.guard import authorize
+from git_agentos.run import cleanup, control, evidence_store, lock, preparation, snapshot
+from git_agentos.run import context as contexts
+from git_agentos.run.events import CANCELLED, OPEN, SERVICE, TAMPERED, TDD, Run
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey, Tampered
+from git_agentos.run.observer import Observer
+from git_agentos.run.query import diff, list_runs, logs, show
+from git_agentos.run.rollback import Rollback, rollback_and_record, rollback_worktree
+from git_agentos.run.runner import Runner, end_as_tampered, judge_killed_step, seal_run, spec_to_resume
+from git_agentos.run.spec import RunSpec
+from git_agentos.run.stop import Stop
+from git_agentos.worktree import record
+
+__all__ = [
+    "Observer",
+    "all_",
+    "cancel",
+    "diff",
+    "list_runs",
+    "logs",
+    "resume",
+    "roll_back",
+    "rollback",
+    "show",
+    "start",
+]
+
+_UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may take a while
+
+
+@authorize.entry("run", "start")
+def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None) -> Run:
+    """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
+    ConfigurationError where git cannot tell who commits.
+
+    SIGINT, SIGTERM and SIGHUP interrupt it: the run returned is `interrupted`, and no process of it is left.
+    """
+    run_id = contexts.check_id(spec.run_id if spec.run_id is not None else _new_id())
+    authorship.require(context.location.root, process.user_environment({}))
+    with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
+        made = _make(context, run_id)
+        with _failing(context, made):
+            made.pin(is_ours)
+            work = Runner(context, made, spec, stop, watcher)
+            work.begin()
+            work.go_on()
+        return cleanup.finish(context, made)
+
+
+@authorize.entry("run", "resume")
+def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) -> Run:
+    """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
+
+    One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
+    by that. RunError for any other that has ended, and for one that an orchestrator drives.
+    """
+    found = evidence_store.open_or_rebuild(context.location, run_id)
+    _refuse_driven(found, "resume")
+    with lock.hold(context.location, run_id) as is_ours, Stop(context.location, run_id) as stop:
+        has_ended = False
+        with _failing(context, found):
+            found.pin(is_ours)
+            has_ended = found.state().ended is not None
+            if not has_ended:
+                spec = spec_to_resume(context, found)
+                control.clear_cancel(context.location, run_id)
+                Runner(context, found, spec, stop, watcher).resume()
+        if has_ended:
+            _finish(context, found)
+        return cleanup.finish(context, found)
+
+
+@authorize.entry("run", "cancel")
+def cancel(context: OpenWorktree, run_id: str) -> Run:
+    """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
+
+    One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
+    and for one that an orchestrator drives and says so.
+    """
+    found = evidence_store.open_or_rebuild(context.location, run_id)
+    _refuse_driven(found, "cancel")
+    with _until_free(context, run_id) as is_ours, Stop(context.location, run_id) as stop:
+        has_ended = False
+        with _tampered_ends(context, found):
+            found.pin(is_ours)
+            has_ended = found.state().ended is not None
+            if not has_ended:
+                judge_killed_step(context, found)
+                spec = RunSpec(steps=(), on_failure=found.run().on_failure)
+                Runner(context, found, spec, stop).end(CANCELLED, "cancelled")
+        if has_ended:
+            control.discard(context.location, run_id)
+            _finish(context, found, fine=(CANCELLED, TAMPERED))
+            if found.state().ended not in (CANCELLED, TAMPERED):
+                raise _has_ended(run_id, str(found.state().ended))
+        return cleanup.finish(context, found)
+
+
+def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
+    """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish, and it
+    has not ended in one of the states `fine`."""
+    at = found.state()
+    assert at.ended is not None
+    if not at.is_sealed and at.prepared is not None:
+        seal_run(context, found, again=True)
+    elif at.ended not in fine:
+        raise _has_ended(found.run_id, at.ended)
+
+
+def _refuse_driven(found: Evidence, what: str) -> None:
+    """RunError for a run that is somebody else's: by its key, or one that has not ended, by its driver. One whose
+    driver has no name can be cancelled: nobody else may be there to do it."""
+    if found.is_anothers():
+        raise RunError(
+            f"the record of run '{found.run_id}' was not written with your key",
+            "use the HOME and XDG_CONFIG_HOME of whoever began it; nothing was changed\n"
+            f"git agentos rollback {found.run_id} takes it back all the same",
+        )
+    if found.state().begun is None:
+        return  # damaged, and told as that
+    run = found.run()
+    if run.state != OPEN or (what == "cancel" and run.tool == SERVICE):
+        return
+    if run.tool == SERVICE:
+        raise RunError(
+            f"run '{run.run_id}' is driven through the workspace service: its orchestrator goes on with it",
+            f"git agentos run cancel {run.run_id} ends it, git agentos rollback {run.run_id} takes it back",
+        )
+    word = "abort" if what == "cancel" else what
+    hint = f"git agentos tdd {word} {run.run_id}" if run.tool == TDD else f"'{run.tool}' can {what} it"
+    raise RunError(f"run '{run.run_id}' is driven by '{run.tool}', and not by git agentos run", hint)
+
+
+@contextlib.contextmanager
+def _until_free(context: OpenWorktree, run_id: str) -> Iterator[Callable[[], bool]]:
+    """Have a run's lock, where need be after whoever has it was asked to end the run."""
+    deadline = time.monotonic() + _UNTIL_CANCELLED
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                is_ours = stack.enter_context(lock.hold(context.location, run_id))
+                break
+            except LockedError:
+                if time.monotonic() > deadline:
+                    raise
+                control.request_cancel(context.location, run_id)
+        yield is_ours
+
+
+@authorize.entry("rollback", named=("point",))
+def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
+    """`git agentos rollback`: of the run `run_id`, or the one whose worktree `context` is.
+
+    LockedError while it runs, RunError for a point that it has not.
+    """
+    if run_id is None:
+        known = record.read(context.location.git_dir)
+        run_id = known.run_id if known is not None else None
+        if run_id is None:
+            raise RunError(
+                f"'{context.location.root}' is not the worktree of a run", "name the run: git agentos run list"
+            )
+    _require_known(context, run_id, dry_run=dry_run)
+    with lock.hold(context.location, run_id) as is_ours:
+        run = preparation.last_known_context(context, run_id)
+        if run is None:
+            raise RunError(f"run '{run_id}' has no workspace", f"git agentos run resume {run_id} makes it")
+        if dry_run:
+            return rollback_worktree(context, run, point, dry_run=True)
+        found = _believable(context, run_id, is_ours)
+        with contextlib.suppress(NoKey):
+            judge_killed_step(context, found)
+        done = rollback_and_record(context, run, found, point)
+        inner = snapshot.run_context(context, run)
+        log.try_add(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
+        if found.state().ended is not None:
+            with contextlib.suppress(NoKey):
+                seal_run(context, found, again=True)
+    return done
+
+
+def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None:
+    """RunError where there is no such run, and never was. Evidence that only git has is made again."""
+    try:
+        (evidence_store.open_to_read if dry_run else evidence_store.open_or_rebuild)(context.location, run_id)
+    except (RunError, RepositoryError):
+        if preparation.last_known_context(context, run_id) is None:
+            raise
+
+
+def _believable(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
+    """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
+    try:
+        found = evidence_store.open_existing(context.location, run_id)
+    except (RunError, RepositoryError):
+        found = evidence_store.end_destroyed(context.location, run_id)
+    with _tampered_ends(context, found):
+        found.pin(is_ours)
+    return found
+
+
+def _new_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+
+
+def _make(context: OpenWorktree, run_id: str) -> Evidence:
+    """The folder for a new run; one that a killed `start` left before anything was on record is as good. RunError where
+    the id is taken, also by a run whose evidence was removed."""
+    found = None
+    with contextlib.suppress(RunError):
+        found = evidence_store.open_existing(context.location, run_id)
+    if found is None or not os.listdir(found.folder):
+        if preparation.recorded_context(context, run_id) or evidence_store.sealed_events(context, run_id) is not None:
+            raise evidence_store.id_taken(run_id)
+        return evidence_store.create(context.location, run_id)
+    if found.record().problem is not None or found.events():
+        raise evidence_store.id_taken(run_id)
+    return found
+
+
+@contextlib.contextmanager
+def _tampered_ends(context: OpenWorktree, found: Evidence) -> Iterator[None]:
+    """A run whose record was tampered with has ended by that."""
+    try:
+        yield
+    except Tampered as error:
+        end_as_tampered(context, found, error.reason)
+
+
+@contextlib.contextmanager
+def _failing(context: OpenWorktree, found: Evidence) -> Iterator[None]:
+    """A run that the kernel cannot go on with is interrupted. Nothing is left of one without a workspace."""
+    try:
+        with _tampered_ends(context, found):
+            yield
+    except (AgentosError, OSError) as error:
+        told_as = storage_error(error) if isinstance(error, OSError) else error
+        if preparation.recorded_context(context, found.run_id) is None:
+            control.discard(context.location, found.run_id)
+            evidence_store.remove(context.location, found.run_id)
+        else:
+            then = f"git agentos run resume {found.run_id} goes on with the run, rollback takes it back"
+            ended = found.state().ended
+            if ended is None:
+                with contextlib.suppress(AgentosError, OSError):
+                    found.event("interrupted", signal=None, error=str(told_as))
+            else:
+                then = f"the run has ended: {ended}; git agentos run resume {found.run_id} seals its evidence"
+                told_as.hint = None  # "nothing was changed"
+            told_as.hint = "\n".join(each for each in (told_as.hint, then) if each)
+        if told_as is error:
+            raise
+        raise told_as from error
+
+
+def _has_ended(run_id: str, state: str) -> RunError:
+    return RunError(f"run '{run_id}' has ended: {state}", f"git agentos run show {run_id} tells more")
+
+
+# Names of docs/api.md.
+all_ = list_runs
+roll_back = rollback

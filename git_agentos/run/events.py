@@ -1,0 +1,423 @@
+"""The events of a run, and the run as they tell it.
+
+Every event has `event` and `at`; those that made files of the evidence have `files` (name -> SHA-256). Those that there
+are, with their fields:
+
+    begun          task, max_attempts, on_failure, cleanup, guard, protected, steps, tool (who drives the run), spec (a
+                   code of what it is to do, by the user's key), mark (what its processes are known by)
+    prepared       context, checkpoint (the state of `pre_run`), tree (of its visible files)
+    attempt        number, point (`pre_run` where it began there anew)
+    step-begun     n, kind, attempt, command, checkpoint (the point `step:<n>`), stdout, stderr, index (in the spec),
+                   branches (where protected branches were)
+    step-ended     n, outcome, exit_code, seconds, checkpoint, changed, detail, stdout, stderr, moved (other branches
+                   that moved meanwhile), moved_refs (refs that are no branches)
+    marked         n, checkpoint: a point that an orchestrator without steps has set
+    attempt-ended  number, outcome, reason
+    interrupted    signal, or error: what kept the kernel from going on
+    resumed        step
+    rolled-back    point, checkpoint, saved, not_saved (what of the state before could not be read), last_saved and
+                   last_saved_at (the checkpoint before that, where there is such a thing, and its time)
+    ended          state, reason, left (how the worktree was left; null: it was taken back, or cannot be looked at)
+    tampered       reason: the record, or what it names, was changed by somebody else; the run has ended by that
+    accepted       into, merge_commit
+    sealed         checkpoint, manifest_sha256
+
+An event that is not known is passed over. A step that is done again after an interruption is begun again with its `n`.
+How they are kept, and why they can be believed: `journal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.errors import RunError
+from git_agentos.run.context import WorkspaceContext
+
+EVENTS = "events.jsonl"
+MANIFEST = "manifest.json"
+# Who drives a run: the kernel says so with its version, `git agentos tdd` and other orchestrators by their names, those
+# who give none are the service's.
+_KERNEL = "git-agentos "
+TDD = "tdd"
+SERVICE = "workspace service"
+PRE_RUN = "pre_run"  # the point where a run began
+# The states of a run.
+RUNNING, INTERRUPTED, OPEN = "running", "interrupted", "open"
+PASSED, FAILED, CANCELLED, ACCEPTED = "passed", "failed", "cancelled", "accepted"
+TAMPERED = "tampered"
+# How a step and an attempt ended.
+OK, FAILED_STEP, TIMED_OUT, NO_CHANGES, PROTECTED = "ok", "failed", "timed-out", "no-changes", "protected-branch"
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step that was begun; the fields are the keys of `steps` in the JSON kind `run`.
+
+    `n` counts from 1 over the whole run, in the order in which steps were begun; `kind` is `agent`, `validate`,
+    `rollback` or `checkpoint`; `outcome` one of the above, None while it runs; `checkpoint_before` is the point
+    `step:<n>`. `exit_code` is 128 + N for signal N, None where there is no process. Paths are relative to `evidence`.
+    `moved` are branches that moved while it ran, other than the run's own, `moved_refs` other refs (tags, the stash,
+    remotes' branches) by their full names; None where that is not known.
+    """
+
+    n: int
+    kind: str
+    attempt: int
+    command: str | None
+    outcome: str | None
+    exit_code: int | None
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    checkpoint_before: str | None
+    checkpoint_after: str | None
+    changed: int | None
+    stdout: str | None
+    stderr: str | None
+    detail: str | None = None
+    moved: list[str] | None = field(default_factory=list)
+    moved_refs: list[str] | None = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One go of the agent and its validation: `outcome` as a step's, None while under way; `reason` is for people."""
+
+    number: int
+    outcome: str | None
+    reason: str | None
+    steps: list[int]
+
+
+@dataclass(frozen=True)
+class Left:
+    """How a run left its worktree. `changed` counts paths (`run.changes`), `commits` those since its base; `branch` is
+    HEAD's (None: it is detached), `head_sha` its commit (None: there is none). `ignored` tells, where `changed` is 0,
+    whether there are other ignored files than before; None where that was not looked at. `worktree_path` is where it
+    was then."""
+
+    changed: int
+    commits: int
+    branch: str | None
+    head_sha: str | None
+    ignored: bool | None
+    worktree_path: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run; the fields are the keys of the JSON kind `run`.
+
+    `state` is one of those above; `reason` says why it is so, for people. `tool` is who drives it. `evidence` is the
+    folder. `rolled_back_to` is the point that the worktree was last taken back to with nothing done since, None where
+    it was not. What could not be saved whenever it was taken back is in `not_saved`; `last_saved` is the checkpoint
+    from before the last such damage. `left` is how it left its worktree. `final_checkpoint` carries the evidence,
+    `merge_commit` is what accepting it made. `cleanup`: worktree and branch go once it has failed, was cancelled or is
+    accepted. `archive` is the checkpoint that has everything that was in the worktree, once that was archived; None
+    while it is there.
+    """
+
+    run_id: str
+    state: str
+    reason: str | None
+    context: WorkspaceContext | None
+    task_id: str | None
+    steps: list[Step]
+    attempts: list[Attempt]
+    evidence: str
+    max_attempts: int
+    on_failure: str
+    guarded: bool
+    protected: list[str]
+    started_at: str
+    ended_at: str | None
+    rolled_back_to: str | None = None
+    final_checkpoint: str | None = None
+    merge_commit: str | None = None
+    accepted_into: str | None = None
+    process: int | None = None
+    problems: list[str] = field(default_factory=list)
+    tool: str | None = None
+    cleanup: bool = False
+    archive: str | None = None
+    left: Left | None = None
+    not_saved: list[Skipped] = field(default_factory=list)
+    last_saved: str | None = None
+    last_saved_at: str | None = None
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether somebody else than our kernel does it, through the workspace service."""
+        return self.tool is not None and not self.tool.startswith(_KERNEL)
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The event in a line of `events.jsonl`; ValueError where it is none."""
+    try:
+        body = json.loads(line)
+        if isinstance(body["event"], str) and isinstance(body["at"], str):
+            found: dict[str, Any] = body
+            return found
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError("not an event") from error
+    raise ValueError("not an event")
+
+
+def run_of(run_id: str, evidence: str, events: Iterable[Event], *, alive: bool) -> Run:
+    """The run that its events tell. `alive` says whether a process has it: one that none has and that did not end was
+    interrupted, or is open where an orchestrator drives it, from one call to the next. RunError where they are no
+    run's."""
+    return state_of(run_id, events).run(evidence, alive=alive)
+
+
+def state_of(run_id: str, events: Iterable[Event]) -> RunState:
+    """The state that the events of a run lead to; RunError where they are no run's."""
+    state = RunState(run_id)
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def points(events: Iterable[Event]) -> dict[int, str]:
+    """The checkpoint of every point `step:<n>` of a run, by n; of a step that was begun twice, the later one."""
+    return {
+        each["n"]: each["checkpoint"]
+        for each in events
+        if each["event"] in ("step-begun", "marked") and each.get("checkpoint") is not None
+    }
+
+
+def pre_run(events: Iterable[Event]) -> str | None:
+    """The checkpoint of the state right after set-up; None where the run has no workspace yet."""
+    return next((each["checkpoint"] for each in events if each["event"] == "prepared"), None)
+
+
+class RunState:
+    """A run, event by event: how it is shown, and how far it has come.
+
+    `begun` and `prepared` are those events. `attempt` is the last attempt begun (0: none), `index` the position in the
+    spec of the step that is next in it, `count` how many steps were begun in the whole run; `numbers` tells which step
+    each one of the spec became in this attempt. `under_way` is the `step-begun` of a step that has not ended, `failed`
+    the `step-ended` of this attempt that is not `ok`; `outcome` and `why` are the attempt's, where it has ended.
+    `ended` is the state that the run ended in. `is_sealed` tells that nothing has happened since the evidence was
+    sealed.
+
+    `point` is where the worktree is when nobody has touched it: where the step under way began, where the last one
+    ended (of one whose end could not be saved, since it had wrecked it: where that began), or where an attempt begins.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.begun: Event | None = None
+        self.prepared: Event | None = None
+        self.context: WorkspaceContext | None = None
+        self.attempt = self.index = self.count = 0
+        self.numbers: dict[int, int] = {}
+        self.points: dict[int, str] = {}
+        self.under_way: Event | None = None
+        self.failed: Event | None = None
+        self.outcome: str | None = None
+        self.why: str | None = None
+        self.point = PRE_RUN
+        self.ended: str | None = None
+        self.is_sealed = False
+        self.files: dict[str, str] = {}
+        self._steps: dict[int, Step] = {}
+        self._attempts: dict[int, Attempt] = {}
+        self._state = RUNNING
+        self._reason: str | None = None
+        self._started_at: str | None = None
+        self._ended_at: str | None = None
+        self._rolled_back_to: str | None = None
+        self._not_saved: list[Skipped] = []
+        self._last_saved: str | None = None
+        self._last_saved_at: str | None = None
+        self._left: Left | None = None
+        self.final_checkpoint: str | None = None
+        self.merge_commit: str | None = None
+        self.accepted_into: str | None = None
+
+    def apply(self, event: Event) -> None:
+        """What one event changes; RunError where it is not one of a run's."""
+        try:
+            self._apply(event)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._damaged() from error
+
+    def _apply(self, event: Event) -> None:
+        kind, at = event["event"], event["at"]
+        self._started_at = self._started_at or at
+        self.is_sealed = kind == "sealed"
+        match kind:
+            case "begun":
+                self.begun = event
+            case "prepared":
+                self.context = WorkspaceContext.from_fields(event["context"], "an event")
+                self.prepared = event
+            case "attempt":
+                self._attempt_begun(event)
+            case "step-begun":
+                self._step_begun(event, at)
+            case "step-ended":
+                self._step_ended(event, at)
+            case "marked":
+                self.points[event["n"]] = event["checkpoint"]
+            case "attempt-ended":
+                number = event["number"]
+                ended = self._attempts.get(number) or Attempt(number, None, None, [])
+                self.outcome, self.why = event["outcome"], event.get("reason")
+                self._attempts[number] = replace(ended, outcome=self.outcome, reason=self.why)
+            case "rolled-back":
+                self._rolled_back_to, self._left = event["point"], None
+                self._loses(event)
+            case "sealed":
+                self.final_checkpoint = event["checkpoint"]
+            case "interrupted" | "resumed" | "ended" | "accepted" | "tampered" if self.ended != TAMPERED:
+                self._change_state(event, kind, at)
+        self.files |= event.get("files") or {}
+
+    def _change_state(self, event: Event, kind: str, at: str) -> None:
+        if kind == "interrupted" and self.ended is None:
+            self._state = INTERRUPTED
+            if event.get("error"):
+                self._reason = f"interrupted: {event['error']}"
+            else:
+                self._reason = f"interrupted by {event['signal']}" if event.get("signal") else "interrupted"
+        elif kind == "resumed" and self.ended is None:
+            self._state, self._reason, self._ended_at = RUNNING, None, None
+        elif kind == "ended":
+            self.ended = self._state = event["state"]
+            self._reason, self._ended_at = event.get("reason"), at
+            self._left = Left(**event["left"]) if event.get("left") is not None else None
+        elif kind == "tampered":
+            self.ended = self._state = TAMPERED
+            self._reason, self._ended_at = event["reason"], at
+        elif kind == "accepted":
+            self._state, self._rolled_back_to = ACCEPTED, None
+            self.accepted_into, self.merge_commit = event["into"], event["merge_commit"]
+
+    def _loses(self, event: Event) -> None:
+        """What a rollback could not save."""
+        lost = [Skipped(str(each["path"]), str(each["reason"])) for each in event.get("not_saved") or ()]
+        self._not_saved += lost
+        if lost:
+            self._last_saved, self._last_saved_at = event.get("last_saved"), event.get("last_saved_at")
+
+    def _attempt_begun(self, event: Event) -> None:
+        number = event["number"]
+        known = self._attempts.get(number)
+        self._attempts[number] = Attempt(number, None, None, known.steps if known is not None else [])
+        self.attempt, self.index, self.numbers = number, 0, {}
+        self.failed = self.outcome = self.why = self._rolled_back_to = None
+        self.point = event.get("point") or self.point
+
+    def _step_begun(self, event: Event, at: str) -> None:
+        n, number = event["n"], event["attempt"]
+        self._steps[n] = Step(
+            n=n,
+            kind=event["kind"],
+            attempt=number,
+            command=event.get("command"),
+            outcome=None,
+            exit_code=None,
+            started_at=at,
+            ended_at=None,
+            seconds=None,
+            checkpoint_before=event.get("checkpoint"),
+            checkpoint_after=None,
+            changed=None,
+            stdout=event.get("stdout"),
+            stderr=event.get("stderr"),
+            moved=None,
+            moved_refs=None,
+        )
+        attempt = self._attempts.setdefault(number, Attempt(number, None, None, []))
+        if n not in attempt.steps:
+            self._attempts[number] = replace(attempt, steps=[*attempt.steps, n])
+        self._rolled_back_to = None  # something is done since
+        self.under_way, self.count = event, max(self.count, n)
+        folder = f"steps/{n:03d}-{event['kind']}/"  # of a step that is done again, what was there is put aside
+        self.files = {name: code for name, code in self.files.items() if not name.startswith(folder)}
+        self.index = event.get("index", self.index)  # an orchestrator's steps have no place in a spec
+        self.numbers[self.index], self.point = n, f"step:{n}"
+        if event.get("checkpoint") is not None:
+            self.points[n] = event["checkpoint"]
+
+    def _step_ended(self, event: Event, at: str) -> None:
+        step = self._steps[event["n"]]
+        self._steps[step.n] = replace(
+            step,
+            outcome=event["outcome"],
+            exit_code=event.get("exit_code"),
+            ended_at=at,
+            seconds=event.get("seconds"),
+            checkpoint_after=event.get("checkpoint"),
+            changed=event.get("changed"),
+            stdout=event.get("stdout", step.stdout),
+            stderr=event.get("stderr", step.stderr),
+            detail=event.get("detail"),
+            moved=event.get("moved"),
+            moved_refs=event.get("moved_refs"),
+        )
+        self.under_way, self.index = None, self.index + 1
+        self.point = event.get("checkpoint") or self.point
+        if event["outcome"] != OK:
+            self.failed = event
+
+    def run(self, evidence: str, *, alive: bool) -> Run:
+        """The whole of it; see `fold`."""
+        if self._started_at is None:
+            raise RunError(f"run '{self.run_id}' was never begun", f"remove '{evidence}' to use its id again")
+        try:
+            run = self._run(evidence)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self._damaged() from error
+        if self._state not in (RUNNING, INTERRUPTED):
+            return run
+        if alive:
+            return replace(run, state=RUNNING, reason=None)
+        if run.is_driven:
+            return replace(run, state=OPEN)
+        return replace(run, state=INTERRUPTED, reason=self._reason or "its process is gone")
+
+    def step(self, n: int) -> Step:
+        """A step that was begun."""
+        return self._steps[n]
+
+    def _run(self, evidence: str) -> Run:
+        begun = self.begun or {}
+        task = begun.get("task")
+        return Run(
+            run_id=self.run_id,
+            state=self._state,
+            reason=self._reason,
+            context=self.context,
+            task_id=task if task is not None or self.context is None else self.context.task_id,
+            steps=[self._steps[n] for n in sorted(self._steps)],
+            attempts=[self._attempts[number] for number in sorted(self._attempts)],
+            evidence=evidence,
+            max_attempts=begun.get("max_attempts", 1),
+            on_failure=begun.get("on_failure", "keep"),
+            guarded=bool(begun.get("guard", True)),
+            protected=list(begun.get("protected") or ()),
+            started_at=self._started_at or "",
+            ended_at=self._ended_at,
+            rolled_back_to=self._rolled_back_to,
+            final_checkpoint=self.final_checkpoint,
+            merge_commit=self.merge_commit,
+            accepted_into=self.accepted_into,
+            tool=begun.get("tool"),
+            cleanup=bool(begun.get("cleanup", False)),
+            left=self._left,
+            not_saved=list(self._not_saved),
+            last_saved=self._last_saved,
+            last_saved_at=self._last_saved_at,
+        )
+
+    def _damaged(self) -> RunError:
+        return RunError(f"the record of run '{self.run_id}' is damaged", f"git agentos run verify {self.run_id}")

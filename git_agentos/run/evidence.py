@@ -1,0 +1,281 @@
+"""What is kept of a run: canonical, complete, and outside of the worktree that may be discarded.
+
+    <repository root>/.agentos/runs/<run id>/
+      workspace_context.json   the context, written once, at set-up (role `workspace_context`)
+      spec.json                what the run was to do (role `spec`)
+      environment.json         fingerprint of the machine and tools, without values of variables (role `environment`)
+      events.jsonl             everything that happened (`events`; role `events`)
+      steps/<nnn>-<kind>/      stdout, stderr, exit_code, snapshot.json, diff.patch (roles `stdout` …)
+      manifest.json            of every file above: role, sha256, size; written by `seal` (see there)
+
+One process at a time writes (`lock`). Agents have the rights to do so as well: so nothing in it is believed that our
+code is not on (`journal`). Links are never followed (`evidence_folder`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, storage_error
+from git_agentos.git.location import Location
+from git_agentos.redact import redact, redact_value
+from git_agentos.run import evidence_copy
+from git_agentos.run.events import MANIFEST, TAMPERED, Run, RunState, state_of
+from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.journal import Journal, Record, Tampered
+from git_agentos.util import times
+
+_NEW = ".new"
+_CHUNK = 1 << 20
+
+
+class Evidence:
+    """The folder of one run. One that is pinned belongs to the process that goes on with the run: see `journal`."""
+
+    def __init__(self, folder: str, run_id: str, location: Location | None = None, files: Folder | None = None) -> None:
+        """`location` is the repository's, where the evidence is to be copied to git; `files` the copy to read."""
+        self.folder = folder
+        self.run_id = run_id
+        self._location = location
+        self._files = files or Folder(folder)
+        self._copy = evidence_copy.Copy(location, run_id) if location is not None else None
+        self.is_copy = files is not None
+        self._journal = Journal(self._files, run_id, self._save)
+        self._pinned: RunState | None = None
+        self._written: dict[str, str] = {}  # since the last event: name -> SHA-256
+
+    # -- the record ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """It is the record of a new run: another one's of this id, which was removed, is forgotten."""
+        self._journal.begin()
+
+    def pin(self, is_ours: Callable[[], bool] = lambda: True) -> None:
+        """Go by memory from here on: the run's lock is held, and `is_ours` tells whether it still is. Tampered where
+        the record cannot be believed."""
+        self._files.pin()
+        self._journal.pin(is_ours)
+        self._pinned = state_of(self.run_id, self._journal.read().events)
+
+    def record(self) -> Record:
+        """What is known to be true of the run, and why its record says something else, if it does."""
+        return self._journal.read()
+
+    def events(self) -> list[dict[str, Any]]:
+        """All of them; a torn last line is left out. Tampered where they cannot be believed, or one is damaged."""
+        found = self._journal.read()
+        if found.problem is not None:
+            raise Tampered(self.run_id, found.problem)
+        return found.events
+
+    def vouched(self) -> str | None:
+        """Why nothing vouches for the record; None where the user's key does."""
+        return self._journal.vouched()
+
+    def is_anothers(self) -> bool:
+        """Whether the record was written with another key than this user's, who can tell nothing of it."""
+        return self._journal.is_anothers()
+
+    def state(self) -> RunState:
+        """What the events lead to; of a record that cannot be believed, those that can: it has ended by that."""
+        if self._pinned is not None:
+            return self._pinned
+        found = self._journal.read()
+        state = state_of(self.run_id, found.events)
+        if found.problem is not None and state.ended != TAMPERED:
+            state.apply(_tampered(found.problem))
+        return state
+
+    def run(self, *, alive: bool = False) -> Run:
+        """The run as it is shown."""
+        return self.state().run(self.folder, alive=alive)
+
+    def check(self) -> None:
+        """Tampered where the record of a pinned run is not as this process left it."""
+        with writing():
+            self._journal.check()
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Append one event, durably; the time is added, and what was written since the last one, and secrets are taken
+        out."""
+        kept = {key: value if key == "context" else redact_value(value)[0] for key, value in fields.items()}
+        if self._written:
+            kept["files"] = self._written
+        body = {"event": kind, "at": times.now_text(), **kept}
+        with writing():
+            body = self._journal.append(body)
+        self._written = {}
+        if self._pinned is not None:
+            self._pinned.apply(body)
+
+    def end_as_tampered(self, reason: str) -> None:
+        """The run has ended by that; what is there instead of its record is put aside."""
+        with writing():
+            body = self._journal.end_as_tampered(_tampered(redact(reason)[0]))
+        if self._location is not None:
+            evidence_copy.write_missing(self._location, self.run_id, self.folder)
+        if self._pinned is not None:
+            self._pinned.apply(body)
+
+    def _save(self) -> None:
+        """Copy the evidence to git. The event is on record all the same where that fails, and the next one is copied
+        with it."""
+        if self._copy is None:
+            return
+        named = dict(self._written)
+        with contextlib.suppress(RunError):
+            named = self.state().files | named
+        try:
+            self._copy.save(self._files, named, MANIFEST)
+        except (AgentosError, OSError) as error:
+            text = f"the evidence of run '{self.run_id}' was not copied to git: {error}"
+            warnings.warn(AgentosWarning(text), stacklevel=2)
+
+    def check_files(self) -> None:
+        """Tampered where a file that the record names is another by now, or something that is no file lies here."""
+        for name, expected in (self.state().files | self._written).items():
+            try:
+                if self.digest(name) == expected:
+                    continue
+            except (OSError, RunError):
+                pass
+            raise Tampered(self.run_id, f"'{name}' was changed or removed")
+        for name, regular in self.files():
+            if not regular:
+                raise Tampered(self.run_id, f"'{name}' is a link, or no file at all: git-agentos did not make it")
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def write_once(self, name: str, text: str) -> None:
+        """A file that is never changed again; RunError where it is there with other contents."""
+        data = text.encode("utf-8", "surrogateescape")
+        present = self.read(name)
+        if present is None:
+            self.put(name, data)
+        elif present != data:
+            raise RunError(f"'{self._path(name)}' is there already, and is never written again")
+        else:
+            self._written[name] = hashlib.sha256(data).hexdigest()
+
+    def step_folder(self, n: int, kind: str) -> str:
+        """The folder of a step, made; relative to `folder`. Of a step that is done again, what was there is kept under
+        another name. Tampered where a link lies there, or anything else that git-agentos does not make."""
+        name = f"steps/{n:03d}-{kind}"
+        with writing():
+            for each in ("steps", name):
+                if self._files.kind(each) not in (None, stat.S_IFDIR):
+                    raise Tampered(self.run_id, f"'{each}' is not a folder: git-agentos did not make it")
+            if self._files.kind(name) is not None and not self._files.is_empty(name):
+                self._files.set_aside(name)
+            self._files.make(name)
+        self._written = {each: code for each, code in self._written.items() if not each.startswith(f"{name}/")}
+        return name
+
+    def create(self, name: str) -> BinaryIO:
+        """A new file below the folder, to be written; `wrote` tells that it is complete."""
+        with self._placing(name):
+            return self._files.create(self._name(name))
+
+    def wrote(self, name: str) -> None:
+        """A file is complete: the next event has its hash."""
+        with self._placing(name):
+            self._written[name] = self.digest(name)
+
+    def put(self, name: str, data: bytes, *, vouched: bool = True) -> None:
+        """Write a file below the folder, whole or not at all; the next event has its hash, if it is to be `vouched`
+        for."""
+        name = self._name(name)
+        with self._placing(name):
+            self._files.replace(name, data, name.rpartition("/")[2] + _NEW)
+        if vouched and not name.endswith(_NEW):
+            self._written[name] = hashlib.sha256(data).hexdigest()
+
+    def read(self, name: str) -> bytes | None:
+        """A file below the folder; None where there is none."""
+        try:
+            with self.open(name) as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def open(self, name: str) -> BinaryIO:
+        """A file below the folder, to be read; never what a link leads to."""
+        path = self._path(name)
+        try:
+            return os.fdopen(self._files.open(self._name(name)), "rb")
+        except OSError as error:
+            if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and os.path.islink(os.path.dirname(path))):
+                raise RunError(f"'{path}' is a symbolic link", "git-agentos did not make it") from None
+            raise
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The contents of a file, piece by piece."""
+        with self.open(name) as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file's contents."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks(name):
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def files(self) -> Iterator[tuple[str, bool]]:
+        """Everything in the folder that is no folder, by path, and whether it is a regular file."""
+        yield from sorted(self._files.walk())
+
+    def tidy(self) -> None:
+        """Remove what a killed `put` left."""
+        for name, regular in self.files():
+            if regular and name.endswith(_NEW):
+                self._files.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Take back a file that has just been written."""
+        self._files.remove(self._name(name))
+        self._written.pop(name, None)
+
+    def clear(self, name: str) -> None:
+        """Put aside what has a file's name and is none."""
+        if self._files.kind(name) not in (None, stat.S_IFREG):
+            self._files.set_aside(name)
+
+    @contextlib.contextmanager
+    def _placing(self, name: str) -> Iterator[None]:
+        """Tampered where a file cannot be reached, or is there already, since somebody else was here."""
+        with writing():
+            try:
+                yield
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+                    raise
+                raise Tampered(self.run_id, f"'{name}': {(error.strerror or '').lower()}") from error
+
+    def _name(self, name: str) -> str:
+        return os.path.relpath(self._path(name), self.folder)
+
+    def _path(self, name: str) -> str:
+        path = os.path.normpath(os.path.join(self.folder, name))
+        if not path.startswith(os.path.join(self.folder, "")):
+            raise RunError(f"'{name}' is not in the evidence of run '{self.run_id}'")
+        return path
+
+
+def _tampered(reason: str) -> dict[str, Any]:
+    return {"event": "tampered", "at": times.now_text(), "reason": reason}
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error

@@ -1,0 +1,202 @@
+"""The copy of a run's evidence in git: a tree that the ref `refs/agentos/runs/<run id>` keeps.
+
+It is made anew with every event, before the note of that event is written: so it is never behind the note, and what is
+brought back from it is believed exactly as the folder was. `git clean -fdx` takes the folder, and not the copy.
+
+A file that the record names is copied as it was when it was named: one that was changed or removed since stays in the
+copy. What is in the copy is not believed by itself: anybody can move a ref.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
+
+from git_agentos.checkpoint import timeline
+from git_agentos.errors import AgentosError, RunError
+from git_agentos.git import refs, tree_refs, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.run import lock
+from git_agentos.run.context import CONTEXT, is_id, worktree_id
+from git_agentos.run.evidence_folder import Folder
+from git_agentos.store import database_path
+from git_agentos.util import directories, files, locks
+from git_agentos.worktree import layout as worktrees
+
+PREFIX = "refs/agentos/runs/"
+_SMALL = 1 << 20
+_UNFINISHED = ".new"
+_MAKING = ".made-again-"
+
+
+class Copy:
+    """The copy of one run's evidence, by the process that writes the evidence."""
+
+    def __init__(self, location: Location, run_id: str) -> None:
+        self._location = location
+        self._name = PREFIX + run_id
+        self._repository: Repository | None = None
+        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}  # name -> which file that was, and its blob
+
+    def save(self, folder: Folder, named: Mapping[str, str], also: str) -> None:
+        """Copy the folder; `named` are the files that the record names, with their SHA-256, and `also` is another one
+        that stays in the copy if it is missing."""
+        if self._repository is None:
+            self._repository = tree_refs.open_store(self._location)
+        before = tree_refs.files(self._repository, self._name)
+        tree_refs.put(self._repository, self._name, lambda writer: self._files(writer, folder, named, also, before))
+
+    def _files(
+        self, writer: Writer, folder: Folder, named: Mapping[str, str], also: str, before: tree_refs.Files
+    ) -> tree_refs.Files:
+        found = {}
+        for name, regular in folder.walk():
+            if regular and not name.endswith(_UNFINISHED):
+                found[os.fsencode(name)] = (trees.REGULAR, self._blob(writer, folder, name, named.get(name), before))
+        for name in (*named, also):
+            path = os.fsencode(name)
+            if path not in found and path in before:
+                found[path] = before[path]
+        return found
+
+    def _blob(self, writer: Writer, folder: Folder, name: str, expected: str | None, before: tree_refs.Files) -> str:
+        with open(folder.open(name), "rb") as file:
+            state = os.fstat(file.fileno())
+            which = (state.st_ino, state.st_size, state.st_mtime_ns)
+            known = self._known.get(name)
+            if known is not None and known[0] == which:
+                return known[1]
+            path = os.fsencode(name)
+            if expected is not None and path in before:
+                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                    return before[path][1]
+                file.seek(0)
+            small = state.st_size < _SMALL
+            oid = writer.write("blob", file.read()) if small else writer.write_stream(file.fileno(), state.st_size)
+        self._known[name] = (which, oid)
+        return oid
+
+
+class SavedFolder(Folder):
+    """A copy, to be read as the folder that it was made of."""
+
+    def __init__(self, path: str, repository: Repository, found: tree_refs.Files) -> None:
+        super().__init__(path)
+        self._repository = repository
+        self._found = {os.fsdecode(name): oid for name, (_, oid) in found.items()}
+
+    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:  # noqa: ARG002 (as Folder has it)
+        """A descriptor of a file; nothing can be written."""
+        if flags != os.O_RDONLY:
+            raise RunError(f"'{os.path.join(self.path, name)}' is in git only", "git agentos doctor --fix")
+        oid = self._found.get(name)
+        if oid is None:
+            raise FileNotFoundError(2, os.strerror(2), os.path.join(self.path, name))
+        with tempfile.TemporaryFile() as file:
+            self._repository.stream_blob(oid, file.fileno())
+            file.seek(0)
+            return os.dup(file.fileno())
+
+    def kind(self, name: str) -> int | None:
+        """The file type bits of what has a name."""
+        if name in self._found:
+            return stat.S_IFREG
+        return stat.S_IFDIR if any(each.startswith(f"{name}/") for each in self._found) else None
+
+    def walk(self) -> Iterator[tuple[str, bool]]:
+        """Every file, by name."""
+        yield from ((name, True) for name in self._found)
+
+
+def ids(location: Location) -> list[str]:
+    """The ids of the runs whose evidence has a copy."""
+    return [name for name in tree_refs.names(location, PREFIX) if is_id(name)]
+
+
+def find_copy(location: Location, run_id: str, path: str) -> SavedFolder | None:
+    """The copy of a run's evidence, whose folder would be `path`; None where there is none, or where the run's timeline
+    is gone and with it all that the evidence names."""
+    if not is_id(run_id):
+        return None
+    if refs.resolve(location, PREFIX + run_id) is None:
+        return None
+    repository = tree_refs.open_store(location)
+    found = tree_refs.files(repository, PREFIX + run_id)
+    if not found or (os.fsencode(CONTEXT) in found and timeline.tip(location, worktree_id(run_id)) is None):
+        return None
+    return SavedFolder(path, repository, found)
+
+
+def delete(location: Location, run_id: str) -> None:
+    """Forget the copy of a run that has come to nothing."""
+    tree_refs.delete(location, PREFIX + run_id)
+
+
+def rebuild_folder(location: Location, run_id: str, *, parts: bool = False) -> bool:
+    """Make the folder of a run's evidence again, where it is missing and no process is at work on the run; whether it
+    was. With `parts` also the files that are missing in a folder that is there. RepositoryError where something else is
+    in its place."""
+    runs = os.path.join(worktrees.main_folder(location), database_path.FOLDER, "runs")
+    path = os.path.join(runs, run_id)
+    if os.path.lexists(path) and not (parts and os.path.isdir(path) and not os.path.islink(path)):
+        return False
+    found = find_copy(location, run_id, path)
+    if found is None or lock.holder(location, run_id) not in (None, os.getpid()):
+        return False
+    database_path.ensure_folder(worktrees.main_folder(location))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(runs)
+    with locks.hold(os.path.join(directories.make_own(location.shared_state_dir), "evidence.turn")):
+        return _complete(found, path) if os.path.isdir(path) else _make(found, runs, path)
+
+
+def write_missing(location: Location, run_id: str, path: str) -> None:
+    """Put the files that are missing in the folder of a run's evidence there again, as far as the copy has them."""
+    found = find_copy(location, run_id, path)
+    if found is not None:
+        with contextlib.suppress(AgentosError, OSError):
+            _complete(found, path)
+
+
+def is_incomplete(found: SavedFolder, path: str) -> bool:
+    """Whether the folder that a copy was made of is missing, or a file of it."""
+    there = Folder(path)
+    return not os.path.isdir(path) or any(there.kind(name) is None for name, _ in found.walk())
+
+
+def _make(found: SavedFolder, runs: str, path: str) -> bool:
+    for each in os.listdir(runs):
+        if each.startswith(_MAKING):  # its process was killed
+            shutil.rmtree(os.path.join(runs, each), ignore_errors=True)
+    making = tempfile.mkdtemp(prefix=_MAKING, dir=runs)
+    try:
+        os.chmod(making, 0o755)
+        _write(found, Folder(making), [name for name, _ in found.walk()])
+        os.rename(making, path)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    files.sync_directory(runs)
+    return True
+
+
+def _complete(found: SavedFolder, path: str) -> bool:
+    target = Folder(path)
+    names = [name for name, _ in found.walk() if target.kind(name) is None]
+    _write(found, target, names)
+    return bool(names)
+
+
+def _write(source: SavedFolder, target: Folder, names: list[str]) -> None:
+    for name in names:
+        file: BinaryIO
+        with open(source.open(name), "rb") as data, target.create(name) as file:
+            shutil.copyfileobj(data, file)
+            file.flush()
+            os.fsync(file.fileno())

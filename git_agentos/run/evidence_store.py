@@ -1,0 +1,268 @@
+"""The evidence of all runs of a repository: made, found, listed, and made again from git where its folder is missing.
+
+A copy that was made in another repository, or by another user, is shown and no more: nothing vouches for it here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import warnings
+from typing import Any
+
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
+from git_agentos.git.location import Location
+from git_agentos.process import deletion
+from git_agentos.run import evidence_copy, journal, lock, sealing
+from git_agentos.run.context import CONTEXT, WorkspaceContext, check_id, is_id
+from git_agentos.run.events import EVENTS, MANIFEST, Event
+from git_agentos.run.evidence import Evidence, writing
+from git_agentos.run.evidence_folder import Folder
+from git_agentos.run.journal import Journal
+from git_agentos.run.sealing import Verification
+from git_agentos.store import database_path
+from git_agentos.util import files
+from git_agentos.worktree import layout
+
+
+def runs_folder(location: Location) -> str:
+    """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
+    return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")
+
+
+def create(location: Location, run_id: str) -> Evidence:
+    """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
+    process left."""
+    check_id(run_id)
+    top = database_path.ensure_folder(layout.main_folder(location))
+    runs = os.path.join(top, "runs")
+    path = os.path.join(runs, run_id)
+    if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id, path) is not None:
+        raise id_taken(run_id)
+    with writing():
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(runs)
+        _is_folder(runs)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not _is_folder(path) or os.listdir(path):
+                raise id_taken(run_id) from None
+        files.sync_directory(runs)
+        made = Evidence(path, run_id, location)
+        made.begin()
+    return made
+
+
+def remove(location: Location, run_id: str) -> None:
+    """Remove the evidence of a run that has come to nothing, and its copy."""
+    deletion.remove_folder(os.path.join(runs_folder(location), run_id))
+    with contextlib.suppress(AgentosError, OSError):
+        evidence_copy.delete(location, run_id)
+
+
+def end_destroyed(location: Location, run_id: str) -> Evidence:
+    """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
+    with writing():
+        journal.clear_path(os.path.join(runs_folder(location), run_id))
+    database_path.ensure_folder(layout.main_folder(location))
+    found = Evidence(os.path.join(runs_folder(location), run_id), run_id, location)
+    found.end_as_tampered("its evidence was removed or replaced")
+    return found
+
+
+def noted_prepared(location: Location, run_id: str) -> Event | None:
+    """The event `prepared` of a run, as it is noted outside of the repository; None where it is not."""
+    return Journal(Folder(os.path.join(runs_folder(location), run_id)), run_id).prepared()
+
+
+def id_taken(run_id: str) -> RunError:
+    """What is to be said where a new run's id is that of another."""
+    return RunError(
+        f"there is a run '{run_id}' already",
+        f"choose another id; git agentos run show {run_id} tells how that one stands",
+    )
+
+
+def open_existing(location: Location, run_id: str) -> Evidence:
+    """That of a run; RunError where there is none."""
+    check_id(run_id)
+    runs = runs_folder(location)
+    path = os.path.join(runs, run_id)
+    if not all(_is_folder(each) for each in (os.path.dirname(runs), runs, path)):
+        raise RunError(f"there is no run '{run_id}'", "git agentos run list shows the runs")
+    return Evidence(path, run_id, location)
+
+
+def ids(location: Location) -> list[str]:
+    """The ids of all runs that have a folder, oldest first."""
+    runs = runs_folder(location)
+    if not (_is_folder(os.path.dirname(runs)) and _is_folder(runs)):
+        return []
+    folders = [each for each in os.scandir(runs) if each.is_dir(follow_symlinks=False) and is_id(each.name)]
+    found = [(begun_at(each.path), each.name) for each in folders]
+    return [name for _, name in sorted(found)]
+
+
+def context_of(evidence: Evidence) -> WorkspaceContext:
+    """The recorded context, as the events have it, or else the file; RunError where it is missing or damaged. Paths are
+    those of when it was made: `located.now` has those of now."""
+    known = evidence.state().context
+    return known if known is not None else file_context(evidence)
+
+
+def file_context(evidence: Evidence) -> WorkspaceContext:
+    """The context as its file has it, which anybody can write; RunError where it is missing or damaged."""
+    data = evidence.read(CONTEXT)
+    if data is None:
+        raise RunError(
+            f"run '{evidence.run_id}' has no workspace: '{CONTEXT}' is missing",
+            f"git agentos run verify {evidence.run_id} tells more",
+        )
+    try:
+        return WorkspaceContext.from_json(data)
+    except RunError as error:
+        raise RunError(f"'{os.path.join(evidence.folder, CONTEXT)}' is damaged", error.hint) from error
+
+
+def verify(context: OpenWorktree, run_id: str) -> Verification:
+    """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist.
+
+    RunError where there is no such run.
+    """
+    try:
+        evidence = open_existing(context.location, run_id)
+    except RunError:
+        path = os.path.join(runs_folder(context.location), run_id)
+        if (
+            sealing.newest_seal(context.repository, run_id) is None
+            and evidence_copy.find_copy(context.location, run_id, path) is None
+        ):
+            raise
+        evidence = Evidence(os.path.join(runs_folder(context.location), run_id), run_id)
+    return sealing.verify(context, evidence)
+
+
+def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:
+    """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
+    found = sealing.read_sealed(context.repository, run_id, EVENTS)
+    return None if found is None else journal.parse(found, run_id)
+
+
+def _is_folder(path: str) -> bool:
+    """Whether a folder of ours is there; RepositoryError for anything else in its place."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISDIR(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a directory"
+        raise RepositoryError(f"'{path}' is {what}", "remove it: git-agentos did not make it and does not follow it")
+    return True
+
+
+def begun_at(folder: str) -> str:
+    """When a run was begun, by its first event; what has none counts as older."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        descriptor = os.open(os.path.join(folder, EVENTS), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            return str(json.loads(file.readline(1 << 20))["at"])
+    return ""
+
+
+# -- evidence that only git has ---------------------------------------------------------------------------------------
+
+
+def open_or_rebuild(location: Location, run_id: str) -> Evidence:
+    """That of a run with which something is to be done: a folder that is missing is made again from the copy in git.
+    RunError where there is neither."""
+    check_id(run_id)
+    path = os.path.join(runs_folder(location), run_id)
+    if (
+        not _bring_back(location, run_id)
+        and not os.path.lexists(path)
+        and evidence_copy.find_copy(location, run_id, path)
+    ):
+        if lock.holder(location, run_id) is not None:
+            return Evidence(path, run_id, location)  # its process says what has become of it
+        raise RunError(
+            f"the record of run '{run_id}' was not written with your key, or not in this repository",
+            "git agentos run show tells what it says; it is gone on with where it was begun",
+        )
+    return open_existing(location, run_id)
+
+
+def rebuild_folders(location: Location) -> list[str]:
+    """Make the folder of all runs again from git, where it is gone as a whole, as `git clean -fdx` leaves it; the ids
+    of the runs. Where it cannot be made, commands go on with what is in git."""
+    if os.path.lexists(runs_folder(location)):
+        return []
+    done = []
+    for run_id in evidence_copy.ids(location):
+        with contextlib.suppress(AgentosError, OSError):
+            if _bring_back(location, run_id):
+                done.append(run_id)
+    return done
+
+
+def copy_missing(location: Location) -> None:
+    """Copy the evidence of runs that have none, as those of a version that made no copies. What cannot be believed, or
+    is being written by another process, is left."""
+    copied = set(evidence_copy.ids(location))
+    for run_id in ids(location):
+        if run_id in copied:
+            continue
+        with contextlib.suppress(AgentosError, OSError):
+            found = open_existing(location, run_id)
+            if lock.holder(location, run_id) is None and found.vouched() is None and found.events():
+                named = found.state().files
+                evidence_copy.Copy(location, run_id).save(Folder(found.folder), named, MANIFEST)
+
+
+def _bring_back(location: Location, run_id: str) -> bool:
+    """One that was copied in another repository, or by another user, stays where it is: nothing vouches for it here."""
+    path = os.path.join(runs_folder(location), run_id)
+    if os.path.lexists(path):
+        return False
+    copy = evidence_copy.find_copy(location, run_id, path)
+    if copy is None or Evidence(path, run_id, files=copy).is_anothers():
+        return False
+    return evidence_copy.rebuild_folder(location, run_id)
+
+
+def warn(text: str) -> None:
+    """Warn of what was found and done."""
+    warnings.warn(AgentosWarning(text), stacklevel=3)
+
+
+def incomplete_runs(location: Location) -> list[str]:
+    """The ids of the runs whose evidence, or a file of it, is missing, while git has a copy that was made here."""
+    found = []
+    for run_id in evidence_copy.ids(location):
+        path = os.path.join(runs_folder(location), run_id)
+        with contextlib.suppress(AgentosError, OSError):
+            copy = evidence_copy.find_copy(location, run_id, path)
+            is_missing = copy is not None and evidence_copy.is_incomplete(copy, path)
+            if copy is not None and is_missing and not Evidence(path, run_id, files=copy).is_anothers():
+                found.append(run_id)
+    return found
+
+
+def copied_events(found: Evidence) -> list[dict[str, Any]]:
+    """The events of a copy that was made in another repository, or by another user: nothing vouches for them here."""
+    return journal.parse(found.read(EVENTS) or b"", found.run_id)
+
+
+def open_to_read(location: Location, run_id: str) -> Evidence:
+    """That of a run, or, where its folder is missing, the copy in git, to be read; RunError where there is neither."""
+    try:
+        return open_existing(location, run_id)
+    except RunError:
+        path = os.path.join(runs_folder(location), run_id)
+        copy = evidence_copy.find_copy(location, run_id, path)
+        if copy is None:
+            raise
+        return Evidence(path, run_id, files=copy)

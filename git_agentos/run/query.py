@@ -1,0 +1,229 @@
+"""Looking at runs: what is known of one is in its evidence, or in its final checkpoint where that is not here.
+
+Nothing changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint.capture.state import capture_state
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, RunError
+from git_agentos.git.repository import Repository
+from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
+from git_agentos.run.context import worktree_id
+from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
+from git_agentos.run.evidence import Evidence
+from git_agentos.util import times
+from git_agentos.worktree import last_state, record
+
+
+def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
+    """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
+    is about to let go of it."""
+    pid = None if is_ours else lock.holder(context.location, found.run_id)
+    events, problem = found.record().events, found.record().problem
+    run = found.state().run(found.folder, alive=pid is not None)
+    if not events:
+        run = replace(run, started_at=_made_at(found.folder))
+    if run.context is None and run.state == TAMPERED:
+        run = replace(run, context=preparation.last_known_context(context, run.run_id))
+    run = _as_now(context, run)
+    if run.rolled_back_to is not None and _was_undone(context, found.run_id, events):
+        run = replace(run, rolled_back_to=None)
+    problems = [problem] if problem is not None else []
+    return replace(run, process=pid or None, problems=problems, archive=_archive(context, run))
+
+
+def _archive(context: OpenWorktree, run: Run) -> str | None:
+    """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
+    if run.context is None or os.path.isdir(run.context.worktree_path):
+        return None
+    id_ = worktree_id(run.run_id)
+    with contextlib.suppress(AgentosError, OSError):
+        if record.get(context.location.common_dir, id_) is None:
+            return last_state.ended(context, id_).source.id
+    return None
+
+
+def _as_now(context: OpenWorktree, run: Run) -> Run:
+    return run if run.context is None else replace(run, context=located.with_current_paths(context, run.context))
+
+
+def _was_undone(context: OpenWorktree, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last restore in the run's worktree led elsewhere than its last rollback: `undo` is no event."""
+    with contextlib.suppress(AgentosError, OSError, KeyError):
+        last = journal.read_last(record.find(context.location.common_dir, worktree_id(run_id)).location)
+        point = next(each["checkpoint"] for each in reversed(events) if each["event"] == "rolled-back")
+        if last is not None and last.target != point:
+            # Undone twice it is back there, in a checkpoint of its own.
+            return _visible(context, last.target) != _visible(context, point)
+    return False
+
+
+def _visible(context: OpenWorktree, checkpoint: str) -> tuple[str | None, ...]:
+    state = format.read_state(context.repository, checkpoint)
+    return (state.head.commit, state.index_tree, state.tree, state.untracked_tree)
+
+
+def show(context: OpenWorktree, run_id: str) -> Run:
+    """A run as its record tells it; of an archived one, as its final checkpoint does."""
+    try:
+        found = evidence_store.open_to_read(context.location, run_id)
+    except RunError:
+        events = evidence_store.sealed_events(context, run_id)
+        if events is not None:
+            folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
+            return _as_now(context, run_of(run_id, folder, events, alive=False))
+        if run_id not in _of_timelines(context, ()):
+            raise
+        reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
+        return _as_now(context, _damaged(context, run_id, reason))
+    if found.is_copy and found.is_anothers():
+        return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
+    return current_run(context, found)
+
+
+def list_runs(context: OpenWorktree) -> Sequence[Run]:
+    """All runs of the repository, newest first. One whose record is damaged is among them, and says so; one whose
+    evidence is gone is shown as git has it."""
+    found = []
+    for run_id in ids(context)[::-1]:
+        try:
+            found.append(show(context, run_id))
+        except (AgentosError, OSError) as error:
+            found.append(_damaged(context, run_id, str(error)))
+    return found[::-1]
+
+
+def ids(context: OpenWorktree) -> list[str]:
+    """The ids of all runs of the repository, newest first, those too of which only git still knows."""
+    location = context.location
+    found = evidence_store.ids(location)
+    copied = [run_id for run_id in evidence_copy.ids(location) if run_id not in found]
+    more = [*copied, *_of_timelines(context, [*found, *copied])]
+    if not more:
+        return found[::-1]
+    dated = {
+        run_id: evidence_store.begun_at(os.path.join(evidence_store.runs_folder(location), run_id)) for run_id in found
+    }
+    for run_id in more:
+        with contextlib.suppress(AgentosError, OSError):
+            dated[run_id] = show(context, run_id).started_at
+    return sorted((*found, *more), key=lambda run_id: (dated.get(run_id, ""), run_id), reverse=True)
+
+
+def _of_timelines(context: OpenWorktree, known: Collection[str]) -> list[str]:
+    """The ids of runs that have a timeline, without those that are `known`."""
+    prefix = worktree_id("")
+    found = []
+    for name in timeline.all_names(context.location):
+        run_id = name.removeprefix(prefix)
+        if name == run_id or run_id in known:
+            continue
+        with contextlib.suppress(AgentosError):
+            newest = timeline.newest(context.repository, name)
+            if (
+                newest is not None
+                and format.open_checkpoint(context.repository, newest.checkpoint).meta.get("run_id") == run_id
+            ):
+                found.append(run_id)
+    return found
+
+
+def _damaged(context: OpenWorktree, run_id: str, problem: str) -> Run:
+    folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
+    known = None
+    with contextlib.suppress(AgentosError, OSError):
+        known = preparation.last_known_context(context, run_id)
+    return Run(
+        run_id=run_id,
+        state=INTERRUPTED,
+        reason=problem,
+        context=known,
+        task_id=None,
+        steps=[],
+        attempts=[],
+        evidence=folder,
+        max_attempts=1,
+        on_failure="keep",
+        guarded=True,
+        protected=[],
+        started_at=_made_at(folder),
+        ended_at=None,
+        problems=[problem],
+    )
+
+
+def _made_at(folder: str) -> str:
+    with contextlib.suppress(OSError):
+        return times.seconds_to_text(os.lstat(folder).st_mtime)
+    return ""
+
+
+def logs(context: OpenWorktree, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
+    """What the commands of a run said: (step, stdout, stderr). RunError for a step that it has not."""
+    run = show(context, run_id)
+    wanted = [each for each in run.steps if each.command is not None and step in (None, each.n)]
+    if step is not None and not wanted:
+        raise RunError(
+            f"run '{run_id}' has no step {step} that runs a command", f"git agentos run show {run_id} lists its steps"
+        )
+    return [(each, _said(context, run, each.stdout), _said(context, run, each.stderr)) for each in wanted]
+
+
+def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
+    if name is None:
+        return b""
+    with contextlib.suppress(RunError):
+        data = evidence_store.open_to_read(context.location, run.run_id).read(name)
+        if data is not None:
+            return data
+    return sealing.read_sealed(context.repository, run.run_id, name) or b""
+
+
+def diff(context: OpenWorktree, run_id: str) -> bytes:
+    """What a run changed, from its base to how its worktree stands (of one that was taken back: to how it stood), as a
+    patch."""
+    run = show(context, run_id)
+    if run.context is None:
+        return b""
+    tree = _tree(context, run)
+    return patch(context.repository, run.context.base_sha, tree) if tree is not None else b""
+
+
+def _tree(context: OpenWorktree, run: Run) -> str | None:
+    """The tree of all visible files of a run's worktree; None where nothing has happened in it."""
+    assert run.context is not None
+    if run.rolled_back_to is None:
+        try:
+            inner = snapshot.run_context(context, run.context)
+        except RunError:
+            if run.archive is not None:
+                with context.repository.writer() as writer:
+                    state = format.read_state(context.repository, run.archive)
+                    state = format.with_visible_tree(context.repository, writer, state)
+                    writer.flush()
+                    return state.visible_tree
+            # It is wrecked: it is told what was seen last.
+        else:
+            with inner.repository.writer() as writer:
+                state = capture_state(inner.repository, writer, inner.settings)
+                writer.flush()
+                return state.visible_tree
+    # How it stood before it was taken back, or wrecked.
+    seen = [each.checkpoint_after or each.checkpoint_before for each in run.steps if each.command is not None]
+    links = timeline.walk(context.repository, worktree_id(run.run_id))
+    return next((context.repository.commit(each.commit).tree for each in links if each.checkpoint in seen[-1:]), None)
+
+
+def patch(repository: Repository, old: str, new: str, env: Mapping[str, str] | None = None) -> bytes:
+    """What makes one tree (or a commit's) of another, for `git apply`; `env` says where git finds them."""
+    wanted = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"]
+    return repository.git(*wanted, old, new, env=env)

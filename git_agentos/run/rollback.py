@@ -1,0 +1,277 @@
+"""Back to where a run began, or to a point on its way; the state before is saved first, and `undo` goes back to it.
+
+`pre_run` means discard and recreate: afterwards the worktree is byte for byte what a fresh `git worktree add` at the
+base and its recorded set-up gave (`.agentos/` apart), ignored files too, its branch at the base. That is done in place,
+at a cost that follows what the run changed: `pristine` tells what is not as it was made. Where the folder or git's
+entry is damaged or missing it is made again first (`mend`).
+
+A step's point is what was visible when it began: ignored files stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.model import Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands, head
+from git_agentos.checkpoint.restore.commands import RollbackOptions
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration
+from git_agentos.checkpoint.timeline import TimelineEntry
+from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
+from git_agentos.git import refs, worktrees
+from git_agentos.git.refs import Head
+from git_agentos.git.scan import Scan
+from git_agentos.run import baseline, events, evidence_store, rebuild
+from git_agentos.run.context import WorkspaceContext, worktree_id
+from git_agentos.run.events import RunState
+from git_agentos.run.evidence import Evidence
+from git_agentos.run.journal import NoKey
+from git_agentos.run.rebuild import Rebuilt
+from git_agentos.util import times
+from git_agentos.worktree import layout, losses
+
+PRE_RUN = events.PRE_RUN
+_STEP = re.compile(r"(?:step:)?([0-9]{1,9})\Z")
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What a rollback did; the fields are the keys of the JSON kind `rollback`.
+
+    `point` is what it went back to (`pre_run`, `step:2`, a checkpoint's full id) and `checkpoint` the id of that state;
+    `saved` holds everything before. `recreated` tells that folder or entry had to be made again, `not_saved` what could
+    not be read of a damaged one; `last_saved` is the last checkpoint from before the damage was found, made at
+    `last_saved_at` (both None where nothing was damaged). `branch` and `head` are HEAD's afterwards. Paths are text.
+    """
+
+    run_id: str
+    point: str
+    checkpoint: str
+    saved: str | None
+    branch: str | None
+    head: str | None
+    worktree_path: str
+    changed: list[str]
+    removed: list[str]
+    recreated: bool
+    not_saved: list[Skipped]
+    dry_run: bool
+    last_saved: str | None = None
+    last_saved_at: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What the run's record tells of it."""
+        return {
+            "point": self.point,
+            "checkpoint": self.checkpoint,
+            "saved": self.saved,
+            "not_saved": [asdict(each) for each in self.not_saved],
+            "last_saved": self.last_saved,
+            "last_saved_at": self.last_saved_at,
+        }
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Where it goes: `name` for people, the checkpoint, and the state in it."""
+
+    name: str
+    checkpoint: str
+    state: State
+
+
+def rollback_worktree(
+    context: OpenWorktree, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
+) -> Rollback:
+    """Take the run's worktree back to `point`.
+
+    `context` is any worktree of the run's repository, and says who acts; the run must not be at work (its lock is the
+    caller's). RunError for a point that the run has not.
+    """
+    goal = _resolve(context, run, point)
+    last = timeline.newest(context.repository, worktree_id(run.run_id))
+    mended = rebuild.rebuild_worktree(context, run, goal.checkpoint, dry_run=dry_run)
+    if mended.inner is None:
+        return _would_be_made(run, goal, mended, _told(context, last))
+    done = mended.finished or _go(mended.inner, run, goal, mended, dry_run=dry_run)
+    if not dry_run:
+        rebuild.restore_config(mended, run)
+    not_saved = [*mended.not_saved, *(item for item in done.skipped if item not in goal.state.skipped)]
+    last_saved, last_saved_at = _told(context, last) if not_saved else (None, None)
+    return Rollback(
+        run_id=run.run_id,
+        point=goal.name,
+        checkpoint=goal.checkpoint,
+        saved=done.saved,
+        branch=done.branch,
+        head=done.head,
+        worktree_path=mended.inner.location.root,
+        changed=done.changed,
+        removed=done.removed,
+        recreated=mended.recreated or mended.damaged,
+        not_saved=not_saved,
+        dry_run=dry_run,
+        last_saved=last_saved,
+        last_saved_at=last_saved_at,
+    )
+
+
+def rollback_and_record(
+    context: OpenWorktree, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
+) -> Rollback:
+    """Roll back, and record it; where there is no key to record it with, the rollback is done all the same."""
+    done = rollback_worktree(context, run, point, dry_run=dry_run)
+    if not dry_run:
+        with contextlib.suppress(NoKey):
+            evidence.event("rolled-back", **done.fields())
+    return done
+
+
+def _told(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
+    """A checkpoint's id and time."""
+    if last is None:
+        return None, None
+    return last.checkpoint, format.read(context.repository, last.checkpoint).created_at
+
+
+# -- where to ------------------------------------------------------------------------------------------------------
+
+
+def _resolve(context: OpenWorktree, run: WorkspaceContext, point: str) -> _Point:
+    step = _STEP.match(point)
+    if point == PRE_RUN:
+        name, checkpoint = PRE_RUN, _pre_run(context, run)
+    elif step is not None and (point.startswith("step:") or len(point) < 4):
+        n = int(step[1])
+        name, checkpoint = f"step:{n}", _step(context, run, n)
+    else:
+        checkpoint = name = _on_timeline(context, run, point)
+    return _Point(name, checkpoint, format.read_state(context.repository, checkpoint))
+
+
+def _state(context: OpenWorktree, run: WorkspaceContext) -> RunState:
+    """What is known of the run, as far as its record can be believed."""
+    try:
+        return evidence_store.open_to_read(context.location, run.run_id).state()
+    except (AgentosError, OSError):
+        return RunState(run.run_id)
+
+
+def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
+    """The state right after set-up, as the record has it, or else the timeline."""
+    prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
+    if prepared is not None:
+        return str(prepared["checkpoint"])
+    oldest = None
+    for link in timeline.walk(context.repository, worktree_id(run.run_id)):
+        meta = format.open_checkpoint(context.repository, link.checkpoint).meta
+        if meta.get("trigger") == "pre_run" and meta.get("run_id") == run.run_id:
+            oldest = link.checkpoint
+    if oldest is None:
+        raise RunError(f"run '{run.run_id}' has no checkpoint from before it began", "it was never made ready")
+    return oldest
+
+
+def _step(context: OpenWorktree, run: WorkspaceContext, n: int) -> str:
+    points = _state(context, run).points
+    if n not in points:
+        there = ", ".join(f"step:{each}" for each in sorted(points)) or "none"
+        raise RunError(f"run '{run.run_id}' has no point 'step:{n}'", f"its points: {PRE_RUN}; of steps: {there}")
+    return points[n]
+
+
+def _on_timeline(context: OpenWorktree, run: WorkspaceContext, point: str) -> str:
+    id_ = worktree_id(run.run_id)
+    try:
+        return timeline.find(context.repository, point, [id_]).checkpoint
+    except CheckpointNotFound as error:
+        raise RunError(
+            f"run '{run.run_id}' has no point '{point}': {error.message}",
+            f"'{PRE_RUN}', 'step:N', or a checkpoint: git agentos checkpoint list --agent {id_}",
+        ) from error
+
+
+# -- going there ---------------------------------------------------------------------------------------------------
+
+
+def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
+    scan = Scan(inner.location)  # git looks at the files meanwhile
+    try:
+        found = baseline.compare(inner.location, mended.pristine)
+        touched = found.touched
+        if touched is None:
+            touched = baseline.changed_by_reading(inner, goal.state)
+        move, shifts = _move(inner, run, goal)
+        back = RollbackOptions(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
+    except BaseException:
+        scan.discard()
+        raise
+    metadata = inner.metadata(
+        description=f"run {run.run_id}: before it was rolled back to {goal.name[:12]}",
+        task_id=run.task_id,
+        run_id=run.run_id,
+    )
+    return commands.rollback(inner, metadata, goal.checkpoint, back, dry_run=dry_run)
+
+
+def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[HeadTarget, list[BranchMove]]:
+    """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
+    location = inner.location
+    ref = layout.HEADS + run.branch_name
+    then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
+    if then.ref != ref:
+        return head.original_head(location, goal.checkpoint, goal.state, times.name_stamp()), []
+    present = refs.resolve(location, ref)
+    shifts = [BranchMove(ref, present, then.commit)] if present != then.commit else []
+    if present is None:
+        try:
+            head.check_ref_conflict(location, ref)
+        except RestoreError as error:
+            hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
+            raise RunError(error.message, hint) from error
+    if shifts or refs.read_head(location).ref != ref:
+        others = worktrees.branch_users(location, ref, except_git_dir=location.git_dir)
+        if others:
+            where = others[0].root or others[0].git_dir
+            raise RunError(
+                f"the branch '{run.branch_name}' is checked out at '{where}' as well",
+                f"git -C '{where}' switch --detach, then try again; nothing was changed",
+            )
+    return HeadTarget(then, create=False), shifts
+
+
+def _pins(inner: OpenWorktree, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
+    """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
+    repository = inner.repository
+    _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
+    tip = timeline.tip(inner.location, inner.worktree_id)
+    wanted = dict.fromkeys([*mended.commits, *tips])
+    return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
+
+
+def _would_be_made(
+    run: WorkspaceContext, goal: _Point, mended: Rebuilt, last: tuple[str | None, str | None]
+) -> Rollback:
+    """What a dry run tells of a worktree that has to be made again: it cannot be looked at."""
+    return Rollback(
+        run_id=run.run_id,
+        point=goal.name,
+        checkpoint=goal.checkpoint,
+        saved=None,
+        branch=run.branch_name,
+        head=run.base_sha,
+        worktree_path=run.worktree_path,
+        changed=[],
+        removed=[],
+        recreated=True,
+        not_saved=list(mended.not_saved),
+        dry_run=True,
+        last_saved=last[0],
+        last_saved_at=last[1],
+    )
