@@ -334,11 +334,11 @@ class Workspace:
         from git_agentos import findings
         from git_agentos.checkpoint import doctor
         from git_agentos.guard.setup import checks as guard
-        from git_agentos.worktree import doctor as worktrees
+        from git_agentos.worktree import repair
 
         self._discard()
         # Their locks first: what is corrected need not be reported again.
-        found = worktrees.examine(self.context, fix=fix)
+        found = repair.report(self.context, fix=fix)
         found += guard.examine(self._location, os.environ, fix=fix)
         return (*findings.report(doctor.examine(self._repository, self._settings), fix=fix), *found)
 

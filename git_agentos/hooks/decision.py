@@ -38,11 +38,7 @@ def decide(
         command.call,
         assessment,
         command.who,
-        layer=layer,
-        pid=command.pid,
-        settings=settings,
-        asking=command.caller_pid,
-        targets=targets,
+        enforcer.LayerCall(layer, command.pid, settings, hook_caller=command.caller_pid, targets=targets),
     )
     output.to_stderr(verdict.message)
     if not verdict.run:

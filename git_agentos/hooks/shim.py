@@ -67,7 +67,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
     if assessment.decision.decision == ALLOW and assessment.save is None:
         return run  # most commands end here: nothing more is loaded for them
     from git_agentos.git.location import locate
-    from git_agentos.guard.enforcement.enforcer import enforce
+    from git_agentos.guard.enforcement.enforcer import LayerCall, enforce
     from git_agentos.guard.shim.shim import WAIT
     from git_agentos.hooks import allowed
 
@@ -75,11 +75,7 @@ def _answer(request: Call, pid: int, run: int) -> int:
         request,
         assessment,
         who,
-        layer="shim",
-        pid=pid,
-        settings=known,
-        wait=bool(request.environment.get(WAIT)),
-        tell=output.to_stderr,
+        LayerCall("shim", pid, known, on_wait=output.to_stderr if request.environment.get(WAIT) else None),
     )
     output.to_stderr(verdict.message)
     if verdict.run and assessment.root is not None:

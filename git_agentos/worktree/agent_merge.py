@@ -25,7 +25,7 @@ from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward
 from git_agentos.worktree.agent_branch import AgentBranch
-from git_agentos.worktree.fast_forward import Recovered, TipMovedError, recover
+from git_agentos.worktree.fast_forward import TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -378,6 +378,3 @@ def _write_down(context: OpenWorktree, made: Merge, works: Sequence[AgentBranch]
             inner = context.in_worktree(each.location)
             log.try_add(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings
-
-
-__all__ = ["Conflict", "Merge", "Recovered", "Source", "merge", "recover"]

@@ -174,7 +174,7 @@ def test_the_answer_for_people(repo: Repo) -> None:
     done = run(repo.path, "worktree", "remove", "dev-001")
     out, err = done.out.decode(), done.err.decode()
     assert done.code == 0
-    for words in ("changed files: 3", "untracked files: 3", "ignored files: 3", "commits that no other ref has: 1"):
+    for words in ("changed files: 3", "untracked files: 3", "ignored files: 3", "commits that are on no other ref: 1"):
         assert words in out, out
     assert "submodules and nested repositories: 2" in out
     assert "Branch 'agent/dev-001' stays" in out

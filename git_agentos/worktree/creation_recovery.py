@@ -15,11 +15,9 @@ from git_agentos.errors import WorktreeError
 from git_agentos.git import process, refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard.setup import activation
-from git_agentos.process import deletion
-from git_agentos.worktree import journal, layout
+from git_agentos.process import deletion, occupants
+from git_agentos.worktree import journal, layout, record
 from git_agentos.worktree.journal import WorktreeJournal
-
-OPERATION = "create"
 
 
 def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
@@ -71,6 +69,23 @@ def abort_creation(location: Location, begun: WorktreeJournal) -> None:
         if fields["exclude"] is not None and not os.path.lexists(os.path.dirname(path)):
             layout.remove_exclude(location, fields["exclude"])
     journal.remove(begun)
+
+
+def recover(location: Location, interrupted: WorktreeJournal) -> str:
+    """Abort a killed creation, unless all was done but for the end; what was done, in words. The journal, which must
+    have been taken over, is removed."""
+    path = interrupted.fields.get("path")
+    for git_dir in worktrees.linked_git_dirs(location.common_dir):
+        # The record is written last: where there is one, damaged or not, somebody may have worked there since.
+        if worktrees.root_or_none(git_dir) == path and record.has_record(git_dir):
+            journal.remove(interrupted)
+            return "it is complete"
+    processes = occupants.find(path) if path is not None and os.path.isdir(path) else []
+    if processes:
+        first = processes[0]
+        raise WorktreeError(f"process {first.pid} ({first.name}) works in '{path}'", "end it, then repair again")
+    abort_creation(location, interrupted)
+    return "what had been made of it is removed"
 
 
 def _refuse_others(location: Location, path: str) -> None:
