@@ -22,7 +22,7 @@ from git_agentos.git import gc, process, refs, state_dir, trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.git.scan import Scan
-from git_agentos.store import location as place
+from git_agentos.store import database_path
 
 if TYPE_CHECKING:
     from git_agentos.checkpoint.log_sync import PendingLog
@@ -153,7 +153,7 @@ def write_checkpoint(
 
 def _pending_log(worktree: OpenWorktree, worktree_id: str) -> PendingLog | None:
     """The rows of log and memory that wait for a checkpoint; None, without loading sqlite3, if there is no database."""
-    if not os.path.lexists(place.file_of(worktree.location, worktree.settings.workflow_db)):
+    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
         return None
     from git_agentos.checkpoint import log_sync
 
