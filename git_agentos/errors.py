@@ -38,6 +38,9 @@ from __future__ import annotations
 import errno
 import os
 
+# The end of a hint, where a command was refused before it did anything.
+UNCHANGED = "nothing was changed"
+
 
 class AgentosError(Exception):
     """Base of all errors that are the user's to read; `str(error)` is the message alone."""

@@ -26,7 +26,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.runner import seal_run
 from git_agentos.util import times
 from git_agentos.util.values import parse_duration
-from git_agentos.worktree import journal, layout, record, removal, repair
+from git_agentos.worktree import journal, layout, record, removal, removal_checks, repair
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
 
@@ -159,9 +159,9 @@ def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cl
         return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch {quote(branch)} {tip}"])
     deletes = goes and not used and known.record.branch == branch
     if dry_run:
-        removal.check(context, id_, delete_branch=deletes)
+        removal_checks.check(context, id_, delete_branch=deletes)
         return Cleaned(run.run_id, known.root, None, branch, tip, deletes and tip is not None)
-    done = removal.end_worktree(context, id_, removal.ARCHIVE, delete_branch=deletes)
+    done = removal.end_worktree(context, id_, journal.ARCHIVE, delete_branch=deletes)
     return Cleaned(
         run_id=run.run_id,
         path=done.path,

@@ -25,7 +25,7 @@ from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward
 from git_agentos.worktree.agent_branch import AgentBranch
-from git_agentos.worktree.fast_forward import Recovered, TipMovedError, recover
+from git_agentos.worktree.fast_forward import TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -372,12 +372,9 @@ def _write_down(context: OpenWorktree, made: Merge, works: Sequence[AgentBranch]
         warnings.append(f"the merge is done, but memory has no record of it: {error}")
     details = {"target": made.target, "sources": merged, "squashed": made.squashed}
     summary = f"merged {', '.join(merged)} into {made.target}"
-    log.note(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
+    log.try_add(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
     for each in works:
         if each.id in merged and each.location is not None and each.location.git_dir != there.location.git_dir:
             inner = context.in_worktree(each.location)
-            log.note(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
+            log.try_add(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings
-
-
-__all__ = ["Conflict", "Merge", "Recovered", "Source", "merge", "recover"]

@@ -22,10 +22,9 @@ from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
-from git_agentos.worktree import journal, layout, record, removal
+from git_agentos.worktree import journal, layout, record, removal_checks
 from git_agentos.worktree.record import Record
 
-OPERATION = "complete"
 _MOST_FILES = 200
 _MOST_CHECKPOINTS = 50
 _FORGE_PATIENCE = 120.0  # seconds
@@ -91,7 +90,7 @@ def complete(context: OpenWorktree, id_: str | None = None, *, push: bool = Fals
         raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
     layout.check_id(wanted)
     with worktrees.lock(context.location):
-        begun = journal.start(context.location, wanted, OPERATION)
+        begun = journal.start(context.location, wanted, journal.COMPLETE)
     try:
         return _complete(context, wanted, push=push)
     finally:
@@ -104,13 +103,13 @@ def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
         raise WorktreeError(
             f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
         )
-    removal.check_folder(managed, id_)
+    removal_checks.check_folder(managed)
     inner = context.in_worktree(managed.location)
     known = managed.record
     head = refs.read_head(inner.location)
     if head.commit is None:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
-    log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
+    log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     try:
         record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))

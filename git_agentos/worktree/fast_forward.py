@@ -27,7 +27,7 @@ from git_agentos.checkpoint.model import Metadata, State
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.checkpoint.restore import commands
 from git_agentos.checkpoint.restore.request import RestoreOptions
-from git_agentos.errors import AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.errors import UNCHANGED, AgentosError, LockedError, WorktreeError, storage_error
 from git_agentos.git import ignore, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
@@ -39,9 +39,7 @@ from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import describe_use
 from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
 
-OPERATION = "merge"
 _HEADS = "refs/heads/"
-_UNCHANGED = "nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -51,17 +49,6 @@ class FastForward:
 
     saved: str | None
     path: str | None
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """What became of an interrupted merge: `outcome` is `finished` (everything was in place), `went-back`, or `left`
-    (the branch was moved elsewhere meanwhile: nothing was touched). `saved` is the state before it."""
-
-    target: str
-    path: str
-    saved: str
-    outcome: str
 
 
 class TipMovedError(Exception):
@@ -84,12 +71,12 @@ def checkout_of(context: OpenWorktree, ref: str) -> Location | None:
         names = ", ".join(f"'{root}'" for root in roots)
         raise WorktreeError(
             f"the branch '{name}' is checked out in {len(roots)} worktrees: {names}",
-            f"switch all but one of them to another branch; {_UNCHANGED}",
+            f"switch all but one of them to another branch; {UNCHANGED}",
         )
     for user in users:
         if user.how != "checkout":
             raise WorktreeError(
-                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {_UNCHANGED}"
+                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {UNCHANGED}"
             )
     if not roots:
         return None
@@ -98,7 +85,7 @@ def checkout_of(context: OpenWorktree, ref: str) -> Location | None:
     if not os.path.isdir(roots[0]):
         raise WorktreeError(
             f"the branch '{name}' is checked out in '{roots[0]}', which is not there",
-            f"bring the folder back, or give the worktree up: git agentos worktree repair; {_UNCHANGED}",
+            f"bring the folder back, or give the worktree up: git agentos worktree repair; {UNCHANGED}",
         )
     return locate(roots[0], use_environment=False)
 
@@ -212,7 +199,7 @@ class _Move:
         working = operation.name_of(operation.read(self.location))
         if working is not None:
             raise WorktreeError(
-                f"a {working} is in progress in '{self.location.root}'", f"finish or abort it first; {_UNCHANGED}"
+                f"a {working} is in progress in '{self.location.root}'", f"finish or abort it first; {UNCHANGED}"
             )
 
     def _save(self, writer: Writer, delta: Delta, metadata: Metadata) -> tuple[State, str]:
@@ -232,7 +219,7 @@ class _Move:
         if now.stages:
             raise WorktreeError(
                 f"there are conflicts to resolve in '{self.location.root}'",
-                f"resolve them first: git status names them; {_UNCHANGED}",
+                f"resolve them first: git status names them; {UNCHANGED}",
             )
         refuse_in_the_way(self.location, writer, now, self.repository.commit_tree(self.old), delta)
         return now
@@ -258,7 +245,7 @@ class _Move:
                 self.entry = journal.start(
                     location,
                     self.here.worktree_id,
-                    OPERATION,
+                    journal.MERGE,
                     ref=self.ref,
                     old=self.old,
                     new=self.new,
@@ -288,7 +275,7 @@ class _Move:
 
     def _go_back(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
         try:
-            go_back(self.here, saved, self.old, self.new)
+            abort_fast_forward(self.here, saved, self.old, self.new)
         except (OSError, AgentosError) as second:
             journal.release(entry)
             first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
@@ -306,7 +293,7 @@ def _index_lock(location: Location) -> Iterator[None]:
     except LockedError as error:
         raise LockedError(
             f"another git process is at work in '{location.root}' (index.lock exists)",
-            f"try again when it has finished; {_UNCHANGED}",
+            f"try again when it has finished; {UNCHANGED}",
         ) from error
     try:
         yield
@@ -320,41 +307,47 @@ def _refuse_pending(here: OpenWorktree) -> None:
         if each.id == here.worktree_id:
             raise WorktreeError(
                 f"an interrupted {each.operation} is waiting in '{here.location.root}'",
-                f"git agentos worktree repair {each.id} leads to before or after it; {_UNCHANGED}",
+                f"git agentos worktree repair {each.id} leads to before or after it; {UNCHANGED}",
             )
 
 
 # -- going back ----------------------------------------------------------------------------------------------------
 
 
-def recover(context: OpenWorktree, found: WorktreeJournal) -> Recovered:
-    """Lead from an interrupted merge to before or after, and end its intent, which was adopted (`intent.adopt`)."""
-    fields = found.fields
+def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
+    """Finish or abort a killed fast-forward; what was done, in words. The journal, which must have been taken over, is
+    removed.
+
+    Where the branch has moved, everything was in place; where it is at its old tip, what was changed is restored from
+    the checkpoint; where it was moved elsewhere meanwhile, nothing is touched.
+    """
+    fields = interrupted.fields
     try:
         ref, old, new, saved = (str(fields[key]) for key in ("ref", "old", "new", "saved"))
         location = Location(str(fields["root"]), str(fields["git_dir"]), context.location.common_dir)
     except KeyError as error:
-        raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
-    location = _where_now(context, location)
-    here = context.in_worktree(location)
+        path = interrupted.path
+        raise WorktreeError(f"the record of an interrupted merge '{path}' is damaged", "remove it") from error
+    location = _present_location(context, location)
+    inner = context.in_worktree(location)
     lockfile.remove_stale(location)
     state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
     target = ref.removeprefix(_HEADS)
-    outcome = "left"
+    words = f"'{target}' was moved elsewhere meanwhile, nothing had to be changed"
     if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
-        outcome = "finished"
+        words = f"the merge into '{target}' is complete"
     elif tip == old and refs.read_head(location).ref == ref:
         try:
-            go_back(here, saved, old, new)
+            abort_fast_forward(inner, saved, old, new)
         except OSError as error:
             raise storage_error(error) from error
-        outcome = "went-back"
-    journal.remove(found)
-    return Recovered(target, location.root, saved, outcome)
+        words = f"'{target}' is as it was before the merge"
+    journal.remove(interrupted)
+    return words
 
 
-def _where_now(context: OpenWorktree, location: Location) -> Location:
+def _present_location(context: OpenWorktree, location: Location) -> Location:
     """The worktree may have been moved since; its git directory has not."""
     if location.git_dir == context.location.git_dir:
         return context.location
@@ -368,7 +361,7 @@ def _where_now(context: OpenWorktree, location: Location) -> Location:
     return location
 
 
-def go_back(here: OpenWorktree, saved: str, old: str, new: str) -> None:
+def abort_fast_forward(here: OpenWorktree, saved: str, old: str, new: str) -> None:
     """Bring what differs between two commits back to how the checkpoint `saved` has it, in index and files."""
     location = here.location
     with here.repository.writer() as writer:

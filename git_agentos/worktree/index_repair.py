@@ -33,10 +33,10 @@ class DamagedIndex(NamedTuple):
     fix: Callable[[], str]
 
 
-def examine(context: OpenWorktree, location: Location, id_: str, *, wanted: bool) -> DamagedIndex | None:
-    """Whether the index of a worktree is damaged; `wanted`: also where there is none."""
+def examine(context: OpenWorktree, location: Location, id_: str, *, required: bool) -> DamagedIndex | None:
+    """Whether the index of a worktree is damaged; with `required`: also where there is none."""
     is_missing = not os.path.lexists(os.path.join(location.git_dir, "index"))
-    if (is_missing and not wanted) or (not is_missing and not index_damage.is_damaged(location)):
+    if (is_missing and not required) or (not is_missing and not index_damage.is_damaged(location)):
         return None
     message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
     return DamagedIndex(message, lambda: _remake(context, location, id_))
@@ -59,7 +59,7 @@ def _remake(context: OpenWorktree, location: Location, id_: str) -> str:
             lockfile.release(held)
             raise
         lockfile.commit(held, path)
-    return f"it is {words} again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
+    return f"it is {words} again" + damaged.describe(kept)
 
 
 def _build(inner: OpenWorktree, id_: str, new: str, scratch: str) -> str:

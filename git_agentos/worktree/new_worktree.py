@@ -21,7 +21,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import abort, damaged, journal, layout, pool, record, setup
+from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
@@ -97,12 +97,12 @@ class NewWorktree:
     def begin(self, where: NewPath | None = None) -> None:
         """Nothing is in the way; what will be made is written down."""
         wanted = self._wanted
-        self._intent = journal.start(self._common, wanted.id, abort.OPERATION)
+        self._intent = journal.start(self._common, wanted.id, journal.CREATE)
         revived = wanted.revived is not None
         self._place = where or layout.choose_path(self._context, wanted.id, wanted.branch, revived=revived)
         path = self._place.path
         entries = [os.path.basename(each) for each in worktrees.linked_git_dirs(self._common.common_dir)]
-        fields = abort.nothing_made(path, entries) | {
+        fields = creation_recovery.nothing_made(path, entries) | {
             "parents": _missing_above(path),
             "branch": self._ref if wanted.revived is None else wanted.makes,
             "timeline": timeline.tip(self._common, wanted.id),
@@ -230,7 +230,7 @@ class NewWorktree:
             return
         try:
             with worktrees.lock(self._common):
-                abort.abort_creation(self._common, self._intent)
+                creation_recovery.abort_creation(self._common, self._intent)
         except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
             journal.release(self._intent)
             raise WorktreeError(

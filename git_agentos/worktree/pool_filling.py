@@ -9,7 +9,7 @@ from git_agentos import config
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import abort, creation, journal, layout, pool
+from git_agentos.worktree import creation, creation_recovery, journal, layout, pool
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
 
@@ -46,7 +46,7 @@ def _clean(context: OpenWorktree) -> None:
             with worktrees.lock(context.location):
                 adopted = journal.take_over(each)
                 if adopted is not None:
-                    abort.abort_creation(context.location, adopted)
+                    creation_recovery.abort_creation(context.location, adopted)
 
 
 def _drop(context: OpenWorktree, surplus: Prepared) -> None:
@@ -57,6 +57,6 @@ def _drop(context: OpenWorktree, surplus: Prepared) -> None:
             return
         git_dirs = worktrees.linked_git_dirs(location.common_dir)
         others = [os.path.basename(each) for each in git_dirs if each != surplus.git_dir]
-        begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), abort.OPERATION)
-        gone = abort.nothing_made(surplus.path, others)
-        abort.abort_creation(location, journal.update(begun, **gone))
+        begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE)
+        gone = creation_recovery.nothing_made(surplus.path, others)
+        creation_recovery.abort_creation(location, journal.update(begun, **gone))

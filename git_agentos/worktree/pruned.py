@@ -73,7 +73,7 @@ def _record(context: OpenWorktree, id_: str) -> Record | None:
     return None
 
 
-def bring_back(context: OpenWorktree, one: Pruned) -> str:
+def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     """Make the entry again; what was done, in words. The turn must be held."""
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
@@ -88,7 +88,7 @@ def bring_back(context: OpenWorktree, one: Pruned) -> str:
         record.write(new, made)
         os.rename(new, one.git_dir)
     worktrees.relink(one.git_dir, one.root)
-    fault = index_repair.examine(context, location, one.id, wanted=True)
+    fault = index_repair.examine(context, location, one.id, required=True)
     index = f", its index {fault.fix().removeprefix('it is ').removesuffix(' again')}" if fault is not None else ""
     guard = ""
     if activation.has_record(location):

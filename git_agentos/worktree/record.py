@@ -85,6 +85,11 @@ class AgentWorktree:
         return self.record.id
 
     @property
+    def ref(self) -> str:
+        """The full name of its branch."""
+        return "refs/heads/" + self.record.branch
+
+    @property
     def location(self) -> Location:
         """Where it is, symbolic links resolved."""
         return Location(os.path.realpath(self.root), self.git_dir, self.common_dir)

@@ -95,7 +95,7 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
         assert removal.archive(context, "run-r").branch == BRANCH
         assert status.show(context, "run-r").branch == BRANCH
     elif ended.startswith("removed"):
-        gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
+        gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
         assert (gone.branch, gone.branch_sha, gone.branch_deleted) == (BRANCH, commit, True)
         assert refs.resolve(context.location, REF) is None
     else:

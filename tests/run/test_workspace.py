@@ -537,7 +537,7 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None
-    gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
+    gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
     assert gone.branch_deleted
     assert refs.resolve(context.location, BRANCH) is None
     assert (repo.path / ".agentos/runs/r/workspace_context.json").exists()

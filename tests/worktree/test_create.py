@@ -14,7 +14,7 @@ import pytest
 from git_agentos import open_workspace
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import abort, creation, journal, record, setup, status
+from git_agentos.worktree import creation, creation_recovery, journal, record, setup, status
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
@@ -328,7 +328,7 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     with worktrees.lock(context.location):
         owned = journal.take_over(left)
         assert owned is not None
-        abort.abort_creation(context.location, owned)
+        creation_recovery.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
     repo.git("config", "--unset", "agentos.setup")
     assert before.keys() == whole(repo).keys()

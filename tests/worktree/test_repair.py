@@ -284,7 +284,7 @@ def _thrown(repo: Repo, there: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal that is killed when the folder is in the trash."""
     code = (
         "import os; from git_agentos import open_workspace; from git_agentos.worktree import removal;"
-        "removal.stirs = lambda folder, since: os.kill(os.getpid(), 9);"
+        "removal.in_use_or_changed = lambda folder, since: os.kill(os.getpid(), 9);"
         f"removal.remove(open_workspace({str(repo.path)!r}).context, 'dev-001')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo.path)
@@ -347,4 +347,4 @@ def test_no_other_worktree_is_pruned(repo: Repo, tmp_path: Path, make_repo: Call
     shutil.move(tmp_path / "unmounted", tmp_path / "disk")
     assert Repo(tmp_path / "disk").text("symbolic-ref", "HEAD") == "refs/heads/theirs"
     assert not there.path.exists()
-    assert removal.ARCHIVE == "archive"
+    assert journal.ARCHIVE == "archive"
