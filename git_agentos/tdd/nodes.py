@@ -139,7 +139,7 @@ def merge(session: Session, state: ImplementationState) -> Update:
 
 
 def _check(evidence: Evidence) -> None:
-    """Tampered where the record of the run, or a file that it names, is not as it was written."""
+    """Tampered if the record of the run, or a file that it names, is not as it was written."""
     evidence.check()
     evidence.check_files()
 

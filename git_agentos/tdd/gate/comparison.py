@@ -37,7 +37,7 @@ class WorktreeTests:
         self.patterns = frozen_files.test_patterns(self.options)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; None where it is no regular file, or too large for a test."""
+        """The content of a file; None if it is no regular file, or too large for a test."""
         try:
             return files.read(os.path.join(self.root, path), limit=_MAX_BYTES, follow=True)
         except OSError:
