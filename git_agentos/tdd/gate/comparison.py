@@ -118,8 +118,8 @@ class BaseTests:
 
     @property
     def _has_tests(self) -> bool:
-        trees = (syntax.parse(self._read(path) or b"") for path in self._test_files)
-        return any(each is not None and syntax.functions(each, self._worktree.options.functions) for each in trees)
+        parsed = (syntax.parse(self._read(path) or b"") for path in self._test_files)
+        return any(each is not None and syntax.functions(each, self._worktree.options.functions) for each in parsed)
 
     def _read(self, path: str) -> bytes | None:
         oid = self._blobs.get(path)
