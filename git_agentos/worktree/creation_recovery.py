@@ -1,6 +1,6 @@
 """Taking back a worktree that was not made to the end: what its intent says of it, and how that is removed.
 
-`nothing_made` has the fields of the intent; `create` and `worktree repair` call `abort_creation` with them.
+`empty_fields` has the fields of the intent; `create` and `worktree repair` call `abort_creation` with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from git_agentos.worktree import journal, layout, record
 from git_agentos.worktree.journal import WorktreeJournal
 
 
-def nothing_made(path: str, entries: Sequence[str]) -> dict[str, Any]:
+def empty_fields(path: str, entries: Sequence[str]) -> dict[str, Any]:
     """What an intent says of a creation that makes nothing but the folder `path` and an entry that is not in `entries`.
 
     `parents` are the folders above that are made, outermost first; `branch` the ref that is made, `timeline` where its

@@ -36,7 +36,8 @@ def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
-    creation.prepare(context, where, commit, _PREFIX + name, lambda git_dir: pool.mark(git_dir, commit))
+    with creation.prepared_worktree(context, where, commit, _PREFIX + name) as git_dir:
+        pool.mark(git_dir, commit)
 
 
 def _clean(context: OpenWorktree) -> None:
@@ -58,5 +59,5 @@ def _drop(context: OpenWorktree, surplus: Prepared) -> None:
         git_dirs = worktrees.linked_git_dirs(location.common_dir)
         others = [os.path.basename(each) for each in git_dirs if each != surplus.git_dir]
         begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE)
-        gone = creation_recovery.nothing_made(surplus.path, others)
+        gone = creation_recovery.empty_fields(surplus.path, others)
         creation_recovery.abort_creation(location, journal.update(begun, **gone))
