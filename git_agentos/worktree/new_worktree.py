@@ -127,7 +127,7 @@ class NewWorktree:
         if from_pool and not spec.sparse:
             self._prepared = self._claim()
         if self._prepared is None:
-            damaged.let_git_pass(self._common)
+            damaged.unblock_worktree_add(self._common)
             args = ["worktree", "add", "--quiet", "--no-checkout", "--detach"]
             self._git(self._common, *args, path, spec.base_sha)
         if spec.lock:

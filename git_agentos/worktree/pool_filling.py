@@ -1,4 +1,4 @@
-"""Filling the pool (see `pool`): what the process in the background does."""
+"""Filling the pool (see `pool`), as the process in the background does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIX = ".pool-"
 
 def fill(context: OpenWorktree) -> int:
     """Prepare worktrees at HEAD's commit until there are as many as agentos.pool says, or remove those too many; how
-    many are ready then. Nothing if another process is at it."""
+    many are ready then. Nothing is done while another process fills it."""
     location = context.location
     with contextlib.suppress(LockedError), pool.filling(location):
         _clean(context)
@@ -41,13 +41,13 @@ def _prepare(context: OpenWorktree, commit: str) -> None:
 
 
 def _clean(context: OpenWorktree) -> None:
-    """What a filling that was killed left."""
+    """Remove what a killed filling left."""
     for each in journal.interrupted(context.location):
         if each.id.startswith(_PREFIX):
             with worktrees.lock(context.location):
-                adopted = journal.take_over(each)
-                if adopted is not None:
-                    creation_recovery.abort_creation(context.location, adopted)
+                taken = journal.take_over(each)
+                if taken is not None:
+                    creation_recovery.abort_creation(context.location, taken)
 
 
 def _drop(context: OpenWorktree, surplus: Prepared) -> None:
