@@ -165,9 +165,7 @@ def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], fol
         Call(tuple(argv), where, os.environ),
         Assessment(operations.decide(found, known), root=place[0] if place is not None else None),
         who,
-        layer="shim",
-        pid=os.getpid(),
-        settings=known,
+        enforcer.LayerCall("shim", os.getpid(), known),
     )
     if not verdict.run:
         _refuse(who, verdict.message)

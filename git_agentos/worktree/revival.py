@@ -79,7 +79,7 @@ def revive_ended(
         if saved.part is not None and saved.of is not None:
             commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
-        log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=ended.source.id, task_id=spec.task)
+        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=ended.source.id, task_id=spec.task)
     submodules.forget(context.location, id_)
     return restored
 
