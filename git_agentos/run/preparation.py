@@ -30,7 +30,7 @@ from git_agentos.run.context import CONTEXT, WorkspaceContext, worktree_id
 from git_agentos.run.events import SERVICE
 from git_agentos.run.evidence import Evidence
 from git_agentos.worktree import base, creation, journal, layout, record, repair
-from git_agentos.worktree.new_worktree import Made, WorktreeSpec
+from git_agentos.worktree.new_worktree import ReadyWorktree, WorktreeSpec
 from git_agentos.worktree.record import AgentWorktree
 
 
@@ -79,11 +79,9 @@ def prepare(context: OpenWorktree, plan: WorkspaceSpec, evidence: Evidence | Non
         own_branch=plan.branch,
     )
 
-    def fill(new: Made) -> tuple[WorkspaceContext, _State]:
-        return _fill(context, new, plan, kept)
-
     try:
-        made, state = creation.make(context, wanted, fill)
+        with creation.new_worktree(context, wanted) as new:
+            made, state = _fill(context, new, plan, kept)
     except BaseException:
         kept.remove(CONTEXT)
         if fresh:
@@ -169,7 +167,9 @@ def _folder(context: OpenWorktree, plan: WorkspaceSpec, base_ref: str, known: Ev
     return kept, fresh
 
 
-def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence) -> tuple[WorkspaceContext, _State]:
+def _fill(
+    context: OpenWorktree, new: ReadyWorktree, plan: WorkspaceSpec, kept: Evidence
+) -> tuple[WorkspaceContext, _State]:
     """What is in the new worktree, and kept of it, before it counts as made."""
     inner, made = new.inner, new.record
     run = WorkspaceContext(
@@ -184,12 +184,12 @@ def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence)
         task_id=plan.task_id,
         agent_id=plan.agent_id or made.id,
     )
-    log.note(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
     metadata = inner._replace(agent=run.agent_id).metadata(
         trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
     )
-    request = CaptureRequest(exact=True)
+    request = CaptureRequest(complete=True)
 
     def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
         return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}
