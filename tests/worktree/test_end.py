@@ -27,7 +27,7 @@ from git_agentos.errors import (
     WorktreeError,
 )
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import creation, journal, losses, removal, revival, status, trash
+from git_agentos.worktree import creation, final_checkpoint, journal, losses, removal, revival, status, trash
 from tests.support.operations import OPERATIONS
 from tests.support.repo import Repo, fill, git_run
 from tests.support.state import complete_state, differences
@@ -553,7 +553,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
             repo.git("update-ref", name, taken[0])
         return state
 
-    monkeypatch.setattr(removal, "capture_worktree", slowly)
+    monkeypatch.setattr(final_checkpoint, "capture_worktree", slowly)
     removal.remove(context(repo), "dev-001")
     assert reached(repo, taken[0])
 
