@@ -261,8 +261,8 @@ class _Planner:
     # -- what git does not see -----------------------------------------------------------------------------
 
     def _known_absent(self) -> list[bytes]:
-        """Files that git does not see, and that the target is known not to have: it tracks them as deleted, or they were
-        created by a restore after it."""
+        """Files that git does not see, and that the target is known not to have: it tracks them as deleted, or
+        they were created by a restore after it."""
         if self.exact is not None:
             return []
         tracked = trees.diff(self.store, self.target.index_tree, self.target.visible_tree)
