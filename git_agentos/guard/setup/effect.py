@@ -26,7 +26,7 @@ from git_agentos.util import files
 ON, OFF, BROKEN = "on", "off", "broken"
 _PATIENCE = 30.0  # seconds
 _NAMED_NO_HOOK = 2  # what the program of the hooks answers where no hook is named
-_STARTS_PROGRAM = re.compile(r"\n\tif \[ -x (?P<python>.+) \]; then\n\t\t(?P<command>.+) \"\$@\"\n")
+_STARTS_PROGRAM = re.compile(r"\n\t(?:el)?if \[ -x (?P<python>.+) \]; then\n\t\t(?P<command>.+) \"\$@\"\n")
 
 
 def broken_scripts(common_dir: str) -> str | None:
