@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from git_agentos.checkpoint import timeline
 from git_agentos.errors import GuardError
 from git_agentos.git import chained, worktrees
 from git_agentos.git.location import Location
@@ -127,6 +126,8 @@ def whose(path: str) -> str:
     """The id of the worktree whose configuration file this is."""
     git_dir = os.path.dirname(path)
     if os.path.basename(os.path.dirname(git_dir)) != "worktrees":
+        from git_agentos.checkpoint import timeline  # loads pygit2, which a hook that decides does not need
+
         return timeline.MAIN
     return identity.recorded(git_dir) or os.path.basename(git_dir)
 
