@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from git_agentos.errors import ConfigurationError
 from git_agentos.git import gitfile, worktrees
 from git_agentos.guard import ancestry
+from git_agentos.util import files
 
 RUN_ID = "AGENTOS_RUN_ID"
 
@@ -73,8 +74,7 @@ def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
     import json  # not loaded where there is nothing to read
 
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            body = json.load(file)
+        body = json.loads(files.read(path, follow=True).decode("utf-8", "surrogateescape"))
         if body.get("run_id") is None:
             return None
         if not all(isinstance(each, str) for each in body["protected"]):
@@ -88,6 +88,7 @@ def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
 
 def common_dir(git_dir: str) -> str:
     """The common git directory of a worktree with this git directory, found without git."""
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "commondir"), "rb") as file:
-        return os.path.realpath(os.path.join(git_dir, os.fsdecode(file.read().rstrip(b"\n"))))
+    with contextlib.suppress(OSError):
+        found = os.fsdecode(files.read(os.path.join(git_dir, "commondir"), follow=True).rstrip(b"\n"))
+        return os.path.realpath(os.path.join(git_dir, found))
     return git_dir

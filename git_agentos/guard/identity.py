@@ -14,6 +14,7 @@ from git_agentos import config
 from git_agentos.errors import UsageError
 from git_agentos.git import gitfile
 from git_agentos.guard import ancestry
+from git_agentos.util import files
 
 ILL_FORMED = "?"
 
@@ -47,8 +48,7 @@ def who(environment: Mapping[str, str], cwd_git_dir: str | None, pid: int | None
 def recorded(git_dir: str) -> str | None:
     """The id of the managed worktree whose git directory this is; None where it is none."""
     try:
-        with open(os.path.join(git_dir, "agentos", "id"), encoding="ascii", errors="replace") as file:
-            return file.read(80).strip()
+        return files.read(os.path.join(git_dir, "agentos", "id"), follow=True)[:80].decode("ascii", "replace").strip()
     except OSError:
         return None
 

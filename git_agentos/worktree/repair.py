@@ -355,9 +355,11 @@ class _Work:
         moved = [enable.whose(path) for path in enable.misplaced(self.location)]
         found = guard.problems(self.location, os.environ)
         why, hint = None, None
+        left = []
         if found and self.mend:
             try:
                 enable.place_again_in_turn(self.location)
+                left = guard.problems(self.location, os.environ)
             except (AgentosError, OSError) as error:
                 why, hint = _told(error)
         for each in found:
@@ -365,6 +367,8 @@ class _Work:
                 yield self._waits(None, each.code, each.message)
             elif why is not None:
                 yield Mended(None, each.code, f"{each.message}, and cannot be repaired: {why}", False, hint)
+            elif each in left:
+                yield Mended(None, each.code, each.message, False)
             elif each.code == guard.MOVED:
                 self.unguarded = dict.fromkeys(moved)
             else:

@@ -182,6 +182,15 @@ def read(path: str) -> bytes | None:
         raise GuardError(f"'{path}' is not a file", "git cannot read its configuration there: move it away") from None
 
 
+def is_readable(path: str) -> bool:
+    """Whether `read` can read it, which a file that is not there can be too."""
+    try:
+        read(path)
+    except (GuardError, OSError):
+        return False
+    return True
+
+
 def values_of(path: str, *, includes: bool = False) -> dict[str, list[str]]:
     """What the file says: lower-cased key -> values. Empty where there is none."""
     if not os.path.exists(path):

@@ -110,16 +110,27 @@ def edited(location: Location) -> list[str]:
     """What the configuration files do not say any more of what was set, one sentence each. git is asked only where a
     file has been edited."""
     known = _readable(location)
-    found = []
+    found: list[str] = []
     for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
-        if added is not None and _exists(added) and _values_now(location, added) == added.values:
-            found += [_lost_words(added.path, each) for each in configfile.lost(added)]
+        with _unreadable_is_told(found):
+            if added is not None and _exists(added) and _values_now(location, added) == added.values:
+                found += [_lost_words(added.path, each) for each in configfile.lost(added)]
     for path in _unrecorded(location, {each.path for each in known.worktrees.values()}):
-        if configfile.says(path, values(location)):
-            found += [_lost_words(path, each) for each in configfile.not_last(path, values(location))]
+        with _unreadable_is_told(found):
+            if configfile.says(path, values(location)):
+                found += [_lost_words(path, each) for each in configfile.not_last(path, values(location))]
     if known.worktrees and known.shared is None and not _has_extension(location):
         found.append(_NOT_READ)
     return found
+
+
+@contextlib.contextmanager
+def _unreadable_is_told(found: list[str]) -> Iterator[None]:
+    """A file that cannot be read is one sentence in `found`, and keeps nobody from looking at the others."""
+    try:
+        yield
+    except GuardError as error:
+        found.append(f"{error.message} ({error.hint})" if error.hint else error.message)
 
 
 def whose(path: str) -> str:
@@ -164,15 +175,20 @@ def place_again_in_turn(location: Location) -> None:
     """Place the scripts and set what leads to them again, in every worktree that is guarded and for everybody where
     that was installed, as the repository lies now. The worktrees' turn must be held.
 
-    It can be repeated: the manifest says what is set before it is.
+    It can be repeated: the manifest says what is set before it is. A worktree's configuration that cannot be read is
+    left as it is.
     """
     known = _swept(location, _readable(location))
-    unrecorded = list(_unrecorded(location, {each.path for each in known.worktrees.values()}))
+    recorded = {each.path for each in known.worktrees.values()}
+    unrecorded = [path for path in _unrecorded(location, recorded) if configfile.is_readable(path)]
     if known.empty and not unrecorded:
         return
     place.put(location)
     known = _share(location, known)
-    guarded = {key: _updated(location, added) for key, added in known.worktrees.items()}
+    guarded = {
+        key: _updated(location, added) if configfile.is_readable(added.path) else added
+        for key, added in known.worktrees.items()
+    }
     for path in unrecorded:
         key = manifest.key_of(location.common_dir, os.path.dirname(path))
         if key is not None:
@@ -183,7 +199,8 @@ def place_again_in_turn(location: Location) -> None:
     manifest.write(location.common_dir, known)
     for path in unrecorded:
         _strip(location, path)
-    for added in (known.main, known.shared, *known.worktrees.values(), *known.people):
+    readable = (each for each in known.worktrees.values() if configfile.is_readable(each.path))
+    for added in (known.main, known.shared, *readable, *known.people):
         if added is not None:
             _set(location, added)
 

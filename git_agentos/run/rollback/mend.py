@@ -36,6 +36,7 @@ from git_agentos.run.record import recovery
 from git_agentos.run.rollback import finish, own_config, pristine
 from git_agentos.run.rollback.pristine import Pristine
 from git_agentos.store import location as place_of_database
+from git_agentos.util import files
 from git_agentos.worktree import end, place, record
 from git_agentos.worktree.record import Managed, Record
 
@@ -237,8 +238,8 @@ class _Mending:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
         common = os.path.join(location.git_dir, "commondir")
-        with contextlib.suppress(OSError), open(common, "rb") as file:
-            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
+        with contextlib.suppress(OSError):
+            there = os.path.join(location.git_dir, os.fsdecode(files.read(common, follow=True).strip(b"\0\n ")))
             if os.path.realpath(there) == os.path.realpath(location.common_dir):
                 return
         self._touch()
@@ -432,8 +433,8 @@ def _leads_to(root: str, git_dir: str) -> bool:
 
 
 def _is_on(git_dir: str, ref: str) -> bool:
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "HEAD"), "rb") as file:
-        return file.read().strip() == os.fsencode("ref: " + ref)
+    with contextlib.suppress(OSError):
+        return files.read(os.path.join(git_dir, "HEAD"), follow=True).strip() == os.fsencode("ref: " + ref)
     return False
 
 

@@ -37,6 +37,7 @@ from git_agentos.checkpoint.walk import Folder, Known, Walked
 from git_agentos.config import boolean
 from git_agentos.git import convert, locks, process, trees
 from git_agentos.git.location import Location
+from git_agentos.util import files
 
 _VERSION = 1
 _FOLDER = "pristine"
@@ -181,8 +182,7 @@ def everything(inner: Context, state: State) -> frozenset[bytes]:
 def configuration(location: Location) -> bytes | None:
     """The worktree's own configuration file; None where it has none."""
     try:
-        with open(os.path.join(location.git_dir, "config.worktree"), "rb") as file:
-            return file.read()
+        return files.read(os.path.join(location.git_dir, "config.worktree"), follow=True)
     except OSError:
         return None
 
