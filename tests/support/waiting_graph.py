@@ -1,4 +1,4 @@
-"""A small workflow that waits for a word in its middle. `python -m tests.tdd.waiting PLACE ID` walks through it."""
+"""A small graph that waits for input. `python -m tests.support.waiting_graph DATABASE ID` walks through it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def thread(name: str) -> Any:
 
 def walk(where: str, name: str = "t") -> Any:
     """A workflow that waits, and is gone on with by another process's saver; its last state."""
-    with state_database.opened(where) as opened:
+    with state_database.open_checkpointer(where) as opened:
         graph(opened).invoke({"text": "begin\0", "history": []}, thread(name), durability="sync")
-    with state_database.opened(where) as opened:
+    with state_database.open_checkpointer(where) as opened:
         made = graph(opened)
         assert made.get_state(thread(name)).next == ("second",)
         made.invoke(Command(resume=HOSTILE), thread(name), durability="sync")

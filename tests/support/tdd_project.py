@@ -18,10 +18,10 @@ from git_agentos import open_workspace
 from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.tdd import workflows
 from git_agentos.tdd.state import Record, Review, Workflow
-from git_agentos.tdd.workflows import Order
+from git_agentos.tdd.workflows import WorkflowSpec
+from tests.support.lean_python import lean
 from tests.support.repo import Repo
 from tests.support.state import State, complete_state
-from tests.tdd.lean import lean
 
 LLD = "docs/lld.md"
 STUB = "def double(number):\n    raise NotImplementedError\n"
@@ -107,7 +107,7 @@ class Person:
 
 def start(repo: Repo, agent: str, person: Person | None = None, **fields: Any) -> Workflow:
     """A workflow for issue 87, until it waits or ends."""
-    order = Order(issue_id="87", lld=LLD, agent=agent, **fields)
+    order = WorkflowSpec(issue_id="87", lld=LLD, agent=agent, **fields)
     return workflows.start(context_of(repo), order, environment(), person or Person(), consent=lambda _: None)
 
 

@@ -1,7 +1,8 @@
-"""A workflow in a process of its own, which may kill itself: `python -m tests.tdd.worker ROOT VERB SCRIPT [STRIKE]`.
+"""Runs a workflow in a process of its own, which may kill itself.
 
-VERB is `start`, or an id to resume. STRIKE is `begins N3` or `ended N3`: what it hears last. `ended` is when a node has
-done all of its work, and the graph has not been told.
+`python -m tests.support.tdd_worker ROOT VERB SCRIPT [STRIKE]`: VERB is `start`, or an id to resume. STRIKE is
+`begins N3` or `ended N3`, the event when it dies. `ended` is when a node has done all of its work, and the graph does
+not know it yet.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from git_agentos.tdd.state import Record, Workflow
 from tests.support.repo import Repo
-from tests.tdd.field import Person, resume, start
+from tests.support.tdd_project import Person, resume, start
 
 
 class Victim(Person):

@@ -48,13 +48,17 @@ class Site:
             attempt=attempt,
             prompt=prompt,
             run=self.run,
-            here=self.here,
+            worktree=self.here,
             frozen=frozen,
             folder=str(self.folder),
             show=self.shown.append,
             stop=stop,
             mark=mark or uuid.uuid4().hex,
         )
+
+    def said(self) -> str:
+        """The output of the last exchange."""
+        return self.kept("stdout") + self.kept("stderr")
 
     def kept(self, name: str) -> str:
         """A file of the last exchange."""
