@@ -98,7 +98,7 @@ def _log(location: Location, agent: str | None, environment: Mapping[str, str], 
             warnings.simplefilter("always")
             context = saving.context_at(location, agent, environment)
             if agent is not None or identity.worktree_agent_id(location.git_dir) is not None or log.is_open(context):
-                log.note(context, "error", _SUMMARY, details={"found": sentences})
+                log.try_add(context, "error", _SUMMARY, details={"found": sentences})
     except (AgentosError, OSError) as error:
         return str(error)
     return str(caught[0].message) if caught else None

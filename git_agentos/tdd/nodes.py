@@ -23,7 +23,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.workspace import GitWorktreeWorkspaceService
-from git_agentos.store import location as store_location
+from git_agentos.store import database_path
 from git_agentos.tdd import code_nodes, state_database
 from git_agentos.tdd.gate import gates, setup
 from git_agentos.tdd.node_run import (
@@ -47,12 +47,12 @@ def load_context(session: Session, state: ImplementationState) -> Update:
     began = time.monotonic()
     run = preparation.recorded_context(session.context, session.id) or _prepare_run(session, state)
     evidence = session.evidence()
-    if not store_location.is_url(session.database):
+    if not database_path.is_url(session.database):
         evidence.put(state_database.DATABASE_FILE, json.dumps({"database": session.database}).encode() + b"\n")
     if not any(each["event"] == "attempt" for each in evidence.events()):
         evidence.event("attempt", number=1, point=None)
     worktree = session.worktree()
-    log.note(worktree, "action", f"tdd {session.id} begun", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(worktree, "action", f"tdd {session.id} begun", commit=run.base_sha, task_id=run.task_id)
     saved = session.save(f"tdd {session.id}: after {N0}", N0, "after").checkpoint.id
     interpreter = None
     with contextlib.suppress(TddError):  # the agent may be about to create it
@@ -180,7 +180,7 @@ def clean_up(session: Session, state: ImplementationState) -> Update:
         except RunError:  # an agent has wrecked it: it is made again, and what can be read is saved
             rollback_and_record(session.context, run, evidence, _last_checkpoint(state))
             worktree = session.worktree()
-        log.note(worktree, "action", f"tdd {session.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
+        log.try_add(worktree, "action", f"tdd {session.id} {'aborted' if aborted else 'merged'}", task_id=run.task_id)
         sealing.seal(worktree, evidence, run_query.current_run(session.context, evidence))
         final = removal.remove(session.context, id_, delete_branch=True).checkpoint
     summary = "worktree and branch removed" if exists else "there was no worktree yet"

@@ -24,7 +24,7 @@ from git_agentos.run import evidence_store, lock, patches, preparation, sealing
 from git_agentos.run import query as run_query
 from git_agentos.run.events import TAMPERED as RECORD_TAMPERED
 from git_agentos.run.evidence import Evidence
-from git_agentos.store import location as store_location
+from git_agentos.store import database_path
 from git_agentos.tdd import state_copies, state_database
 from git_agentos.tdd.graph import Graph, Position, threads
 from git_agentos.tdd.node_run import furthest_node
@@ -161,7 +161,7 @@ def unknown(id_: str) -> TddError:
 
 def is_local(ref: WorkflowRef, state: ImplementationState) -> bool:
     """Whether a workflow's worktree is in this repository, not in another clone's that shares the database."""
-    return state["repository"] == store_location.repository_id(ref.context.location, make=False)
+    return state["repository"] == database_path.repository_id(ref.context.location, make=False)
 
 
 def describe(ref: WorkflowRef, at: Position, *, alive: bool | None = None) -> Workflow:
@@ -306,7 +306,7 @@ def _find(context: OpenWorktree, id_: str, environment: Mapping[str, str]) -> tu
     exact = next((each for each in known if each[0].id == wanted), None)
     if exact is not None:
         return exact
-    repository = store_location.repository_id(context.location, make=False)
+    repository = database_path.repository_id(context.location, make=False)
     of_issue = [(ref, at) for ref, at in known if _is_of_issue(ref, at, wanted, repository)]
     if of_issue:
         return max(of_issue, key=lambda each: _age(each[1]))
@@ -334,7 +334,7 @@ def _read_all(
     context: OpenWorktree, environment: Mapping[str, str], *, everywhere: bool
 ) -> Iterator[tuple[WorkflowRef, Standing]]:
     """Every workflow that can be found from here, each once; a damaged one does not hide the others."""
-    repository = store_location.repository_id(context.location, make=False)
+    repository = database_path.repository_id(context.location, make=False)
     seen: set[str] = set()
     state_copies.restore_missing(context)
     recorded = _recorded_databases(context)
@@ -347,7 +347,7 @@ def _read_all(
         except AgentosError as error:
             # A database that is locked, of a newer version, or unreachable says nothing about its content.
             is_unreadable = isinstance(error, DatabaseError) and not isinstance(error, DamagedDatabase)
-            if store_location.is_url(database) or is_unreadable:
+            if database_path.is_url(database) or is_unreadable:
                 raise
             failed = error
             standings = [(id_, Tampered(id_, error.message)) for id_, path in recorded.items() if path == database]
@@ -370,7 +370,7 @@ def _read_standing(context: OpenWorktree, checkpointer: state_database.Checkpoin
     except Tampered as error:
         if not error.is_foreign:
             return error
-        repository = store_location.repository_id(context.location, make=False)
+        repository = database_path.repository_id(context.location, make=False)
         try:
             at = Graph(None, state_database.trusting(checkpointer)).position(id_)
         except Tampered as damaged:
@@ -392,7 +392,7 @@ def _recorded_databases(context: OpenWorktree) -> Mapping[str, str]:
             with contextlib.suppress(AgentosError, OSError, ValueError, TypeError, KeyError, RecursionError):
                 data = evidence_store.open_existing(context.location, run_id).read(state_database.DATABASE_FILE)
                 path = json.loads(data)["database"] if data is not None else None
-                if isinstance(path, str) and not store_location.is_url(path) and "\0" not in path:
+                if isinstance(path, str) and not database_path.is_url(path) and "\0" not in path:
                     found[run_id] = path
     return found
 
@@ -405,5 +405,5 @@ def _databases(context: OpenWorktree, environment: Mapping[str, str], recorded: 
         found[state_database.location_of(context.location, environment, make=False)] = None
     found |= dict.fromkeys(recorded.values())
     if state_copies.ids(context.location):
-        found[os.path.join(layout.main_folder(context.location), store_location.FOLDER, store_location.NAME)] = None
+        found[os.path.join(layout.main_folder(context.location), database_path.FOLDER, database_path.NAME)] = None
     return [each for each in found if state_database.exists(each)]

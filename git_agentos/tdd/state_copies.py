@@ -23,8 +23,7 @@ from git_agentos.git.location import Location
 from git_agentos.git.repository import Writer
 from git_agentos.run import evidence_store
 from git_agentos.run.context import is_id
-from git_agentos.store import database, threads
-from git_agentos.store import location as store_location
+from git_agentos.store import database, database_path, threads
 from git_agentos.store.database import Connection
 from git_agentos.worktree import layout
 
@@ -40,7 +39,7 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
         data = threads.take(connection, id_)
         if data is None:
             return
-        where = {"repository": store_location.repository_id(location), "database": path}
+        where = {"repository": database_path.repository_id(location), "database": path}
         files = {_ROWS: data, _PLACE: json.dumps(where).encode("ascii") + b"\n"}
 
         def make(writer: Writer) -> tree_refs.Files:
@@ -54,11 +53,11 @@ def save(location: Location, connection: Connection, id_: str, path: str) -> Non
 
 def copy_missing(location: Location) -> None:
     """Copy the state of the workflows in a worktree's own database that have no copy: an older version made none."""
-    path = store_location.file_of(location, "")
+    path = database_path.path_of(location, "")
     if not os.path.lexists(path):
         return
     with contextlib.suppress(AgentosError, OSError):
-        store_location.check_place(location, "")
+        database_path.check(location, "")
         copied = set(ids(location))
         with database.opened_to_read(path) as opened:
             for id_ in threads.names(opened.connection):
@@ -86,7 +85,7 @@ def restore_missing(context: OpenWorktree, *, every: bool = False) -> list[str]:
     `every`.
     """
     location = context.location
-    if not os.path.lexists(os.path.join(layout.main_folder(location), store_location.FOLDER)):
+    if not os.path.lexists(os.path.join(layout.main_folder(location), database_path.FOLDER)):
         evidence_store.rebuild_folders(location)
     known = ids(location)
     if every:
@@ -116,8 +115,8 @@ def _restore(context: OpenWorktree, id_: str) -> bool:
     missing = _missing(context, id_)
     with contextlib.suppress(AgentosError, OSError):
         if missing is not None:
-            store_location.ensure_folder(os.path.dirname(os.path.dirname(missing.database)))
-            store_location.refuse_links(missing.database)
+            database_path.ensure_folder(os.path.dirname(os.path.dirname(missing.database)))
+            database_path.refuse_links(missing.database)
             threads.give(missing.database, id_, missing.rows)
             _rebuild_evidence(context.location, [id_])
             return True
@@ -130,7 +129,7 @@ def _missing(context: OpenWorktree, id_: str) -> _Missing | None:
     found = tree_refs.files(repository, PREFIX + id_)
     with contextlib.suppress(AgentosError, OSError, ValueError, KeyError, TypeError, RecursionError):
         where = json.loads(repository.blob(found[_PLACE][1]))
-        if where["repository"] != store_location.repository_id(location, make=False):
+        if where["repository"] != database_path.repository_id(location, make=False):
             return None
         target = _database_for(context, str(where["database"]))
         at = threads.state(target, id_)
@@ -146,7 +145,7 @@ def _database_for(context: OpenWorktree, recorded: str) -> str:
     else that of the main worktree. A copy can name any path."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     living = worktrees.list_existing(context.location, core)
-    own = [os.path.join(each.root, store_location.FOLDER, store_location.NAME) for each in (*living, context.location)]
+    own = [os.path.join(each.root, database_path.FOLDER, database_path.NAME) for each in (*living, context.location)]
     return recorded if recorded in own else own[0]
 
 

@@ -24,8 +24,7 @@ from git_agentos.errors import DatabaseError, TddError
 from git_agentos.git import process
 from git_agentos.git.location import Location
 from git_agentos.guard import signing
-from git_agentos.store import database
-from git_agentos.store import location as store_location
+from git_agentos.store import database, database_path
 from git_agentos.tdd import state_copies
 from git_agentos.tdd.signed_rows import Signed, SignedValue, Unreadable
 
@@ -56,15 +55,15 @@ _JSON, _COMPRESSED, _TEXT, _SIGNED = "agentos-json", "agentos-json-zlib", "agent
 def location_of(location: Location, environment: Mapping[str, str], *, make: bool = True) -> str:
     """The database for the worktree at `location`: the path of a file, or a URL (which may contain a password). The
     folder of the file is created, unless `make` is False. WorkflowConfigurationError if there can be none."""
-    value = environment.get(store_location.VARIABLE, "").strip()
-    if store_location.is_url(value):
+    value = environment.get(database_path.VARIABLE, "").strip()
+    if database_path.is_url(value):
         return value
-    return store_location.make_place(location, value) if make else store_location.check_place(location, value)
+    return database_path.prepare(location, value) if make else database_path.check(location, value)
 
 
 def exists(database: str) -> bool:
     """Whether a database may exist: of a URL that is only known once it is opened."""
-    return store_location.is_url(database) or os.path.isfile(database)
+    return database_path.is_url(database) or os.path.isfile(database)
 
 
 @contextlib.contextmanager
@@ -75,8 +74,8 @@ def open_checkpointer(database: str, copied: Location | None = None) -> Iterator
     TddError if a library is not installed; DatabaseError if the database cannot be used, now or later.
     """
     folder, name = os.path.split(database)
-    is_own = name == store_location.NAME and os.path.basename(folder) == store_location.FOLDER
-    opening = _postgres(database) if store_location.is_url(database) else _sqlite(database, copied if is_own else None)
+    is_own = name == database_path.NAME and os.path.basename(folder) == database_path.FOLDER
+    opening = _postgres(database) if database_path.is_url(database) else _sqlite(database, copied if is_own else None)
     with opening as checkpointer:
         yield checkpointer
 
@@ -104,8 +103,8 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[Checkpointer]:
     except ImportError as error:
         raise missing_extra("tdd", error) from error
 
-    if os.path.basename(os.path.dirname(path)) == store_location.FOLDER:
-        store_location.refuse_links(path)
+    if os.path.basename(os.path.dirname(path)) == database_path.FOLDER:
+        database_path.refuse_links(path)
 
     class Saver(Signed, SqliteSaver):
         """LangGraph's, with rows that are signed and copied."""
@@ -135,7 +134,7 @@ def _sqlite(path: str, copied: Location | None) -> Iterator[Checkpointer]:
                 columns = "thread_id, min(checkpoint_id), metadata"
                 yield from cursor.execute(f"SELECT {columns} FROM checkpoints GROUP BY thread_id").fetchall()
 
-    with database.opened(path, handed_on=True) as opened:
+    with database.opened(path, across_threads=True) as opened:
         saver = Saver(opened.connection, serde=_serializer(), user_key=signing.key(process.environment()))
         saver.setup()
         yield saver
@@ -163,7 +162,7 @@ class _Server(NamedTuple):
         # Otherwise a part of a password that was not escaped would be taken for one of these, and shown.
         if not found or "@" in host or not all(each.isdigit() for each in port.split(",") if each):
             raise DatabaseError(
-                f"the value of {store_location.VARIABLE} cannot be read as the URL of a database",
+                f"the value of {database_path.VARIABLE} cannot be read as the URL of a database",
                 "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with '%40' for an '@' in the password",
             )
         user = f"{found['user']}@" if "user" in found else ""
@@ -189,7 +188,7 @@ class _Server(NamedTuple):
             text = " ".join(str(error).split())
             hint = "check that the server runs and can be reached from here"
             if "password" in text or "authentication" in text or "role " in text:
-                hint = f"give USER:PASSWORD in {store_location.VARIABLE}, or the password in ~/.pgpass"
+                hint = f"give USER:PASSWORD in {database_path.VARIABLE}, or the password in ~/.pgpass"
             elif error.sqlstate is not None and error.sqlstate.startswith("42"):
                 hint = "the user of the database must be allowed to create and to use tables"
             raise DatabaseError(

@@ -22,7 +22,7 @@ from git_agentos.process import contained
 from git_agentos.run import branches, evidence_store, journal, lock
 from git_agentos.run.runner import end_as_tampered
 from git_agentos.run.stop import Stop
-from git_agentos.store import location as store_location
+from git_agentos.store import database_path
 from git_agentos.tdd import node_run, nodes, query, state_database
 from git_agentos.tdd.context import material
 from git_agentos.tdd.gate import setup
@@ -100,7 +100,7 @@ def start(
     state = ImplementationState(
         id=id_,
         issue_id=issue,
-        repository=store_location.repository_id(context.location),
+        repository=database_path.repository_id(context.location),
         machine=platform.node(),
         mark=mark,
         protected=branches.protected_patterns(context, None),
@@ -240,7 +240,7 @@ class _Worker:
         state = ImplementationState(
             id=workflow.id,
             issue_id=workflow.issue_id,
-            repository=store_location.repository_id(self._ref.context.location),
+            repository=database_path.repository_id(self._ref.context.location),
             machine=platform.node(),
             agent="",
             into=workflow.into,

@@ -51,10 +51,10 @@ _CHAINED_HOOKS = (
 ).split()
 # The existence of these changes what git does, or they run very often: chained only where the user has such a hook.
 _CHAINED_WHERE_PRESENT = ("proc-receive", "push-to-checkout", "post-index-change")
-OURS = (
-    "pre-commit pre-merge-commit pre-push pre-rebase reference-transaction post-checkout post-commit post-merge"
-    " post-rewrite"
-).split()
+# These are one script, under the name of each.
+_SHORT_HOOKS = "pre-commit pre-merge-commit pre-rebase post-checkout post-commit post-merge post-rewrite".split()
+_SHORT_HOOK_SCRIPT = "hook"
+OURS = (*_SHORT_HOOKS, "pre-push", "reference-transaction")
 EVERY_HOOK = frozenset((*OURS, *_CHAINED_HOOKS, *_CHAINED_WHERE_PRESENT))
 _MARK = b"# git-agentos: "
 # Hook managers, each with a mark in the hooks that it writes. (git's own samples contain 'pre-commit', too.)
@@ -241,8 +241,8 @@ def _scripts(common_dir: str, chained: Sequence[str] = _CHAINED_HOOKS) -> Iterat
         for placeholder, value in values.items():
             data = data.replace(placeholder, value)
         mode = 0o755 if data.startswith(b"#!") else 0o644  # the others are sourced
-        if name == _CHAIN_SCRIPT:
-            for hook in chained:
+        if name in (_CHAIN_SCRIPT, _SHORT_HOOK_SCRIPT):
+            for hook in chained if name == _CHAIN_SCRIPT else _SHORT_HOOKS:
                 yield _Script(os.path.join("hooks", hook), data, mode)
         else:
             yield _Script(_SHIM if name == _SHIM_SOURCE else os.path.join("hooks", name), data, mode)

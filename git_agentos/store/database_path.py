@@ -66,13 +66,13 @@ def get_checkpoint_db_path() -> str:
     The folder is there afterwards, the file need not be. A `postgresql://` URL is returned as it is. Raises
     WorkflowConfigurationError where there is no place for it.
     """
-    return path_at(".", os.environ)
+    return from_environment(".", os.environ)
 
 
 # -- for the domain: told where ---------------------------------------------------------------------------------------
 
 
-def path_at(start: str, environment: Mapping[str, str]) -> str:
+def from_environment(start: str, environment: Mapping[str, str]) -> str:
     """`get_checkpoint_db_path` for whoever stands in `start`."""
     value = environment.get(VARIABLE, "").strip()
     if is_url(value):
@@ -108,17 +108,12 @@ def shared_file(value: str) -> str | None:
     return from_variable(value) if value and not is_url(value) else None
 
 
-def database_path(location: Location, environment: Mapping[str, str]) -> str:
-    """The file that holds log, memory and runs of a worktree; nothing is made."""
-    return file_of(location, environment.get(VARIABLE, "").strip())
-
-
-def file_of(location: Location, variable: str) -> str:
+def path_of(location: Location, variable: str) -> str:
     """The database file of a worktree; `variable` is the value of AGENTOS_WORKFLOW_DB, empty if it has none."""
     return shared_file(variable) or os.path.join(location.root, FOLDER, NAME)
 
 
-def make_place(location: Location, variable: str) -> str:
+def prepare(location: Location, variable: str) -> str:
     """The database file of a worktree, and the folder for it made."""
     shared = shared_file(variable)
     if shared is not None:
@@ -128,9 +123,9 @@ def make_place(location: Location, variable: str) -> str:
     return path
 
 
-def check_place(location: Location, variable: str) -> str:
+def check(location: Location, variable: str) -> str:
     """The database file of a worktree, refused if a repository may have planted it; nothing is made."""
-    path = file_of(location, variable)
+    path = path_of(location, variable)
     if shared_file(variable) is None:
         _refuse_planted(os.path.join(location.root, FOLDER))
         _refuse_tracked(location.root)
@@ -168,7 +163,7 @@ def repository_id(location: Location, *, make: bool = True) -> str:
     return ""
 
 
-def told_of_global(path: str, home: str) -> str | None:
+def mention_global_database(path: str, home: str) -> str | None:
     """The database of older tools in the home folder, where it exists and `path` does not yet; None where it does not,
     or where it has been mentioned before. It is never opened."""
     old = os.path.join(home, FOLDER, NAME)

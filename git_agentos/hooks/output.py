@@ -1,4 +1,4 @@
-"""What a hook says: on stderr, beside what git itself says there. On stdout it answers the script that started it."""
+"""Output of a hook: messages on stderr, beside those of git itself; on stdout the answer to the script."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import os
 import sys
 
 
-def tell(text: str) -> None:
-    """Say it on stderr; nobody may be listening any more."""
+def to_stderr(text: str) -> None:
+    """Print a message on stderr; nothing happens where stderr is closed."""
     if text:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
 
-def answer(text: str) -> None:
-    """Answer the script."""
+def to_stdout(text: str) -> None:
+    """Print the answer to the script."""
     sys.stdout.buffer.write(os.fsencode(text))
     sys.stdout.flush()
 
 
 def warn_once(folder: str, text: str) -> None:
-    """Say it, unless the guard's `folder` notes that something was said since `forget`."""
+    """Print a warning, unless one was printed since `forget_warning`; the guard's `folder` has the note."""
     path = os.path.join(folder, "warned")
     if not os.path.lexists(path):
-        tell(f"git-agentos: warning: {text} (see: git agentos doctor; said once)")
+        to_stderr(f"git-agentos: warning: {text} (see: git agentos doctor; said once)")
         with contextlib.suppress(OSError), open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text + "\n")
 
 
 def warn_later(folder: str, text: str) -> None:
-    """As `warn_once`, by the next hook (`guard.sh`): nobody reads what is said here."""
+    """As `warn_once`, but the next hook prints it (`guard.sh`): nobody reads stderr of a background process."""
     path = os.path.join(folder, "warned")
     if not os.path.lexists(path):
         for each in (path, os.path.join(folder, "unsaid")):
@@ -39,7 +39,7 @@ def warn_later(folder: str, text: str) -> None:
                 file.write(text + "\n")
 
 
-def forget(folder: str) -> None:
-    """All is well again: the next warning is said."""
+def forget_warning(folder: str) -> None:
+    """Print the next warning again."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, "warned"))

@@ -1,4 +1,4 @@
-"""The git command that called a hook: which one it is, where it was given, and by whom."""
+"""The git command that called a hook: its command line, where it was given, and by whom."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 
-class Subject(NamedTuple):
-    """A git command that asks. `pid` is its process: the outermost that `asking`, which called the hook, is a part of;
-    `location` its worktree, None where there is none (a bare repository)."""
+class HookCall(NamedTuple):
+    """How git called a hook: `pid` is the git process, `args` are the hook's arguments."""
 
     pid: int
-    asking: int
+    args: tuple[str, ...]
+
+
+class GitCommand(NamedTuple):
+    """The git command that called a hook. `pid` is its process: the outermost git of which `caller_pid`, which called
+    the hook, is a part; `location` its worktree, None where there is none (a bare repository)."""
+
+    pid: int
+    caller_pid: int
     call: Call
     who: Identity
     settings: GuardSettings
@@ -39,22 +46,22 @@ class Subject(NamedTuple):
         return self.call._replace(environment={**self.call.environment, **extra})
 
 
-def of(pid: int) -> Subject:
+def read(pid: int) -> GitCommand:
     """What the git process `pid`, which called a hook, was told to do. ConfigurationError where the guard's settings
     are none, GuardError where the process is gone."""
     outermost = ancestry.outermost_git(pid)
-    call = call_of(outermost, pid)
+    call = _call_of(outermost, pid)
     if call is None:
         raise GuardError("the git command that started this hook is gone")
-    location = located()
+    location = locate_worktree()
     git_dir = location.git_dir if location is not None else os.path.abspath(os.environ.get("GIT_DIR", "."))
     common_dir = location.common_dir if location is not None else git_dir
     # What the command was started with and what git hands on: an agent can take a variable out of neither.
     who = identity.identify({**os.environ, **call.environment}, git_dir, outermost)
-    return Subject(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
+    return GitCommand(outermost, pid, call, who, settings_.read(call.cwd, call.environment), location, common_dir)
 
 
-def located(root: str | None = None) -> Location | None:
+def locate_worktree(root: str | None = None) -> Location | None:
     """The worktree that a hook runs in; `root` is where git has started it, if this process stands elsewhere."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"):
         if root is not None and name in os.environ:
@@ -65,13 +72,13 @@ def located(root: str | None = None) -> Location | None:
         return None
 
 
-def call_of(outermost: int, asking: int) -> Call | None:
+def _call_of(outermost: int, caller: int) -> Call | None:
     """The call of the git process `outermost`, with the folder that it was given in: git itself has gone to the top of
     the worktree by now."""
     call = calls.call_of_process(outermost)
     if call is None:
         return None
-    prefix = _prefix(outermost, asking)
+    prefix = _prefix(outermost, caller)
     here = os.path.normpath(os.path.join(call.cwd, prefix)) if prefix else call.cwd
     changes = _changes_of_directory(call.argv)
     if not changes:
@@ -83,12 +90,12 @@ def call_of(outermost: int, asking: int) -> Call | None:
     return call._replace(argv=_without_changes(call.argv), cwd=here)
 
 
-def _prefix(outermost: int, asking: int) -> str:
+def _prefix(outermost: int, caller: int) -> str:
     """How far below the top the command was given, by what git sets for those that it starts."""
-    if outermost == asking:
+    if outermost == caller:
         return os.environ.get("GIT_PREFIX", "")
-    below = asking
-    for each in table.parents(asking):
+    below = caller
+    for each in table.parents(caller):
         if each == outermost:
             break
         below = each

@@ -1,8 +1,8 @@
-"""Which git processes were let through: one small file each, so that a script asks Python once a command.
+"""Which git processes were allowed: one small file each, so that a script asks Python once a command.
 
 `<common dir>/agentos/guard/passed/<pid>.<start time>` holds `all`, or `files` where only what the command does to files
 was judged, and its changes of refs still are. A number and a start time are one process, for as long as the system
-runs. It is no secret and no proof: who can write here can edit the hooks as well (docs/security.md).
+runs. It is no secret and no proof: a process that can write here can edit the hooks as well (docs/security.md).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from git_agentos.util import directories
 ALL, FILES = "all", "files"
 
 
-def note(common_dir: str, pid: int, what: str) -> None:
-    """Note that the git process `pid` was let through. Where that cannot be written, it is asked about again."""
+def record(common_dir: str, pid: int, what: str) -> None:
+    """Record that the git process `pid` was allowed. If that cannot be written, the next hook asks again."""
     process = table.identify(pid)
     if process is None or not table.has_proc():
         return
@@ -30,8 +30,8 @@ def note(common_dir: str, pid: int, what: str) -> None:
             file.write(what + "\n")
 
 
-def is_noted(common_dir: str, pid: int) -> bool:
-    """Whether the git process `pid` was let through by a hook that ran before this one."""
+def is_recorded(common_dir: str, pid: int) -> bool:
+    """Whether an earlier hook of the git process `pid` allowed it."""
     process = table.identify(pid)
     folder = os.path.join(scripts.folder(common_dir), "passed")
     return process is not None and os.path.lexists(os.path.join(folder, f"{process.pid}.{process.start}"))

@@ -24,10 +24,9 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings as settings_
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.setup import scripts
-from git_agentos.hooks import pending, subject, talk
-from git_agentos.hooks.called import Called
+from git_agentos.hooks import CONTINUE, git_command, output, pending
+from git_agentos.hooks.git_command import GitCommand, HookCall
 from git_agentos.hooks.pending import Noted
-from git_agentos.hooks.subject import Subject
 
 _AFTER = {
     "post-commit": ("after_commit", "after a commit"),
@@ -37,17 +36,17 @@ _AFTER = {
 }
 
 
-def post_commit(_called: Called) -> int:
+def post_commit(_hook: HookCall) -> int:
     """After a commit, and whatever else is noted (`pending`)."""
     root = os.environ.pop("AGENTOS_RECORD_IN", None)
-    location = subject.located(root)
+    location = git_command.locate_worktree(root)
     if location is None:
-        return 0
+        return CONTINUE
     if root is not None:
         with contextlib.suppress(OSError):
             os.setsid()  # the command is over: its terminal's signals are not meant for us
     pending.record(location)
-    return 0
+    return CONTINUE
 
 
 post_merge = post_rewrite = post_checkout = post_commit
@@ -64,94 +63,96 @@ def record_noted(location: Location, noted: Noted) -> None:
     try:
         settings = settings_.read(location.root, environment)
     except AgentosError as error:
-        talk.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
+        output.warn_later(scripts.folder(location.common_dir), f"no checkpoint {description}: {error}")
         return
     if settings.auto_on("afterCommit"):
-        made = Subject(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
-        _record(made, trigger, description, warn=talk.warn_later)
+        made = GitCommand(os.getpid(), os.getpid(), call, who, settings, location, location.common_dir)
+        _record(made, trigger, description, warn=output.warn_later)
 
 
-def new_worktree(called: Called) -> int:
+def new_worktree(hook: HookCall) -> int:
     """A worktree was made by `git worktree add`: it is the agent's own who did it."""
-    asked = subject.of(called.pid)
-    if asked.location is not None and not asked.location.is_main and asked.who.agent is not None:
-        caller = ownership.Caller(asked.who, asked.call.environment, asked.call.cwd, os.getpid())
-        ownership.record_maker(caller, asked.location.git_dir)
-    return 0
+    command = git_command.read(hook.pid)
+    if command.location is not None and not command.location.is_main and command.who.agent is not None:
+        caller = ownership.Caller(command.who, command.call.environment, command.call.cwd, os.getpid())
+        ownership.record_maker(caller, command.location.git_dir)
+    return CONTINUE
 
 
-def stash(called: Called) -> int:
+def stash(hook: HookCall) -> int:
     """An agent pushes a commit to the stash (`args`), and has not cleared its files yet: who pushed it is recorded, and
     its checkpoint keeps the commit, whoever drops the entry."""
-    asked = subject.of(called.pid)
-    location, commit = asked.location, called.args[0]
-    if location is None or asked.who.agent is None:
-        return 0
+    command = git_command.read(hook.pid)
+    location, commit = command.location, hook.args[0]
+    if location is None or command.who.agent is None:
+        return CONTINUE
     from git_agentos.guard.policy.commands import stash as entries
 
     listed = entries.listed(location.common_dir)
-    entries.record(location.git_dir, commit, listed, asked.call.environment)
-    if asked.settings.auto_on("beforeRisky") and commit not in listed:
-        _record(asked, "before_risky", "before a push to the stash", commits=(commit,))
-    return 0
+    entries.record(location.git_dir, commit, listed, command.call.environment)
+    if command.settings.auto_on("beforeRisky") and commit not in listed:
+        _record(command, "before_risky", "before a push to the stash", commits=(commit,))
+    return CONTINUE
 
 
-def before_commit(asked: Subject) -> None:
+def before_commit(command: GitCommand) -> None:
     """Before a commit: what is staged now may be replaced by what is committed."""
-    if asked.settings.auto_on("beforeRisky", person=asked.who.agent is None):
-        _record(asked, "pre_commit", "before a commit")
+    if command.settings.auto_on("beforeRisky", person=command.who.agent is None):
+        _record(command, "pre_commit", "before a commit")
 
 
-def before_merge(asked: Subject) -> None:
+def before_merge(command: GitCommand) -> None:
     """Before a merge touches the worktree."""
-    if asked.settings.auto_on("beforeMerge"):
-        _record(asked, "before_merge", "before a merge")
+    if command.settings.auto_on("beforeMerge"):
+        _record(command, "before_merge", "before a merge")
 
 
 def _record(
-    asked: Subject,
+    command: GitCommand,
     trigger: str,
     description: str,
     *,
     commits: Sequence[str] = (),
-    warn: Callable[[str, str], None] = talk.warn_once,
+    warn: Callable[[str, str], None] = output.warn_once,
 ) -> None:
-    if asked.location is None:
+    if command.location is None:
         return
-    folder = scripts.folder(asked.common_dir)
-    meta = {"command": messages.command_line(asked.call.argv, most=2000)}
+    folder = scripts.folder(command.common_dir)
+    meta = {"command": messages.command_line(command.call.argv, most=2000)}
     try:
         with warnings.catch_warnings(record=True) as heard:
-            _take(asked, trigger, description, meta, commits)
+            _take(command, trigger, description, meta, commits)
     except (AgentosError, OSError) as error:
         warn(folder, f"no checkpoint {description}: {error}")
-        _log(asked, f"no checkpoint {description}", str(error))
+        _log(command, f"no checkpoint {description}", str(error))
         return
     for each in heard:
         warn(folder, str(each.message))
     if not heard:
-        talk.forget(folder)
+        output.forget_warning(folder)
 
 
-def _take(asked: Subject, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
+def _take(command: GitCommand, trigger: str, description: str, meta: Mapping[str, str], commits: Sequence[str]) -> None:
     from git_agentos.guard.enforcement import saving
 
-    assert asked.location is not None
-    context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
+    if command.location is None:
+        return
+    context = saving.context_at(command.location, command.who.agent, command.call.environment)
     saving.save(context, SaveScope(commits=commits), description=description, meta=meta, whole=False, trigger=trigger)
 
 
-def _log(asked: Subject, summary: str, reason: str) -> None:
+def _log(command: GitCommand, summary: str, reason: str) -> None:
     """Tell the log, where there is one: that nothing can be saved may be why there is none."""
     from git_agentos import log
     from git_agentos.guard.enforcement import saving
 
-    assert asked.location is not None
+    if command.location is None:
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            context = saving.context_at(asked.location, asked.who.agent, asked.call.environment)
-            if asked.who.agent is not None or log.is_open(context):
-                log.note(context, "error", summary, details={"reason": reason})
+            context = saving.context_at(command.location, command.who.agent, command.call.environment)
+            if command.who.agent is not None or log.is_open(context):
+                log.try_add(context, "error", summary, details={"reason": reason})
     except (AgentosError, OSError):
         return

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from git_agentos.errors import AgentosError
 from git_agentos.git import gitfile, user_hooks
-from git_agentos.hooks import talk
-from git_agentos.hooks.called import Called
+from git_agentos.hooks import CONTINUE, output
+from git_agentos.hooks.git_command import HookCall
 from git_agentos.util import directories, files
 
 # What decides which files git reads; the shell compares it with what was noted.
@@ -25,21 +25,21 @@ _CLOCK_TICK = 0.02  # seconds; what file systems count in is below
 _WHOLE_SECONDS = 2.0  # for a shell that compares seconds
 
 
-def refresh(called: Called) -> int:
+def refresh(hook: HookCall) -> int:
     """Note it again, and answer with it: `args` are the file, and whether this shell compares times precisely."""
-    cache, precise = called.args[0], any(called.args[1:])
+    cache, precise = hook.args[0], any(hook.args[1:])
     begun = time.time()
     # git starts hooks at the top of a worktree, or in a bare repository.
     git_dir = os.path.abspath(os.environ.get("GIT_DIR") or gitfile.resolve(".git") or ".")
     common_dir = os.path.realpath(gitfile.common_dir(git_dir))
     found = user_hooks.read(os.getcwd(), git_dir, common_dir, os.environ)
     text = _text(found, *_policy())
-    talk.answer(text)
+    output.to_stdout(text)
     # What cannot be noted is asked again.
     with contextlib.suppress(OSError):
         _keep(cache, text, begun - (_CLOCK_TICK if precise else _WHOLE_SECONDS))
-    _report_tampering(called.pid, git_dir)
-    return 0
+    _report_tampering(hook.pid, git_dir)
+    return CONTINUE
 
 
 def _report_tampering(pid: int, git_dir: str) -> None:
@@ -49,7 +49,7 @@ def _report_tampering(pid: int, git_dir: str) -> None:
     with contextlib.suppress(AgentosError, OSError):
         who = identity.identify(os.environ, git_dir, pid)
         said = tampering.report_at(os.getcwd(), who, os.environ)
-        talk.tell(f"git-agentos: {said} ({tampering.HINT})" if said else "")
+        output.to_stderr(f"git-agentos: {said} ({tampering.HINT})" if said else "")
 
 
 def _text(found: user_hooks.UserHooks, strict: str, record: bool) -> str:
