@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from git_agentos.checkpoint.undecidedworktree import OpenWorktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import MissingObjectsError
 from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.merge_tree import MergeEnvironment
