@@ -15,8 +15,8 @@ from git_agentos.checkpoint import capture, format, journal, timeline
 from git_agentos.checkpoint.context import Context
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git.repository import Repository
-from git_agentos.run import evidence_copy, evidence_store, located, lock, preparation, sealing, snapshot
-from git_agentos.run.context import worktree_id
+from git_agentos.run import evidence_copy, evidence_store, lock, preparation, sealing, snapshot
+from git_agentos.run.context import with_current_paths, worktree_id
 from git_agentos.run.events import INTERRUPTED, TAMPERED, Run, Step, run_of
 from git_agentos.run.evidence import Evidence
 from git_agentos.util import times
@@ -52,7 +52,7 @@ def _archive(context: Context, run: Run) -> str | None:
 
 
 def _as_now(context: Context, run: Run) -> Run:
-    return run if run.context is None else replace(run, context=located.with_current_paths(context, run.context))
+    return run if run.context is None else replace(run, context=with_current_paths(context, run.context))
 
 
 def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
@@ -84,7 +84,7 @@ def show(context: Context, run_id: str) -> Run:
             raise
         reason = "its evidence is gone, and git has no copy: its checkpoints are all there is"
         return _as_now(context, _damaged(context, run_id, reason))
-    if found.is_copy and found.is_anothers():
+    if found.is_copy and found.is_foreign():
         return _as_now(context, run_of(run_id, found.folder, evidence_store.copied_events(found), alive=False))
     return current_run(context, found)
 

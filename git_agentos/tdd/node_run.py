@@ -7,28 +7,25 @@ where it began. Everything that counts is on disk before the graph goes on.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from git_agentos import redact_lines
 from git_agentos.checkpoint import take
 from git_agentos.checkpoint.context import Context
 from git_agentos.checkpoint.state import Skipped
 from git_agentos.errors import RunError, TddError
 from git_agentos.git import process, trees
-from git_agentos.process import contained
-from git_agentos.redact import redact_value
-from git_agentos.run import branches, evidence_store, patches, preparation, query, rebuild
+from git_agentos.run import branches, evidence_store, preparation, rebuild
 from git_agentos.run.context import WorkspaceContext
 from git_agentos.run.events import FAILED_STEP, OK
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.rollback import rollback_and_record
 from git_agentos.run.snapshot import run_context, take_snapshot
+from git_agentos.run.step import end_leftovers, record_changes
 from git_agentos.run.stop import Stop
 from git_agentos.tdd.state import N1, N2, N3, N4, ImplementationState, Record
 from git_agentos.util import times
@@ -152,8 +149,7 @@ def begin(site: Site, state: ImplementationState, node: str, command: str | None
     earlier = next((each for each in reversed(events) if each["event"] == _BEGUN and each["n"] == n), None)
     touched: list[str] = []
     if earlier is not None:
-        contained.sweep(state["mark"])
-        unlock(site, run)
+        end_leftovers(site.context, run, state["mark"])
         # Before the worktree is taken back: what it did is told by its reflogs.
         touched = [*(earlier.get("touched") or ()), *_touched(site, state, run, earlier.get("branches"))]
         if touched:
@@ -265,17 +261,14 @@ def _keep(begun: Begun, done: Done, kept: Evidence, here: Context) -> None:
     """Put into the evidence of a step how it ended, the state after it, and what it changed; the event that follows
     has the hashes of all that is there."""
     folder = f"{begun.folder}/"
-    shot = take_snapshot(here, begun.run)
     if done.exit_code is not None:
         kept.put(f"{folder}exit_code", f"{done.exit_code}\n".encode())
-    state = redact_value(asdict(shot))[0]
-    kept.put(f"{folder}snapshot.json", (json.dumps(state, indent=1) + "\n").encode("ascii"))
-    changes = query.patch(here.repository, begun.tree, shot.tree)
-    values = redact_lines.secrets_of(process.user_environment({}))
-    kept.put(f"{folder}diff.patch", patches.without_secrets(here.repository, changes, values))
+    environment = process.user_environment({})
+    after = take_snapshot(here, begun.run)
+    record_changes(kept, str(begun.folder), here.repository, begun.tree, after, environment=environment)
     for name, regular in kept.files():
         if regular and name.startswith(folder):
-            kept.wrote(name)
+            kept.add_file(name)
 
 
 def reached(kept: Evidence, state: ImplementationState, kind: str = "node") -> None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 
 from git_agentos.errors import AgentosError, LockedError, StorageError
-from git_agentos.run import landing
+from git_agentos.run import accept
 from git_agentos.run.context import worktree_id
 from git_agentos.run.evidence import Evidence
 from git_agentos.run.journal import Tampered
@@ -42,7 +42,7 @@ def merge(site: Site, state: ImplementationState) -> Update:
     try:
         here = run_context(site.context, run)
         saved = sites.save(here, run, f"tdd {site.id}: before {N7}", node=N7, phase="before").checkpoint.id
-        made = landing.merge_validated(
+        made = accept.merge_validated(
             site.context,
             here,
             run,

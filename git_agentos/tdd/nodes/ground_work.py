@@ -40,7 +40,7 @@ def load_context(site: Site, state: ImplementationState) -> Update:
     run = preparation.recorded_context(site.context, site.id)
     if run is None:
         try:
-            with site.stop.at_once():
+            with site.stop.interruptible():
                 run = service.prepare_pre_run(run_id=site.id)
         except KeyboardInterrupt:
             raise Stopped from None

@@ -285,7 +285,7 @@ def _has_changed(run: Run) -> bool:
     if any(each.moved or each.moved_refs for each in run.steps):
         return True
     if run.left is None or run.context is None:
-        return run.is_driven or any(each.changed != 0 for each in run.steps)
+        return run.is_external or any(each.changed != 0 for each in run.steps)
     left, where = run.left, run.context
     is_there = (left.branch, left.head_sha) == (where.branch_name, where.base_sha)
     return not (is_there and left.changed == left.commits == 0 and not left.ignored)
@@ -362,7 +362,7 @@ def details(run: Run, style: Style) -> Text:
         ("Accepted", f"{into} as {short(run.merge_commit)}" if into and run.merge_commit else into),
         ("Task", quote.line(run.task_id) if run.task_id else None),
         ("Agent", quote.line(where.agent_id) if where else None),
-        ("Driven by", quote.line(run.tool) if run.is_driven and run.tool else None),
+        ("Driven by", quote.line(run.tool) if run.is_external and run.tool else None),
         ("Base", f"{quote.line(where.base_ref)} at {short(where.base_sha)}" if where else None),
         ("Branch", quote.line(where.branch_name) if where else None),
         ("Worktree", quote.path(where.worktree_path) if where else None),
