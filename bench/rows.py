@@ -410,7 +410,7 @@ def database(bench: Bench) -> None:
 _FILL_AND_SEARCH = """
 import json, random, sys, time
 from git_agentos import log, open_workspace
-from git_agentos.checkpoint import carry
+from git_agentos.checkpoint import log_sync
 from git_agentos.store import database, entries
 count = int(sys.argv[1])
 context = open_workspace(".").context
@@ -429,7 +429,7 @@ def make(n):
 def fill(connection, scope):
     with database.transaction(connection):
         entries.insert(connection, scope, map(make, range(count)), "0" * 40)
-carry.using(context.repository, context.settings, context.timeline, fill, make=True)
+log_sync.with_database(context.repository, context.settings, context.timeline, fill, make=True)
 asked = {
     "one entry": {"text": f"number {count // 3}"},
     "two words": {"text": "queueTest lockFile"},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.format import Checkpoint
+    from git_agentos.checkpoint.model import Checkpoint
     from git_agentos.errors import AgentosError
     from git_agentos.run.workspace import (
         GitWorktreeWorkspaceService,
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
         WorkspaceService,
         WorkspaceSnapshot,
     )
-    from git_agentos.store.location import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
+    from git_agentos.store.database_path import ensure_agentos_dir, get_checkpoint_db_path, get_repo_root
     from git_agentos.workspace import Workspace, open_workspace
 
 _HOMES = {
     "AgentosError": "git_agentos.errors",
-    "Checkpoint": "git_agentos.checkpoint.format",
+    "Checkpoint": "git_agentos.checkpoint.model",
     "GitWorktreeWorkspaceService": "git_agentos.run.workspace",
     "NullWorkspaceService": "git_agentos.run.workspace",
     "Workspace": "git_agentos.workspace",
     "WorkspaceContext": "git_agentos.run.workspace",
     "WorkspaceService": "git_agentos.run.workspace",
     "WorkspaceSnapshot": "git_agentos.run.workspace",
-    "ensure_agentos_dir": "git_agentos.store.location",
-    "get_checkpoint_db_path": "git_agentos.store.location",
-    "get_repo_root": "git_agentos.store.location",
+    "ensure_agentos_dir": "git_agentos.store.database_path",
+    "get_checkpoint_db_path": "git_agentos.store.database_path",
+    "get_repo_root": "git_agentos.store.database_path",
     "open_workspace": "git_agentos.workspace",
 }
 

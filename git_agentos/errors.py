@@ -35,6 +35,12 @@ the boundary is `cli.entry`.
 
 from __future__ import annotations
 
+import errno
+import os
+
+# The end of a hint, where a command was refused before it did anything.
+UNCHANGED = "nothing was changed"
+
 
 class AgentosError(Exception):
     """Base of all errors that are the user's to read; `str(error)` is the message alone."""
@@ -176,3 +182,17 @@ class WorkflowConfigurationError(AgentosError, RuntimeError):
 class AgentosWarning(UserWarning):
     """Something beside the result went wrong and the result stands: it is told through `warnings.warn`, and a command
     prints it on stderr."""
+
+
+def storage_error(error: OSError) -> StorageError:
+    """The StorageError for an OSError that a write raised."""
+    # Of a rename, the place that it goes to says more.
+    name = error.filename2 or error.filename
+    where = f" '{os.fsdecode(name)}'" if isinstance(name, str | bytes) else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(f"no space left to write{where}", "nothing was changed; free some space and try again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StorageError(
+            f"cannot write{where}: {(error.strerror or '').lower()}", "nothing was changed; check the permissions"
+        )
+    return StorageError(f"cannot write{where}: {(error.strerror or str(error)).lower()}", "nothing was changed")

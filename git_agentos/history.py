@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from git_agentos import log
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import (
     AgentosError,
     CheckpointFormatError,
@@ -96,14 +96,14 @@ class Found:
         return sorted(found, key=lambda event: event.time, reverse=True)
 
 
-def timeline_of(context: Context, agent: str | None = None, *, limit: int | None = 50) -> Timeline:
+def timeline_of(context: OpenWorktree, agent: str | None = None, *, limit: int | None = 50) -> Timeline:
     """Commits, checkpoints, restores and log entries of an agent (of this worktree by default), the newest first.
 
     CheckpointNotFound where nothing here knows `agent`.
     """
     if limit is not None and limit < 0:
         raise UsageError("the number of events cannot be negative")
-    name = agent or context.timeline
+    name = agent or context.worktree_id
     found = collect(context, agent, limit)
     events = found.events()
     shown = events if limit is None else events[:limit]
@@ -113,8 +113,8 @@ def timeline_of(context: Context, agent: str | None = None, *, limit: int | None
 # -- collecting ------------------------------------------------------------------------------------------------------
 
 
-def collect(context: Context, agent: str | None, limit: int | None) -> Found:
-    name = agent or context.timeline
+def collect(context: OpenWorktree, agent: str | None, limit: int | None) -> Found:
+    name = agent or context.worktree_id
     found = Found()
     tip, base = _range(context, name)
     known = tip is not None
@@ -133,7 +133,7 @@ def collect(context: Context, agent: str | None, limit: int | None) -> Found:
     return found
 
 
-def _range(context: Context, name: str) -> tuple[str | None, str | None]:
+def _range(context: OpenWorktree, name: str) -> tuple[str | None, str | None]:
     """The agent's commit, and the one that it began at (None: the beginning of history)."""
     location = context.location
     if name == timeline.MAIN:
@@ -147,19 +147,19 @@ def _range(context: Context, name: str) -> tuple[str | None, str | None]:
     return found.commit, _first_commit(context, name)
 
 
-def _first_commit(context: Context, name: str) -> str | None:
+def _first_commit(context: OpenWorktree, name: str) -> str | None:
     """Where a worktree that has no record stood at its first checkpoint."""
     oldest = None
     with contextlib.suppress(AgentosError):
         for link in timeline.walk(context.repository, name):
             oldest = link
         if oldest is not None:
-            head = format.parts(context.repository, oldest.checkpoint).meta["head"]["commit"]
+            head = format.open_checkpoint(context.repository, oldest.checkpoint).meta["head"]["commit"]
             return str(head) if head is not None else None
     return None
 
 
-def _commits(context: Context, tip: str, base: str | None) -> Iterator[Event]:
+def _commits(context: OpenWorktree, tip: str, base: str | None) -> Iterator[Event]:
     # All of them: git goes by the committer's time, and a rebase changes that.
     args = ["log", "-z", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%at%n%an%n%s", f"--max-count={MOST}"]
     args += [tip, *([f"^{base}"] if base is not None and context.repository.exists(base) else []), "--"]
@@ -189,16 +189,16 @@ def _time(seconds: int) -> str:
         return times.seconds_to_text(0)
 
 
-def _checkpoints(context: Context, agent: str | None, limit: int | None) -> Iterator[Saved]:
+def _checkpoints(context: OpenWorktree, agent: str | None, limit: int | None) -> Iterator[Saved]:
     repository = context.repository
-    names = [context.timeline] if agent is None else timeline.all_names(context.location)
+    names = [context.worktree_id] if agent is None else timeline.all_names(context.location)
     for name in names:
         count = 0
         for link in timeline.walk(repository, name):
             if limit is not None and count >= limit:
                 break
             try:
-                meta = format.parts(repository, link.checkpoint).meta
+                meta = format.open_checkpoint(repository, link.checkpoint).meta
                 saved = format.describe(link.checkpoint, meta)
             except (CheckpointFormatError, MissingObjectsError):
                 continue
@@ -241,7 +241,7 @@ def _of_entry(entry: Entry) -> Event:
     )
 
 
-def with_files(context: Context, event: Event) -> Event:
+def with_files(context: OpenWorktree, event: Event) -> Event:
     """A commit with the paths that it changes."""
     if event.kind != COMMIT:
         return event

@@ -14,27 +14,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint import carry, timeline
-from git_agentos.checkpoint.carry import MOST_FILES, Problems
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.whole_log import Rebuilt, archive_files, rebuild, revive
+from git_agentos.checkpoint import log_sync, timeline
+from git_agentos.checkpoint.log_archive import Rebuilt, archive_files, rebuild, revive
+from git_agentos.checkpoint.log_sync import MOST_FILES, Problems
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
 from git_agentos.errors import AgentosError, CheckpointNotFound, UsageError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.redact import redact, redact_value
-from git_agentos.store import database
+from git_agentos.store import database, database_path
 from git_agentos.store import entries as rows
-from git_agentos.store import location as place
 from git_agentos.store.database import Connection
-from git_agentos.store.entries import TYPES, Entry, Scope, Wanted
+from git_agentos.store.entries import TYPES, Entry, LogQuery
+from git_agentos.store.rows import RowOwner
 from git_agentos.util import times
 from git_agentos.util.values import is_hex, ordered_id
 
 __all__ = [
     "MOST_FILES", "TYPES", "Entry", "Reading", "Rebuilt", "add", "archive_files", "entries", "follow", "is_open",
-    "last", "note", "read", "rebuild", "revive",
+    "last", "read", "rebuild", "revive", "try_add",
 ]  # fmt: skip
 
 
@@ -51,14 +51,14 @@ class Reading(NamedTuple):
 
     def tell(self, *, empty: bool) -> None:
         """Warn of what is wrong; raise it where the answer would be `empty`."""
-        carry.tell(self.problems, empty=empty)
+        log_sync.report(self.problems, empty=empty)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def add(
-    context: Context,
+    context: OpenWorktree,
     kind: str,
     summary: str,
     *,
@@ -86,10 +86,10 @@ def add(
         checkpoint_id=_checkpoint(context, checkpoint_id),
     )
 
-    def write(connection: Connection, scope: Scope) -> Entry:
+    def write(connection: Connection, scope: RowOwner) -> Entry:
         with database.transaction(connection):
             rows.insert(connection, scope, [entry], None)
-            carry.drop_old(connection, scope, context.settings)
+            log_sync.drop_old(connection, scope, context.settings)
         return entry
 
     _using(context, write)
@@ -101,8 +101,8 @@ def is_by_guard(entry: Entry) -> bool:
     return entry.type == "decision" and {"layer", "identity", "operations", "run"} <= entry.details.keys()
 
 
-def note(
-    context: Context,
+def try_add(
+    context: OpenWorktree,
     kind: str,
     summary: str,
     *,
@@ -125,16 +125,16 @@ def note(
             checkpoint_id=checkpoint_id,
         )
     except (AgentosError, OSError) as error:
-        carry.warn(f"this was not written to the log: {error}")
+        log_sync.warn(f"this was not written to the log: {error}")
 
 
-def is_open(context: Context) -> bool:
+def is_open(context: OpenWorktree) -> bool:
     """Whether the worktree has a workflow database."""
-    return carry.exists(context.repository, context.settings)
+    return log_sync.exists(context.repository, context.settings)
 
 
 def _entry(
-    context: Context,
+    context: OpenWorktree,
     kind: str,
     summary: str,
     *,
@@ -160,7 +160,7 @@ def _entry(
         task_id=task,
         checkpoint_id=checkpoint_id,
         agent_id=context.agent,
-        worktree=context.timeline,
+        worktree=context.worktree_id,
         redacted=first + second + third + fourth,
     )
     try:
@@ -173,31 +173,31 @@ def _entry(
 def _commit(repository: Repository, name: str | None) -> str | None:
     if name is None or _is_id(name):
         return name
-    found = repository.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
-    if not found.strip():
+    oid = repository.find_commit(name)
+    if oid is None:
         raise UsageError(f"'{name}' is not a commit")
-    return found.strip().decode("ascii")
+    return oid
 
 
 def _is_id(text: str) -> bool:
     return len(text) == 40 and is_hex(text)
 
 
-def _checkpoint(context: Context, spec: str | None) -> str | None:
+def _checkpoint(context: OpenWorktree, spec: str | None) -> str | None:
     if spec is None or _is_id(spec):
         return spec
-    return timeline.find(context.repository, spec, [context.timeline]).checkpoint
+    return timeline.find(context.repository, spec, [context.worktree_id]).checkpoint
 
 
-def _using(context: Context, work: Callable[[Connection, Scope], Any], *, make: bool = True) -> Any:
-    return carry.using(context.repository, context.settings, context.timeline, work, make=make)
+def _using(context: OpenWorktree, work: Callable[[Connection, RowOwner], Any], *, make: bool = True) -> Any:
+    return log_sync.with_database(context.repository, context.settings, context.worktree_id, work, make=make)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def entries(
-    context: Context,
+    context: OpenWorktree,
     *,
     agent: str | None = None,
     every: bool = False,
@@ -224,7 +224,7 @@ def entries(
 
 
 def read(
-    context: Context,
+    context: OpenWorktree,
     *,
     agent: str | None = None,
     every: bool = False,
@@ -245,7 +245,7 @@ def read(
             raise UsageError(f"'{kind}' is not a type of log entry", f"one of: {', '.join(TYPES)}")
     if limit is not None and limit < 0:
         raise UsageError("the number of entries cannot be negative")
-    wanted = Wanted(
+    wanted = LogQuery(
         agent=agent,
         kinds=tuple(kinds) if kinds is not None else None,
         since=times.to_text(since) if since is not None else None,
@@ -259,7 +259,7 @@ def read(
         others = _others(context)
         for name, where in others.items():
             found += _of_other(context, name, where, wanted, problems)
-        if agent is not None and not found and agent not in (context.timeline, *others):
+        if agent is not None and not found and agent not in (context.worktree_id, *others):
             _refuse_unknown(context, agent, wanted)
     unique = {entry.id: entry for entry in found}
     merged = sorted(unique.values(), key=rows.order, reverse=newest_first)
@@ -272,21 +272,23 @@ def last(where: Location, settings: Settings | None = None, repository: Reposito
     Without `settings` it is the worktree's own file that is looked into. Where that is missing, or cannot be read, the
     newest checkpoint is asked, if `repository` is given.
     """
-    path = place.file_of(where, settings.workflow_db if settings is not None else "")
-    name = timeline.name_of(where)
+    path = database_path.path_of(where, settings.workflow_db if settings is not None else "")
+    name = timeline.worktree_id(where)
     with contextlib.suppress(AgentosError, OSError):
-        place.check_place(where, settings.workflow_db if settings is not None else "")
+        database_path.check(where, settings.workflow_db if settings is not None else "")
         with database.opened_to_read(path) as opened:
-            found = rows.find(opened.connection, place.repository_id(where, make=False), Wanted(worktree=name, limit=1))
+            found = rows.find(
+                opened.connection, database_path.repository_id(where, make=False), LogQuery(worktree=name, limit=1)
+            )
             return found[0] if found else None
     with contextlib.suppress(AgentosError, OSError):
-        part = None if repository is None else next(carry.parts_of(repository, name, problems=[]), None)
+        part = None if repository is None else next(log_sync.parts_of(repository, name, problems=[]), None)
         return None if part is None else max((*part.log, part.own), key=rows.order)
     return None
 
 
 def follow(
-    context: Context,
+    context: OpenWorktree,
     *,
     agent: str | None = None,
     every: bool = False,
@@ -322,57 +324,59 @@ def follow(
         begin = max(start, datetime.fromtimestamp(time.time() - 2 * database.BUSY_SECONDS, UTC))
 
 
-def _own(context: Context, wanted: Wanted, problems: Problems) -> list[Entry]:
-    def find(connection: Connection, scope: Scope) -> list[Entry]:
+def _own(context: OpenWorktree, wanted: LogQuery, problems: Problems) -> list[Entry]:
+    def find(connection: Connection, scope: RowOwner) -> list[Entry]:
         return rows.find(connection, scope.repository, wanted._replace(worktree=scope.worktree))
 
     own: Problems = []
     try:
-        where = (context.repository, context.settings, context.timeline)
-        found = list(carry.using(*where, find, make=True, problems=own) or ())
+        where = (context.repository, context.settings, context.worktree_id)
+        found = list(log_sync.with_database(*where, find, make=True, problems=own) or ())
     except (AgentosError, OSError):  # nothing can be written to it; it may be readable
-        return _of_other(context, context.timeline, context.location, wanted, problems)
+        return _of_other(context, context.worktree_id, context.location, wanted, problems)
     problems += own
     return found
 
 
-def _others(context: Context) -> dict[str, Location | None]:
+def _others(context: OpenWorktree) -> dict[str, Location | None]:
     """The other worktrees that this repository knows of, by id; None for those that are gone."""
     core = context.settings.values.get("core.worktree", [None])[-1]
     found: dict[str, Location | None] = dict.fromkeys(timeline.all_names(context.location))
     for where in worktrees.list_existing(context.location, core):
-        found[timeline.name_of(where)] = where
-    found.pop(context.timeline, None)
+        found[timeline.worktree_id(where)] = where
+    found.pop(context.worktree_id, None)
     return found
 
 
-def _of_other(context: Context, name: str, where: Location | None, wanted: Wanted, problems: Problems) -> list[Entry]:
+def _of_other(
+    context: OpenWorktree, name: str, where: Location | None, wanted: LogQuery, problems: Problems
+) -> list[Entry]:
     repository = context.repository
-    if where is None or not os.path.lexists(place.file_of(where, context.settings.workflow_db)):
+    if where is None or not os.path.lexists(database_path.path_of(where, context.settings.workflow_db)):
         return _of_timeline(repository, name, wanted, problems)
     try:
-        path = place.check_place(where, context.settings.workflow_db)
-        scope = Scope(place.repository_id(where), name)
+        path = database_path.check(where, context.settings.workflow_db)
+        scope = RowOwner(database_path.repository_id(where), name)
         with database.opened_to_read(path) as opened:
-            known, reached = carry.reached_of(opened.connection, scope)
+            known, reached = log_sync.reached_of(opened.connection, scope)
             found = rows.find(opened.connection, scope.repository, wanted._replace(worktree=name))
     except database.NotSetUp:
         return _of_timeline(repository, name, wanted, problems)
     except (AgentosError, OSError) as error:
-        problems.append(carry.Unread(f"the log of '{name}' is read from its checkpoints alone", error))
+        problems.append(log_sync.Unread(f"the log of '{name}' is read from its checkpoints alone", error))
         return _of_timeline(repository, name, wanted, problems)
     return found + _of_timeline(repository, name, wanted, problems, reached if known else None)
 
 
 def _of_timeline(
-    repository: Repository, name: str, wanted: Wanted, problems: Problems, until: str | None = None
+    repository: Repository, name: str, wanted: LogQuery, problems: Problems, until: str | None = None
 ) -> list[Entry]:
     """What the checkpoints of a worktree carry, after the timeline commit `until`."""
     if until is not None and timeline.tip(repository.location, name) == until:
         return []
     return [
         entry
-        for part in carry.parts_of(repository, name, until, problems)
+        for part in log_sync.parts_of(repository, name, until, problems)
         for entry in (*part.log, part.own)
         if (wanted.agent is None or wanted.agent in (entry.agent_id, name))
         and (wanted.kinds is None or entry.type in wanted.kinds)
@@ -381,7 +385,7 @@ def _of_timeline(
     ]
 
 
-def _refuse_unknown(context: Context, agent: str, wanted: Wanted) -> None:
+def _refuse_unknown(context: OpenWorktree, agent: str, wanted: LogQuery) -> None:
     if wanted.kinds is None and wanted.since is None and not wanted.text and wanted.limit != 0:
         raise CheckpointNotFound(
             f"there is no agent or worktree '{agent}' in this log", "git agentos log list --all shows everybody's"

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from git_agentos import history, log
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import trees
 from git_agentos.history import Event, Restored
@@ -108,7 +108,7 @@ class Review:
     complete: bool = True
 
 
-def review(context: Context, agent: str | None = None) -> Review:
+def review(context: OpenWorktree, agent: str | None = None) -> Review:
     """What an agent did (of this worktree by default): errors, decisions, a timeline, and what stands out in it."""
     found = history.collect(context, agent, history.MOST)
     events = [history.with_files(context, event) for event in found.events()]
@@ -117,7 +117,7 @@ def review(context: Context, agent: str | None = None) -> Review:
     decisions = [_decision(entry) for entry in oldest_first if entry.type == "decision" and not log.is_by_guard(entry)]
     counts = Counter(event.kind for event in events)
     return Review(
-        agent=agent or context.timeline,
+        agent=agent or context.worktree_id,
         begin=events[-1].time if events else None,
         end=events[0].time if events else None,
         counts={
@@ -209,7 +209,7 @@ def repeated(errors: Iterable[Entry]) -> list[Repeated]:
     return sorted(found, key=lambda each: (-each.count, each.first))[:_MOST_PATTERNS]
 
 
-def _churn(context: Context, found: history.Found, events: Sequence[Event]) -> list[Churn]:
+def _churn(context: OpenWorktree, found: history.Found, events: Sequence[Event]) -> list[Churn]:
     in_checkpoints: Counter[str] = Counter()
     seen = [each.seen for each in sorted(found.saved, key=lambda each: each.event.time)]
     for before, after in itertools.pairwise(seen):

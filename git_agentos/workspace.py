@@ -18,10 +18,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from git_agentos import config
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint, Origin
-from git_agentos.checkpoint.timeline import Link
+from git_agentos.checkpoint import creation, format, timeline
+from git_agentos.checkpoint.model import Checkpoint, Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import RepositoryError, UsageError
 from git_agentos.git import configuration, process, worktrees
 from git_agentos.git.location import Location, locate
@@ -31,25 +31,26 @@ from git_agentos.guard import authorize
 from git_agentos.util import directories
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.look import Diff, FileChange, FileContent, Interrupted, Status
+    from git_agentos.checkpoint.model import Skipped
     from git_agentos.checkpoint.pick import Pick
-    from git_agentos.checkpoint.restore import Recovery, Restoration
-    from git_agentos.checkpoint.state import Skipped
+    from git_agentos.checkpoint.queries import Diff, FileChange, FileContent, Interrupted, Status
+    from git_agentos.checkpoint.restore.commands import Recovery
+    from git_agentos.checkpoint.restore.request import Restoration
     from git_agentos.findings import Finding
 
 # Start-up is most of what a checkpoint costs, so what it does not need is imported where it is used; these are the
 # homes of the result types.
 _HOMES = {
-    "Diff": "checkpoint.look",
-    "FileChange": "checkpoint.look",
-    "FileContent": "checkpoint.look",
+    "Diff": "checkpoint.queries",
+    "FileChange": "checkpoint.queries",
+    "FileContent": "checkpoint.queries",
     "Finding": "findings",
-    "Interrupted": "checkpoint.look",
+    "Interrupted": "checkpoint.queries",
     "Pick": "checkpoint.pick",
-    "Recovery": "checkpoint.restore",
-    "Restoration": "checkpoint.restore",
-    "Skipped": "checkpoint.state",
-    "Status": "checkpoint.look",
+    "Recovery": "checkpoint.restore.commands",
+    "Restoration": "checkpoint.restore.request",
+    "Skipped": "checkpoint.model",
+    "Status": "checkpoint.queries",
 }
 
 
@@ -73,7 +74,7 @@ class Workspace:
             scan.config() if scan is not None else configuration.read(location), os.environ
         )
         self._repository = Repository(location)
-        self._timeline = timeline.name_of(location)
+        self._timeline = timeline.worktree_id(location)
         if agent is not None:
             self._agent = config.agent_id(agent, source="agent")
         else:
@@ -95,9 +96,9 @@ class Workspace:
         return self._timeline
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         """What the functions of `git_agentos.worktree`, `git_agentos.log` and `git_agentos.memory` are given."""
-        return Context(self._repository, self._settings, self._agent, self._timeline)
+        return OpenWorktree(self._repository, self._settings, self._agent, self._timeline)
 
     # -- saving ---------------------------------------------------------------------------------------------
 
@@ -118,9 +119,9 @@ class Workspace:
         with `unchanged` set.
         """
         self._record_pending(None, every=False)
-        origin = Origin(
+        metadata = Metadata(
             created_by=self._agent,
-            timeline=self._timeline,
+            worktree_id=self._timeline,
             worktree_path=self.root,
             trigger=trigger,
             description=description,
@@ -129,7 +130,7 @@ class Workspace:
             session_id=session_id,
             meta=dict(meta or {}),
         )
-        return take.take(self._repository, self._settings, origin, scan=self._started()).checkpoint
+        return creation.create_checkpoint(self.context, metadata, scan=self._started()).checkpoint
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class Workspace:
         self, text: str, *, limit: int | None = None, agent: str | None = None, all_timelines: bool = False
     ) -> list[Checkpoint]:
         """Checkpoints in whose description, task, metadata or changed paths `text` occurs (case does not matter)."""
-        from git_agentos.checkpoint import look
+        from git_agentos.checkpoint import queries
 
         _check_limit(limit)
         wanted = text.casefold()
@@ -177,7 +178,7 @@ class Workspace:
         for item in self._walk(agent, all_timelines):
             if limit is not None and len(found) >= limit:
                 break
-            if any(wanted in part.casefold() for part in look.words(item)):
+            if any(wanted in part.casefold() for part in queries.search_text(item)):
                 found.append(item)
         return found
 
@@ -191,22 +192,22 @@ class Workspace:
         all_timelines: bool = False,
     ) -> Diff:
         """What changed in the visible worktree from checkpoint `older` to `newer`, or to now."""
-        from git_agentos.checkpoint import look
+        from git_agentos.checkpoint import queries
 
         first = self._link(older, agent, all_timelines)
         inner = [os.fsdecode(path) for path in self._inside(paths)]
         if newer is None:
-            return look.diff_with_now(self._repository, self._settings, first, inner, self._started())
-        return look.diff(self._repository, first, self._link(newer, agent, all_timelines), inner)
+            return queries.diff_with_now(self._repository, self._settings, first, inner, self._started())
+        return queries.diff(self._repository, first, self._link(newer, agent, all_timelines), inner)
 
     def read_file(self, spec: str, *, agent: str | None = None, all_timelines: bool = False) -> FileContent:
         """The file that `ID:PATH` names, with the bytes that it had in the worktree."""
-        from git_agentos.checkpoint import look
+        from git_agentos.checkpoint import queries
 
         name, colon, path = spec.partition(":")
         if not colon or not path:
             raise UsageError(f"'{spec}' does not name a file", "give ID:PATH")
-        return look.read_file(self._repository, self._settings, self._link(name, agent, all_timelines), path)
+        return queries.read_file(self._repository, self._settings, self._link(name, agent, all_timelines), path)
 
     # -- going back -----------------------------------------------------------------------------------------
 
@@ -230,7 +231,7 @@ class Workspace:
 
         The state before is saved and named in the result; `undo` goes back to it.
         """
-        from git_agentos.checkpoint import restore as transaction
+        from git_agentos.checkpoint.restore import commands
 
         if branch is not None:
             if no_branch or paths:
@@ -244,16 +245,14 @@ class Workspace:
 
             self._discard()
             return creation.with_state(self.context, checkpoint, worktree)
-        options = transaction.Options(
+        options = commands.RestoreOptions(
             paths=self._inside(paths) if paths else None,
             branch=branch,
             no_branch=no_branch,
             keep_new=keep_new,
             dry_run=dry_run,
         )
-        done = transaction.restore(
-            self._repository, self._settings, self._origin(), checkpoint, options, scan=self._started()
-        )
+        done = commands.restore(self.context, self._metadata(), checkpoint, options, scan=self._started())
         if not dry_run:
             given = {"paths": [os.fsdecode(path) for path in options.paths]} if options.paths is not None else {}
             self._note(f"restored checkpoint {checkpoint[:8]}", done, given)
@@ -263,9 +262,9 @@ class Workspace:
     def undo(self, *, dry_run: bool = False) -> Restoration:
         """Go back to the state before the last restore or undo, HEAD's branch included; twice is redo."""
         self._discard()
-        from git_agentos.checkpoint import restore as transaction
+        from git_agentos.checkpoint.restore import commands
 
-        done = transaction.undo(self._repository, self._settings, self._origin(), dry_run=dry_run)
+        done = commands.undo(self.context, self._metadata(), dry_run=dry_run)
         if not dry_run:
             self._note(f"undid the last restore: went back to checkpoint {done.checkpoint[:8]}", done, {})
         return done
@@ -274,9 +273,9 @@ class Workspace:
     def recover(self, *, abort: bool = False) -> Recovery:
         """Finish an interrupted restore, or with `abort` go back to before it; remove stale locks of ours."""
         self._discard()
-        from git_agentos.checkpoint import restore as transaction
+        from git_agentos.checkpoint.restore import commands
 
-        done = transaction.recover(self._repository, self._settings, self._origin(), abort=abort)
+        done = commands.recover(self.context, self._metadata(), abort=abort)
         if done.checkpoint is not None:
             what = "finished an interrupted restore of" if done.outcome == "finished" else "went back to"
             self._note(f"{what} checkpoint {done.checkpoint[:8]}", done, {"outcome": done.outcome})
@@ -289,7 +288,7 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.pick(self._repository, self._settings, self._origin(), commits)
+        return pick.pick(self.context, self._metadata(), commits)
 
     @authorize.entry("pick")
     def pick_continue(self) -> Pick:
@@ -298,7 +297,7 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.resume(self._repository, self._settings, self._origin())
+        return pick.resume(self.context, self._metadata())
 
     @authorize.entry("pick")
     def pick_abort(self) -> Pick:
@@ -307,17 +306,17 @@ class Workspace:
         self._refuse_interrupted()
         from git_agentos.checkpoint import pick
 
-        return pick.abort(self._repository, self._settings, self._origin())
+        return pick.abort(self.context, self._metadata())
 
     # -- how it stands --------------------------------------------------------------------------------------
 
     def status(self) -> Status:
         """Agent, branch, what is dirty, the last checkpoint, what is interrupted."""
-        from git_agentos.checkpoint import look
+        from git_agentos.checkpoint import queries
 
         started = self._started() or Scan(self._location)
         self._record_pending(None, every=False)
-        now = look.status(self._repository, self._agent, self._timeline, started)
+        now = queries.status(self._repository, self._agent, self._timeline, started)
         if os.path.isdir(os.path.join(self._location.shared_state_dir, "approvals")):
             from git_agentos.guard.approval import approvals
 
@@ -335,11 +334,11 @@ class Workspace:
         from git_agentos import findings
         from git_agentos.checkpoint import doctor
         from git_agentos.guard.setup import checks as guard
-        from git_agentos.worktree import doctor as worktrees
+        from git_agentos.worktree import repair
 
         self._discard()
         # Their locks first: what is corrected need not be reported again.
-        found = worktrees.examine(self.context, fix=fix)
+        found = repair.report(self.context, fix=fix)
         found += guard.examine(self._location, os.environ, fix=fix)
         return (*findings.report(doctor.examine(self._repository, self._settings), fix=fix), *found)
 
@@ -369,15 +368,15 @@ class Workspace:
 
     def _note(self, summary: str, done: Restoration | Recovery, details: dict[str, Any]) -> None:
         """Tell the log what was restored, where there is one; sqlite3 is not loaded where there is none."""
-        from git_agentos.store import location
+        from git_agentos.store import database_path
 
-        if not os.path.lexists(location.file_of(self._location, self._settings.workflow_db)):
+        if not os.path.lexists(database_path.path_of(self._location, self._settings.workflow_db)):
             return
         from git_agentos import log
 
         files = [*done.changed, *done.removed]
         details = {"saved": done.saved, "branch": done.branch, **details, "files": len(files)}
-        log.note(
+        log.try_add(
             self.context,
             "action",
             summary,
@@ -387,12 +386,12 @@ class Workspace:
         )
 
     def _refuse_interrupted(self) -> None:
-        from git_agentos.checkpoint import restore as transaction
+        from git_agentos.checkpoint.restore import commands
 
-        transaction.refuse_interrupted(self._location)
+        commands.refuse_interrupted(self._location)
 
-    def _origin(self) -> Origin:
-        return Origin(created_by=self._agent, timeline=self._timeline, worktree_path=self.root)
+    def _metadata(self) -> Metadata:
+        return Metadata(created_by=self._agent, worktree_id=self._timeline, worktree_path=self.root)
 
     def _timelines(self, agent: str | None, every: bool) -> list[str]:
         if every:
@@ -407,22 +406,22 @@ class Workspace:
             pending.record(self._location)
             return
         for location in worktrees.list_existing(self._location):
-            if every or timeline.name_of(location) == agent:
+            if every or timeline.worktree_id(location) == agent:
                 pending.record(location)
 
-    def _link(self, spec: str, agent: str | None, every: bool) -> Link:
+    def _link(self, spec: str, agent: str | None, every: bool) -> TimelineEntry:
         self._record_pending(agent, every)
         if agent is not None and agent not in timeline.all_names(self._location):
-            from git_agentos.checkpoint import look
+            from git_agentos.checkpoint import queries
 
-            raise look.unknown_agent(agent)
+            raise queries.unknown_agent(agent)
         return timeline.find(self._repository, spec, self._timelines(agent, every))
 
     def _walk(self, agent: str | None, every: bool) -> Iterator[Checkpoint]:
-        from git_agentos.checkpoint import look
+        from git_agentos.checkpoint import queries
 
         self._record_pending(agent, every)
-        return look.walk(self._repository, self._timeline, agent, every=every)
+        return queries.list_checkpoints(self._repository, self._timeline, agent, every=every)
 
     def _moment(self, since: str | None) -> datetime | None:
         return None if since is None else self.moment(since)

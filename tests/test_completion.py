@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService
-from git_agentos.cli import command_tree as tree
-from git_agentos.cli import completion
+from git_agentos.cli import command_tree, completion
 from tests.support.repo import Repo
 from tests.support.tool import run_ok
 
@@ -249,5 +248,5 @@ def test_an_unknown_shell_is_a_usage_error() -> None:
 
 def test_below_guard_an_id_is_a_worktrees() -> None:
     for name in ("enable", "disable", "status"):
-        assert completion.kinds_of(tree.find(("guard", name))) == ["worktree"]
-    assert completion.kinds_of(tree.find(("guard", "check"))) == []
+        assert completion.kinds_of(command_tree.find(("guard", name))) == ["worktree"]
+    assert completion.kinds_of(command_tree.find(("guard", "check"))) == []

@@ -22,12 +22,12 @@ import pytest
 
 from git_agentos import __version__
 from git_agentos.checkpoint import doctor
-from git_agentos.cli import command_tree as tree
+from git_agentos.cli import command_tree
 from git_agentos.cli.command_tree import Command
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.setup import checks as guard
 from git_agentos.run import doctor as runs
-from git_agentos.worktree import doctor as worktrees
+from git_agentos.tdd import doctor as workflows
 from git_agentos.worktree import entry_checks, repair
 
 MAN = Path(__file__).resolve().parents[1] / "man"
@@ -75,7 +75,7 @@ def page_of(command: Command) -> Path:
 
 
 def commands() -> list[Command]:
-    return [command for command in tree.root().walk() if not command.hidden]
+    return [command for command in command_tree.root().walk() if not command.hidden]
 
 
 def own_options(command: Command) -> set[str]:
@@ -152,16 +152,15 @@ def test_subcommands_are_described() -> None:
 def test_findings_are_described() -> None:
     """Every code that `doctor` can report is in its page."""
     reported: set[str] = set()
-    for module in (doctor, guard, runs):
+    # Which argument is the code, of what makes a finding.
+    makers = {"Finding": 0, "fixable": 0, "repairable": 1}
+    for module in (doctor, guard, runs, workflows, repair, entry_checks):
         calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
-        codes = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Finding"]
+        named = [(call.func.id, call.args) for call in calls if isinstance(call.func, ast.Name)]
+        codes = [arguments[makers[name]] for name, arguments in named if name in makers]
         reported |= {str(code.value) for code in codes if isinstance(code, ast.Constant)}
-        reported |= {str(getattr(module, code.id)) for code in codes if isinstance(code, ast.Name)}
-    modules = [ast.parse(inspect.getsource(module)) for module in (repair, entry_checks)]
-    for call in [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]:
-        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-        if name in ("Mended", "Fault", "_waits") and isinstance(call.args[1], ast.Constant):
-            reported.add(worktrees.code_of(str(call.args[1].value)))
+        names = {code.id for code in codes if isinstance(code, ast.Name) and code.id.isupper()}
+        reported |= {str(getattr(module, name)) for name in names}
     assert set(tags(sections(MAN / "git-agentos-doctor.1")["FINDINGS"])) == reported
 
 

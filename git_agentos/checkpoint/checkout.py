@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 
+from git_agentos.checkpoint.model import State
 from git_agentos.checkpoint.own_bytes import Form, OwnBytes
-from git_agentos.checkpoint.state import State
 from git_agentos.errors import RestoreError
 from git_agentos.git import filters, trees
 from git_agentos.git.repository import Repository, Writer

@@ -75,12 +75,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint.state import RulesOutside, Skipped, Sparse, State
+from git_agentos.checkpoint.model import Checkpoint, Metadata, RulesOutside, Skipped, Sparse, State
 from git_agentos.errors import CheckpointFormatError, UsageError
 from git_agentos.git import trees
 from git_agentos.git.refs import Head
@@ -95,64 +94,17 @@ TRIGGERS = (
     "post_step", "before_remove", "archive",
 )  # fmt: skip
 # These record a moment even if nothing has changed since the last one.
-ALWAYS = ("manual", "milestone")
+EVEN_IF_UNCHANGED = ("manual", "milestone")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """One checkpoint as users and scripts see it; the fields are the keys of the JSON kind `checkpoint`.
-
-    `id` is C's commit id. `commit` is HEAD's commit, None if unborn; `branch` is short, None if detached. Paths are
-    text (`os.fsdecode`). `stash_ref` is the id where the state was dirty. `unchanged` tells that an automatic trigger
-    found nothing new and this is the earlier checkpoint.
-    """
-
-    id: str
-    created_at: str
-    created_by: str
-    branch: str | None
-    commit: str | None
-    worktree_path: str
-    task_id: str | None
-    description: str
-    trigger: str
-    staged_changes: list[str]
-    unstaged_changes: list[str]
-    untracked_files: list[str]
-    skipped: list[Skipped]
-    stash_ref: str | None
-    operation: str | None
-    run_id: str | None
-    session_id: str | None
-    meta: dict[str, str]
-    timeline: str
-    unchanged: bool = False
-
-
-class Origin(NamedTuple):
-    """Who makes a checkpoint, where and why: what goes into it beside the state."""
-
-    created_by: str
-    timeline: str
-    worktree_path: str
-    trigger: str = "manual"
-    description: str = ""
-    task_id: str | None = None
-    run_id: str | None = None
-    session_id: str | None = None
-    meta: Mapping[str, str] = MappingProxyType({})
-    restores: str | None = None
-    restored_part: Mapping[str, Any] | None = None
-
-
-class Parts(NamedTuple):
+class OpenCheckpoint(NamedTuple):
     """The commits of a checkpoint."""
 
     commit: CommitData
     head: str
     index_commit: str
     untracked: str
-    extra: str
+    metadata_commit: str
     meta: Mapping[str, Any]
 
 
@@ -169,35 +121,35 @@ def check_trigger(trigger: str) -> str:
 def write(
     writer: Writer,
     state: State,
-    origin: Origin,
+    metadata: Metadata,
     committer: bytes,
     versions: Mapping[str, str],
-    cargo: Mapping[bytes, trees.Entry] = MappingProxyType({}),
+    attachments: Mapping[bytes, trees.Entry] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Write C and everything below it; the checkpoint. `cargo` are further entries of S (`database/…`)."""
+    """Write C and everything below it; the checkpoint. `attachments` are further entries of S (`database/…`)."""
     now = datetime.now(UTC)
     seconds = int(now.timestamp())
     created_at = times.to_text(now)
     meta = {
         "format": FORMAT,
         "created_at": created_at,
-        "created_by": origin.created_by,
-        "worktree": origin.timeline,
-        "worktree_path": origin.worktree_path,
-        "trigger": origin.trigger,
-        "description": origin.description,
-        "task_id": origin.task_id,
-        "run_id": origin.run_id,
-        "session_id": origin.session_id,
-        "meta": dict(origin.meta),
-        "restores": origin.restores,
-        "restored_part": None if origin.restored_part is None else dict(origin.restored_part),
+        "created_by": metadata.created_by,
+        "worktree": metadata.worktree_id,
+        "worktree_path": metadata.worktree_path,
+        "trigger": metadata.trigger,
+        "description": metadata.description,
+        "task_id": metadata.task_id,
+        "run_id": metadata.run_id,
+        "session_id": metadata.session_id,
+        "meta": dict(metadata.meta),
+        "restores": metadata.restores,
+        "restored_part": None if metadata.restored_part is None else dict(metadata.restored_part),
         **_state_fields(state),
         **_conversion_fields(state),
         "state": digest(state),
         **versions,
     }
-    message = _message(origin, state.head.branch)
+    message = _message(metadata, state.head.branch)
     unborn = state.head.commit is None
     writer.write_tree(b"")  # git fsck wants the empty tree as an object
     head = state.head.commit or writer.write_commit(trees.EMPTY_TREE, [], b"unborn HEAD\n", committer, seconds)
@@ -206,7 +158,7 @@ def write(
     )
     untracked = writer.write_commit(state.untracked_tree, [], b"untracked files\n", committer, seconds)
     extra = writer.write_commit(
-        _extra_tree(writer, state, meta, cargo), [], b"what a stash cannot hold\n", committer, seconds
+        _extra_tree(writer, state, meta, attachments), [], b"what a stash cannot hold\n", committer, seconds
     )
     oid = writer.write_commit(state.tree, [head, index, untracked, extra], message, committer, seconds)
     return describe(oid, meta)
@@ -220,14 +172,14 @@ def write_timeline_commit(
     return writer.write_commit(state.visible_tree, [previous, checkpoint, *pins], message, committer, seconds)
 
 
-def _message(origin: Origin, branch: str | None) -> bytes:
-    text = origin.description.replace("\0", " ").strip() or f"{origin.trigger.replace('_', ' ')} checkpoint"
+def _message(metadata: Metadata, branch: str | None) -> bytes:
+    text = metadata.description.replace("\0", " ").strip() or f"{metadata.trigger.replace('_', ' ')} checkpoint"
     trailers = {
         "Agentos-Format": str(FORMAT),
-        "Agentos-Agent": origin.created_by,
-        "Agentos-Worktree": origin.timeline,
-        "Agentos-Trigger": origin.trigger,
-        "Agentos-Task": origin.task_id,
+        "Agentos-Agent": metadata.created_by,
+        "Agentos-Worktree": metadata.worktree_id,
+        "Agentos-Trigger": metadata.trigger,
+        "Agentos-Task": metadata.task_id,
         "Agentos-Branch": branch,
     }
     lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items() if value]
@@ -315,12 +267,11 @@ def _extra_entries(state: State) -> dict[str, tuple[int, str]]:
     return entries
 
 
-def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], cargo: Mapping[bytes, trees.Entry]) -> str:
+def _extra_tree(writer: Writer, state: State, meta: Mapping[str, Any], attachments: Mapping[bytes, trees.Entry]) -> str:
     data = json.dumps(meta, sort_keys=True, indent=1).encode("ascii") + b"\n"
     changes: dict[bytes, Change] = {os.fsencode(name): entry for name, entry in _extra_entries(state).items()}
-    changes.update(cargo)
     changes[b"meta.json"] = (trees.REGULAR, writer.write("blob", data))
-    changes.update(cargo)
+    changes.update(attachments)
     for name, oid in state.operation_trees.items():
         changes[os.fsencode(f"gitdir-trees/{name}")] = (trees.DIRECTORY, oid)
     return trees.edit(writer, trees.EMPTY_TREE, changes)
@@ -350,7 +301,7 @@ def _check_version(oid: str, found: object) -> None:
     raise CheckpointFormatError(f"checkpoint {oid[:8]} has a format that cannot be read")
 
 
-def parts(repository: Repository, oid: str) -> Parts:
+def open_checkpoint(repository: Repository, oid: str) -> OpenCheckpoint:
     """Open a checkpoint: its commits and its metadata.
 
     Raises CheckpointFormatError for a commit that is no checkpoint or is newer than this tool, MissingObjectsError
@@ -365,7 +316,7 @@ def parts(repository: Repository, oid: str) -> Parts:
     _check_version(oid, claimed)
     head, index, untracked, extra = commit.parents[:4]
     meta = _meta(repository, oid, extra)
-    return Parts(commit, head, index, untracked, extra, meta)
+    return OpenCheckpoint(commit, head, index, untracked, extra, meta)
 
 
 def _meta(repository: Repository, oid: str, extra: str) -> Mapping[str, Any]:
@@ -415,14 +366,14 @@ def describe(oid: str, meta: Mapping[str, Any], *, unchanged: bool = False) -> C
 
 def read(repository: Repository, oid: str) -> Checkpoint:
     """The checkpoint with this id."""
-    return describe(oid, parts(repository, oid).meta)
+    return describe(oid, open_checkpoint(repository, oid).meta)
 
 
 def read_state(repository: Repository, oid: str) -> State:
     """The complete state that a checkpoint holds. Objects are read as far as needed, not checked one by one."""
-    found = parts(repository, oid)
+    found = open_checkpoint(repository, oid)
     meta = found.meta
-    extra_tree = repository.commit(found.extra).tree
+    extra_tree = repository.commit(found.metadata_commit).tree
     groups: dict[bytes, dict[bytes, trees.Entry]] = {}
     top = trees.parse(repository.read_tree(extra_tree))
     for name, (mode, child) in top.items():
@@ -493,15 +444,15 @@ def _rules(meta: Mapping[str, Any], blobs: Mapping[bytes, trees.Entry]) -> Rules
     return RulesOutside(exclude and exclude[1], users and users[1], None if path is None else os.fsencode(path))
 
 
-def read_cargo(repository: Repository, oid: str, path: bytes) -> bytes | None:
+def read_attachment(repository: Repository, oid: str, path: bytes) -> bytes | None:
     """The contents of a file that a checkpoint carries beside the state; None where it does not have it."""
-    entry = trees.find(repository, repository.commit(parts(repository, oid).extra).tree, path)
+    entry = trees.find(repository, repository.commit(open_checkpoint(repository, oid).metadata_commit).tree, path)
     return repository.blob(entry[1]) if entry is not None and entry[0] != trees.DIRECTORY else None
 
 
 def raw_paths(repository: Repository, oid: str) -> set[bytes]:
     """The paths of which a checkpoint holds the worktree's own bytes."""
-    top = trees.parse(repository.read_tree(repository.commit(parts(repository, oid).extra).tree))
+    top = trees.parse(repository.read_tree(repository.commit(open_checkpoint(repository, oid).metadata_commit).tree))
     return {path for path, _ in trees.walk(repository, top[b"raw"][1])} if b"raw" in top else set()
 
 

@@ -63,7 +63,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Last:
+class LastRestore:
     """The last finished restore: what `undo` goes back to, who made it (empty where that was not recorded), and which
     branches it moved (ref, from, to)."""
 
@@ -233,7 +233,7 @@ def remove_unfinished(location: Location) -> list[str]:
     return []
 
 
-def write_last(location: Location, last: Last) -> None:
+def write_last(location: Location, last: LastRestore) -> None:
     _write(location, _LAST, asdict(last))
 
 
@@ -242,11 +242,11 @@ def forget_last(location: Location) -> None:
     _forget(os.path.join(location.state_dir, _LAST))
 
 
-def read_last(location: Location) -> Last | None:
+def read_last(location: Location) -> LastRestore | None:
     """The last finished restore of this worktree; None where there was none."""
     data = _read(location, _LAST, _LAST_FIELDS)
     try:
-        return Last(**data) if data is not None else None
+        return LastRestore(**data) if data is not None else None
     except TypeError as error:
         path = os.path.join(location.state_dir, _LAST)
         raise DamagedFile(path, "something of it is missing", _MEND) from error

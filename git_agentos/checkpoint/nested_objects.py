@@ -232,7 +232,7 @@ _SAFE_CONFIG = re.compile(
 )
 
 
-def make_again(repository: Repository, path: bytes, record: Mapping[str, Any]) -> list[str]:
+def recreate(repository: Repository, path: bytes, record: Mapping[str, Any]) -> list[str]:
     """Create the repository that `record` describes at `path`, where there is none, with its refs, reflogs and objects;
     the refs that could not be made, since what they name is not held (by a checkpoint of an older version).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import State
 from git_agentos.git.objects import hash_blob, hash_file
 from git_agentos.git.repository import Repository
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Set as AbstractSet
 
 from git_agentos.errors import CheckpointFormatError
-from git_agentos.git import scan
+from git_agentos.git import untracked
 
 
 def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
@@ -25,7 +25,7 @@ def covers(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
 
 def may_touch(narrowing: AbstractSet[bytes] | None, path: bytes) -> bool:
     """Whether a plan may touch `path` at all."""
-    return not scan.is_agentos_path(path) and covers(narrowing, path)
+    return not untracked.is_agentos_path(path) and covers(narrowing, path)
 
 
 def is_allowed(path: bytes) -> bool:

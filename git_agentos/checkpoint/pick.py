@@ -10,9 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import operation, take
-from git_agentos.checkpoint.format import Origin
-from git_agentos.config import Settings
+from git_agentos.checkpoint import operation
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, RestoreError, UsageError
 from git_agentos.git import process, refs, user_hooks
 from git_agentos.git.location import Location
@@ -32,33 +33,33 @@ class Pick:
     state: str
 
 
-def pick(repository: Repository, settings: Settings, origin: Origin, commits: Sequence[str]) -> Pick:
+def pick(worktree: OpenWorktree, metadata: Metadata, commits: Sequence[str]) -> Pick:
     """Apply the changes of `commits` (revisions or ranges) on top of HEAD."""
     if not commits:
         raise UsageError("name at least one commit to pick")
     if any(commit.startswith("-") for commit in commits):
         raise UsageError("a commit cannot begin with '-'")
-    working = operation.name_of(operation.read(repository.location))
+    working = operation.name_of(operation.read(worktree.location))
     if working not in (None, "bisect"):
         raise RestoreError(f"a {working} is in progress", "finish or abort it first; nothing was changed")
     for commit in commits:
         try:
-            repository.git("rev-list", "--no-walk" if ".." not in commit else "--max-count=1", commit, "--")
+            worktree.repository.git("rev-list", "--no-walk" if ".." not in commit else "--max-count=1", commit, "--")
         except GitCommandError as error:
             raise UsageError(f"'{commit}' is not a commit") from error
-    return _run(repository, settings, origin, ["cherry-pick", *commits])
+    return _run(worktree, metadata, ["cherry-pick", *commits])
 
 
-def resume(repository: Repository, settings: Settings, origin: Origin) -> Pick:
+def resume(worktree: OpenWorktree, metadata: Metadata) -> Pick:
     """`git cherry-pick --continue`, with the message as it stands."""
-    _require(repository)
-    return _run(repository, settings, origin, ["-c", "core.editor=true", "cherry-pick", "--continue"])
+    _require(worktree.repository)
+    return _run(worktree, metadata, ["-c", "core.editor=true", "cherry-pick", "--continue"])
 
 
-def abort(repository: Repository, settings: Settings, origin: Origin) -> Pick:
+def abort(worktree: OpenWorktree, metadata: Metadata) -> Pick:
     """`git cherry-pick --abort`."""
-    _require(repository)
-    done = _run(repository, settings, origin, ["cherry-pick", "--abort"])
+    _require(worktree.repository)
+    done = _run(worktree, metadata, ["cherry-pick", "--abort"])
     return replace(done, picked=[], state="aborted")
 
 
@@ -67,17 +68,17 @@ def _require(repository: Repository) -> None:
         raise RestoreError("no pick is in progress")
 
 
-def _run(repository: Repository, settings: Settings, origin: Origin, args: list[str]) -> Pick:
-    location = repository.location
+def _run(worktree: OpenWorktree, metadata: Metadata, args: list[str]) -> Pick:
+    location = worktree.location
     command = " ".join(arg for arg in args if not arg.startswith("-c") and "core.editor" not in arg)
     before = refs.read_head(location).commit
-    risky = origin._replace(trigger="before_risky", description=f"before git {command}", meta={"command": command})
-    saved = take.take(repository, settings, risky).checkpoint.id
+    risky = metadata._replace(trigger="before_risky", description=f"before git {command}", meta={"command": command})
+    saved = create_checkpoint(worktree, risky).checkpoint.id
     # The user's own command: their hooks run, their identity commits, their filters apply.
     given = {"GIT_DIR": location.git_dir, "GIT_WORK_TREE": location.root, "GIT_EDITOR": "true", "LC_ALL": "C"}
     env = process.user_environment(given)
     status, err = _git(location, args, env)
-    while status != 0 and _is_empty(repository):
+    while status != 0 and _is_empty(worktree.repository):
         # HEAD has the change already; what remains of the picks is to come all the same.
         status, err = _git(location, ["cherry-pick", "--skip"], env)
     scanned = Scan(location).read()
@@ -86,8 +87,8 @@ def _run(repository: Repository, settings: Settings, origin: Origin, args: list[
     picked: list[str] = []
     if head is not None and head != before:
         span = f"{before}..{head}" if before is not None else head
-        if before is None or repository.is_ancestor(before, head):
-            picked = repository.git("rev-list", "--reverse", span).decode().split()
+        if before is None or worktree.repository.is_ancestor(before, head):
+            picked = worktree.repository.git("rev-list", "--reverse", span).decode().split()
     working = operation.name_of(operation.read(location))
     if status == 0:
         return Pick(picked, head, saved, [], "done")

@@ -36,7 +36,7 @@ _ATTEMPTS = 1000
 _NTH = re.compile(r"@\{([0-9]{1,9})\}\Z")
 
 
-class Link(NamedTuple):
+class TimelineEntry(NamedTuple):
     """One step of a timeline: the timeline commit and its checkpoint."""
 
     timeline: str
@@ -44,7 +44,7 @@ class Link(NamedTuple):
     checkpoint: str
 
 
-def name_of(location: Location) -> str:
+def worktree_id(location: Location) -> str:
     """The id of a worktree: `main`, the id that a managed worktree has on record, or git's name for a linked worktree
     where that is a well-formed id.
 
@@ -131,22 +131,22 @@ def append(
     raise LockedError(f"the timeline '{timeline}' moves faster than it can be appended to", "try again")
 
 
-def walk(repository: Repository, timeline: str) -> Iterator[Link]:
+def walk(repository: Repository, timeline: str) -> Iterator[TimelineEntry]:
     """The links of a timeline, newest first."""
     oid = tip(repository.location, timeline)
     while oid is not None:
         commit = repository.commit(oid)
         if len(commit.parents) < 2:
             return
-        yield Link(timeline, oid, commit.parents[1])
+        yield TimelineEntry(timeline, oid, commit.parents[1])
         oid = commit.parents[0]
 
 
-def newest(repository: Repository, timeline: str) -> Link | None:
+def newest(repository: Repository, timeline: str) -> TimelineEntry | None:
     return next(walk(repository, timeline), None)
 
 
-def find(repository: Repository, spec: str, timelines: list[str]) -> Link:
+def find(repository: Repository, spec: str, timelines: list[str]) -> TimelineEntry:
     """The checkpoint that `spec` names within these timelines: `latest`, `@{N}`, or a prefix of its id.
 
     With several timelines `latest` and `@{N}` count by time. Raises CheckpointNotFound (unknown, ambiguous, foreign),
@@ -176,7 +176,7 @@ def find(repository: Repository, spec: str, timelines: list[str]) -> Link:
     raise _unknown(repository, spec, prefix, timelines)
 
 
-def _merged(repository: Repository, timelines: list[str]) -> Iterator[Link]:
+def _merged(repository: Repository, timelines: list[str]) -> Iterator[TimelineEntry]:
     if len(timelines) == 1:
         yield from walk(repository, timelines[0])
         return
@@ -214,7 +214,7 @@ def _unknown(repository: Repository, spec: str, prefix: str, timelines: list[str
             return CheckpointFormatError(
                 f"'{spec}' is a commit but not a checkpoint", "git agentos checkpoint list shows the checkpoints"
             )
-        format.parts(repository, oid)  # one of a newer format says so
+        format.open_checkpoint(repository, oid)  # one of a newer format says so
     return CheckpointNotFound(
         f"no checkpoint '{spec}' in this worktree", "git agentos checkpoint list shows the checkpoints"
     )

@@ -1,7 +1,7 @@
 """The commands as one typer application, and usage errors in git's style.
 
-Each command lives in a module of its own that has `register(app)`. Where the command line names one for
-certain, only that module is loaded.
+Each command lives in a module of its own, `commands/NAME.py`, in a variable of the command's name. If the command line
+names a command for certain, only that module is loaded.
 """
 
 import importlib
@@ -12,23 +12,23 @@ import typer
 from typer.main import get_command
 
 from git_agentos import __version__
-from git_agentos.cli.invocation import Invocation, command
+from git_agentos.cli import command
+from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.output import Text
-from git_agentos.cli.prescan import Look
+from git_agentos.cli.prescan import Prescan
 from git_agentos.errors import UsageError
 
-# In the order in which help lists them: name of the command and of its module are one.
+# In the order in which help lists them.
 COMMANDS = (
     "checkpoint", "restore", "undo", "recover", "pick", "worktree", "run", "rollback", "tdd", "log", "memory", "guard",
     "approvals", "hooks", "hook", "db", "status", "doctor", "completion",
 )  # fmt: skip
 
 
-def build(only: str | None = None, *, creates: bool = False) -> typer.Typer:
+def build(only: str | None = None, *, is_plain_checkpoint: bool = False) -> typer.Typer:
     """The application with all commands, or with `only` that one if there is such a command.
 
-    With `creates`, a plain `checkpoint` is all that it has to understand: typer takes longer to prepare the
-    subcommands than to parse the line.
+    For a plain checkpoint the subcommands are left out: typer takes longer to prepare them than to parse the line.
     """
     app = typer.Typer(
         add_completion=False,
@@ -39,25 +39,24 @@ def build(only: str | None = None, *, creates: bool = False) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(root)
-    if creates:
-        from git_agentos.cli.commands import checkpoint
-
-        checkpoint.register_creation(app)
-        return app
     for name in (only,) if only in COMMANDS else COMMANDS:
-        importlib.import_module(f"git_agentos.cli.commands.{name}").register(app)
+        entry = getattr(importlib.import_module(f"git_agentos.cli.commands.{name}"), str(name))
+        if is_plain_checkpoint:
+            entry.add_to(app, with_subcommands=False)
+        else:
+            entry.add_to(app)
     return app
 
 
-def parser(only: str | None = None, *, creates: bool = False) -> Any:
+def parser(only: str | None = None, *, is_plain_checkpoint: bool = False) -> Any:
     """The application as click's group; `Any`, since typer carries its own copy of click and exports no type of it."""
-    group = get_command(build(only, creates=creates))
-    _take_words_as_they_are(group)
+    group = get_command(build(only, is_plain_checkpoint=is_plain_checkpoint))
+    _keep_words_as_they_are(group)
     return group
 
 
 class _Word:
-    """What typer is to make of a word of the command line: nothing, it stays the string that it is."""
+    """Converts a word of the command line to what it is already: a string."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ARG002 (typer's names)
         if value is None:
@@ -65,64 +64,63 @@ class _Word:
         return value
 
 
-def _take_words_as_they_are(command_: Any) -> None:
-    """Keep typer (0.29) from sending each word through pydantic.
+def _keep_words_as_they_are(command_: Any) -> None:
+    """Replace typer's conversion of words by pydantic (0.29).
 
-    That refuses the surrogates which stand for bytes that are not UTF-8, so that not every file could be named,
-    and importing it takes longer than a checkpoint. A typer that no longer looks at this attribute converts as
-    before, and `tests/cli/test_startup.py` tells.
+    pydantic refuses the surrogates that stand for bytes that are not UTF-8, so not every file could be named, and
+    importing it takes longer than a checkpoint. `tests/cli/test_startup.py` fails if a newer typer ignores this.
     """
-    for each in command_.params:
-        each._runtime_param = _Word()
-    for below in getattr(command_, "commands", {}).values():
-        _take_words_as_they_are(below)
+    for parameter in command_.params:
+        parameter.get_runtime_param = _Word
+    for subcommand in getattr(command_, "commands", {}).values():
+        _keep_words_as_they_are(subcommand)
 
 
-@command
+@command.root
 def root(
-    run: Invocation,
+    ctx: Invocation,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Save the complete state of a worktree, and bring any saved state back.
+    """Save and restore the complete state of a Git worktree.
 
-    A checkpoint holds HEAD, the index, the files, the untracked files and an operation in progress, and
-    taking one touches none of them. Every restore can be undone: 'git agentos undo'.
+    A checkpoint saves HEAD, the index, the files, the untracked files and an operation in progress without
+    changing any of them. Every restore can be undone: 'git agentos undo'.
     """
     if version:
-        run.output.show("version", {"version": __version__}, lambda _: Text(f"git-agentos version {__version__}\n"))
+        ctx.output.show("version", {"version": __version__}, lambda _: Text(f"git-agentos version {__version__}\n"))
         raise typer.Exit
-    if run.subcommand is None:
-        from git_agentos.cli import command_tree as tree
+    if ctx.subcommand is None:
+        from git_agentos.cli import command_tree
 
-        raise UsageError("no command given", f"{tree.usage(tree.root())}\n'git agentos -h' lists the commands")
+        usage = command_tree.usage(command_tree.root())
+        raise UsageError("no command given", f"{usage}\n'git agentos -h' lists the commands")
 
 
-def execute(argv: Sequence[str], seen: Look, invocation: Invocation) -> int:
-    """Parse `argv`, run what it names, and return the exit code; errors are AgentosErrors."""
-    application = parser(seen.command, creates=seen.creates)
+def execute(argv: Sequence[str], prescan: Prescan, invocation: Invocation) -> int:
+    """Parse `argv`, run the command that it names, and return the exit code; errors are AgentosErrors."""
+    application = parser(prescan.command, is_plain_checkpoint=prescan.is_plain_checkpoint)
     try:
-        # Not `application()`: typer's own ending takes a broken pipe anywhere, in a pipe to git too, for a
-        # reader that closed stdout.
+        # Not `application()`: typer would take a broken pipe anywhere, even in a pipe to git, for a reader that closed
+        # stdout.
         with application.make_context("git agentos", list(argv), obj=invocation) as context:
             application.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        raise _usage(error, seen.command) from None
+        raise _usage_error(error, prescan.command) from None
     return 0
 
 
-def _usage(error: typer.TyperException, only: str | None) -> UsageError:
-    """typer's complaint in git's style: lower case, no full stop, and the usage line as the hint."""
-    from git_agentos.cli import command_tree as tree
+def _usage_error(error: typer.TyperException, only: str | None) -> UsageError:
+    """typer's message in git's style: lower case, no full stop, and the usage line as the hint."""
+    from git_agentos.cli import command_tree
 
     message = error.format_message().strip().rstrip(".")
     message, _, guess = message.partition(". Did you mean ")
     message, _, options = message.partition(" (Possible options: ")
-    hints = []
+    context = getattr(error, "ctx", None)
+    path = context.command_path.split()[len(command_tree.PROGRAM) :] if context is not None else [only or ""]
+    hints = [command_tree.usage(command_tree.find(path))]
     if guess or options:
         hints.append("did you mean " + (guess.rstrip("?") or options.rstrip(")")) + "?")
-    context = getattr(error, "ctx", None)
-    path = context.command_path.split()[len(tree.PROGRAM) :] if context is not None else [only or ""]
-    hints.insert(0, tree.usage(tree.find(path)))
     return UsageError(message[:1].lower() + message[1:], "\n".join(hints))

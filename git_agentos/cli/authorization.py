@@ -1,4 +1,4 @@
-"""Whether the command at hand may be run: what the guard is asked, in its own words."""
+"""Asks the guard whether the command at hand may run."""
 
 from __future__ import annotations
 
@@ -15,53 +15,54 @@ if TYPE_CHECKING:
     from git_agentos.guard.policy.command_table import Request
 
 
-def running(ctx: Any, run: Invocation) -> AbstractContextManager[None]:
-    """Run the command of `ctx`, click's context; PolicyError where this process may not. Without a command there is
-    nothing to ask: `--version`, or a usage error."""
-    if len(ctx.command_path.split()) == 2:
+def authorized(context: Any, invocation: Invocation) -> AbstractContextManager[None]:
+    """Run the command of `context`, which is click's; PolicyError if this process may not run it.
+
+    Without a command (`--version`, a usage error) there is nothing to ask.
+    """
+    if len(context.command_path.split()) == 2:
         return nullcontext()
-    return authorize.running(request(ctx, run), _called(run), run.agent)
+    return authorize.running(request(context, invocation), _argv(invocation), invocation.agent)
 
 
-def ask(run: Invocation, *path: str, option: str) -> None:
-    """PolicyError where this process may not run the command with that option, which was not given as one."""
+def authorize_option(invocation: Invocation, *path: str, option: str) -> None:
+    """PolicyError if this process may not run the command with an option that came from a file."""
     from git_agentos.guard.policy.command_table import Request
 
-    authorize.check(Request(path, (), frozenset({option}), tuple(run.directories)), _called(run), run.agent)
+    asked = Request(path, (), frozenset({option}), tuple(invocation.directories))
+    authorize.check(asked, _argv(invocation), invocation.agent)
 
 
-def require(run: Invocation, location: Location, what: str, *, since: float | None = None) -> str:
-    """How the right to decide for agents is shown; a PolicyError where an agent asks, or nobody who could be a person.
+def require_operator(invocation: Invocation, location: Location, action: str, *, since: float | None = None) -> str:
+    """How the caller has shown that it may decide for agents; PolicyError if it has not.
 
-    `what` is for people: `granting`; `since` when what is decided about was asked for.
+    `action` is for the message (`granting`); `since` is when the request was made that is decided.
     """
     from git_agentos.guard.approval import authority
     from git_agentos.guard.configuration import settings
 
-    known = settings.read(location.root, os.environ)
-    terminal = _terminal()
-    who = authorize.current(run.agent)
-    return authority.require(who, location, terminal=terminal, key_file=known.approval_key, what=what, since=since)
+    key_file = settings.read(location.root, os.environ).approval_key
+    who = authorize.current(invocation.agent)
+    return authority.require(who, location, terminal=_terminal(), key_file=key_file, what=action, since=since)
 
 
 def _terminal() -> int | None:
-    """The descriptor of stdin where that is a terminal."""
+    """The descriptor of stdin if it is a terminal."""
     with suppress(AttributeError, OSError, ValueError):
         descriptor = sys.stdin.fileno()
         return descriptor if os.isatty(descriptor) else None
     return None
 
 
-def request(ctx: Any, run: Invocation) -> Request:
-    """The call as typer has parsed it."""
+def request(context: Any, invocation: Invocation) -> Request:
+    """The command line as typer has parsed it."""
     from git_agentos.guard.policy.command_table import WRITES, Request
 
-    path = tuple(ctx.command_path.split()[2:])
     operands: list[str] = []
     options: set[str] = set()
     files: list[str] = []
-    for each in ctx.command.params:
-        value = ctx.params.get(each.name)
+    for each in context.command.params:
+        value = context.params.get(each.name)
         if each.param_type_name == "argument":
             operands += [value] if isinstance(value, str) else value or ()
         elif value is False and each.secondary_opts:
@@ -69,11 +70,12 @@ def request(ctx: Any, run: Invocation) -> Request:
         elif value and value != each.default:
             options.add(each.opts[-1])
             files += [value] if WRITES in each.opts else []
-    operands += run.after_dashes
-    return Request(path, tuple(operands), frozenset(options), tuple(run.directories), tuple(files))
+    operands += invocation.after_dashes
+    path = tuple(context.command_path.split()[2:])
+    return Request(path, tuple(operands), frozenset(options), tuple(invocation.directories), tuple(files))
 
 
-def _called(run: Invocation) -> tuple[str, ...]:
+def _argv(invocation: Invocation) -> tuple[str, ...]:
     """The command line of this process as it was typed, for requests and grants."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    return (name, *sys.argv[1:]) if name.startswith("git-agentos") else ("git", "agentos", *run.words)
+    return (name, *sys.argv[1:]) if name.startswith("git-agentos") else ("git", "agentos", *invocation.words)

@@ -1,8 +1,8 @@
-"""The commands as plain data, read off the typer application: help, completion and tests all use this one
-description, so none of them can say something else than the parser does.
+"""The commands as plain data, read from the typer application.
 
-What kind of value an option or argument takes is told by its metavar: `ID` of an argument is a checkpoint,
-`COMMIT` any commit, `PATH` a path.
+Help, completion and tests all use this one description, so none of them can contradict the parser. The metavar of an
+option or argument says what kind of value it takes: `ID` of an argument is a checkpoint, `COMMIT` any commit, `PATH` a
+path.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Command:
         return self.help.split("\n", 1)[0].rstrip(".")
 
     def walk(self) -> Iterator[Command]:
-        """This command and all below it."""
+        """This command and all its subcommands."""
         yield self
         for each in self.subcommands:
             yield from each.walk()
@@ -77,11 +77,11 @@ def root() -> Command:
 
 
 def find(path: Sequence[str]) -> Command:
-    """The command at `path`, or the deepest one that is there."""
-    found = root()
+    """The command at `path`, or the deepest one that exists."""
+    command = root()
     for word in path:
-        found = next((each for each in found.subcommands if each.path[-1] == word), found)
-    return found
+        command = next((each for each in command.subcommands if each.path[-1] == word), command)
+    return command
 
 
 def usage(command: Command) -> str:
@@ -129,14 +129,14 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 def _read(command: Any, path: tuple[str, ...]) -> Command:
     """`command` is click's object as typer builds it; only attributes that click documents are read."""
     from git_agentos.cli.app import COMMANDS
-    from git_agentos.cli.invocation import COMMON_NAMES
+    from git_agentos.cli.command import COMMON_NAMES
 
     options, arguments = [], []
     for each in command.params:
         if each.hidden:
             continue
         if each.param_type_name == "argument":
-            # A word behind `--` is nothing that the parser asks for: what is shown without brackets is required.
+            # The parser does not require words after `--`: an argument shown without brackets is required.
             arguments.append(Argument(each.metavar, not each.metavar.startswith("[")))
             continue
         options.append(
@@ -148,14 +148,14 @@ def _read(command: Any, path: tuple[str, ...]) -> Command:
                 repeatable=bool(each.multiple),
             )
         )
-    below = getattr(command, "commands", {})
-    names = list(below) if path else [name for name in COMMANDS if name in below]
+    subcommands = getattr(command, "commands", {})
+    names = list(subcommands) if path else [name for name in COMMANDS if name in subcommands]
     return Command(
         path=path,
         help=command.help or "",
         hidden=bool(command.hidden),
         options=tuple(options),
         arguments=tuple(arguments),
-        subcommands=tuple(_read(below[name], (*path, name)) for name in names),
+        subcommands=tuple(_read(subcommands[name], (*path, name)) for name in names),
         runs_alone=bool(getattr(command, "invoke_without_command", False)) and bool(path),
     )

@@ -6,7 +6,7 @@ Checkpoint ids are asked of the tool itself while the user waits; everything els
 
 from collections.abc import Callable, Iterator
 
-from git_agentos.cli import command_tree as tree
+from git_agentos.cli import command_tree
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -17,7 +17,7 @@ def script(shell: str) -> str:
     return makers[shell]()
 
 
-def kind_of(option: tree.Option) -> str:
+def kind_of(option: command_tree.Option) -> str:
     """What an option's value is: `trigger`, `agent`, `path`, or `text` for what nobody can guess."""
     if "--trigger" in option.names:
         return "trigger"
@@ -26,7 +26,7 @@ def kind_of(option: tree.Option) -> str:
     return "path" if option.metavar == "PATH" else "text"
 
 
-def kinds_of(command_: tree.Command) -> list[str]:
+def kinds_of(command_: command_tree.Command) -> list[str]:
     """What a command's arguments are: an `ID` is a checkpoint's, but below `worktree`, where it is a worktree's, and a
     new one after `create`, and below `tdd`, where it is a workflow's."""
     arguments = command_.arguments
@@ -39,15 +39,15 @@ def kinds_of(command_: tree.Command) -> list[str]:
     return list(dict.fromkeys(known[each.metavar] for each in arguments if each.metavar in known))
 
 
-def _commands() -> Iterator[tree.Command]:
-    return tree.root().walk()
+def _commands() -> Iterator[command_tree.Command]:
+    return command_tree.root().walk()
 
 
-def _visible(command_: tree.Command) -> list[tree.Command]:
+def _visible(command_: command_tree.Command) -> list[command_tree.Command]:
     return [each for each in command_.subcommands if not each.hidden]
 
 
-def _valued(command_: tree.Command) -> list[tree.Option]:
+def _valued(command_: command_tree.Command) -> list[command_tree.Option]:
     return [each for each in command_.options if each.metavar is not None]
 
 
@@ -408,7 +408,7 @@ def _fish() -> str:
     return _fill(_FISH, WALK=walk, WORDS=lines)
 
 
-def _fish_lines(program: str, at: tree.Command) -> list[str]:
+def _fish_lines(program: str, at: command_tree.Command) -> list[str]:
     """What `program` offers at one subcommand."""
     head = f"complete -c {program} -n '__git_agentos_at \"{' '.join(at.path)}\"'"
     kinds = kinds_of(at)

@@ -1,9 +1,9 @@
 """stdout and stderr: the only module that writes to either.
 
-stdout carries the result and nothing else: one JSON document under `--json`, else text for a person (ids
-alone under `-q`). stderr carries talk: errors, warnings, notes and hints, each line with its prefix as git
-prints them. Colours appear only on a terminal, and never where NO_COLOR is set or TERM is `dumb`. What
-`text` hands over is already safe for a terminal (`quote`); messages of errors are made so here.
+stdout carries the result and nothing else: one JSON document under `--json`, else text for people (only ids
+under `-q`). stderr carries errors, warnings, notes and hints, each line with its prefix as git prints them.
+Colours appear only on a terminal, and not if NO_COLOR is set or TERM is `dumb`. `render/text` makes its text safe
+for a terminal (`quote`); messages of errors are made safe here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLOURS = {"yellow": "33", "red": "31", "green": "32", "cyan": "36", "bold": "1
 
 @dataclass(frozen=True)
 class Style:
-    """How a result is to be worded: `now` is the time that ages are counted from."""
+    """How text is rendered: with colours, for a terminal, and with ages relative to `now`."""
 
     colour: bool = False
     terminal: bool = False
@@ -37,13 +37,13 @@ class Style:
 
 @dataclass(frozen=True)
 class Text:
-    """A result in words. `result` goes to stdout (bytes as they are), the rest to stderr.
+    """A result as text. `result` goes to stdout (bytes as they are), the rest to stderr.
 
-    `brief` is what is left of `result` under `-q`, where notes and hints are left out too; warnings stay.
+    Under `-q`, `quiet` is printed instead of `result` (None: `result` is), without notes and hints; warnings stay.
     """
 
     result: str | bytes = ""
-    brief: str | bytes | None = ""
+    quiet: str | bytes | None = ""
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
@@ -51,49 +51,54 @@ class Text:
 
 @dataclass
 class Output:
-    """The two streams of one command; `json` and `quiet` are set as soon as the options are read."""
+    """The two streams of one command; `json` and `quiet` are set when the options are read."""
 
     stdout: TextIO | None
     stderr: TextIO | None
     json: bool = False
     quiet: bool = False
-    _passing: bool = False
+    _transient: bool = False
 
     @classmethod
     def standard(cls, *, json: bool = False) -> Output:
         return cls(sys.stdout, sys.stderr, json)
 
-    def show(self, kind: str, fields: object, wording: Callable[[Style], Text]) -> None:
-        """Print a result: as the document `agentos.<kind>.v1` made of `fields`, or in the words of `wording`."""
+    @property
+    def ids_only(self) -> bool:
+        """Whether `-q` asks for ids only: commands then skip what takes long."""
+        return self.quiet and not self.json
+
+    def show(self, kind: str, fields: object, render: Callable[[Style], Text]) -> None:
+        """Print a result: as the document `agentos.<kind>.v1` made of `fields`, or as the text that `render` makes."""
         if self.json:
             from git_agentos.cli.render import json as documents
 
             self._write(documents.dump(documents.document(kind, fields)) + "\n")
             return
-        text = wording(_style(self.stdout))
-        self._write(text.brief if self.quiet and text.brief is not None else text.result)
+        text = render(_style(self.stdout))
+        self._write(text.quiet if self.quiet and text.quiet is not None else text.result)
         for warning in text.warnings:
-            self._say("warning", "yellow", warning)
+            self._write_prefixed("warning", "yellow", warning)
         if not self.quiet:
             for note in text.notes:
-                self._talk(f"{note}\n")
+                self._write_stderr(f"{note}\n")
             for hint in text.hints:
-                self._say("hint", "yellow", hint)
+                self._write_prefixed("hint", "yellow", hint)
 
     def warn(self, message: str, hint: str) -> None:
-        """Print a warning beside the result, on stderr, in every mode; and what to do, but for `-q`."""
-        self._say("warning", "yellow", quote.block(message))
+        """Print a warning on stderr, and unless `-q` is given a hint."""
+        self._write_prefixed("warning", "yellow", quote.block(message))
         if not self.quiet:
-            self._say("hint", "yellow", quote.block(hint))
+            self._write_prefixed("hint", "yellow", quote.block(hint))
 
     def print(self, text: str) -> None:
-        """Print text that was asked for as such, the same in every mode: help, a completion script."""
+        """Print text that is the same in every mode: help, a completion script."""
         self._write(text)
 
     def fail(self, error: AgentosError, *, nothing_changed: bool = False) -> int:
-        """Tell an error, as a document on stdout or in words on stderr; returns its exit code.
+        """Report an error, as a document on stdout or as text on stderr, and return its exit code.
 
-        With `nothing_changed`, say so, unless the error does.
+        With `nothing_changed`, add that nothing was changed, unless the hint says so.
         """
         if self.json:
             from git_agentos.cli.render import json as documents
@@ -101,25 +106,25 @@ class Output:
             try:
                 self._write(documents.dump(documents.error(error)) + "\n")
             except AgentosError:
-                pass  # stdout cannot be written: the exit code has to speak
+                pass  # stdout cannot be written: only the exit code is left
             return error.exit_code
-        self._say("error", "red", quote.block(error.message))
+        self._write_prefixed("error", "red", quote.block(error.message))
         for line in (error.hint or "").splitlines():
             shown = quote.line(line)
             if shown.startswith("usage: "):
-                self._talk(f"{shown}\n")
+                self._write_stderr(f"{shown}\n")
             else:
-                self._say("hint", "yellow", shown)
+                self._write_prefixed("hint", "yellow", shown)
         if nothing_changed and "nothing was changed" not in (error.hint or ""):
-            self._talk("nothing was changed\n")
+            self._write_stderr("nothing was changed\n")
         return error.exit_code
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Print, on stderr, what the domain warns of meanwhile."""
+    def show_warnings(self) -> Iterator[None]:
+        """Print the domain's warnings on stderr while the context lasts."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", AgentosWarning)
-            others = warnings.showwarning
+            default = warnings.showwarning
 
             def show(
                 message: Warning | str,
@@ -130,15 +135,15 @@ class Output:
                 line: str | None = None,
             ) -> None:
                 if issubclass(category, AgentosWarning):
-                    self._say("warning", "yellow", quote.block(str(message)))
+                    self._write_prefixed("warning", "yellow", quote.block(str(message)))
                 else:
-                    others(message, category, filename, lineno, file, line)
+                    default(message, category, filename, lineno, file, line)
 
             warnings.showwarning = show
             yield
 
-    def columns(self) -> int | None:
-        """How wide the terminal is that progress is shown on; None where stderr is none that can overwrite a line."""
+    def terminal_width(self) -> int | None:
+        """The columns of the terminal at stderr; None if it is not a terminal on which a line can be overwritten."""
         if self.stderr is None or not self.stderr.isatty() or os.environ.get("TERM") == "dumb":
             return None
         try:
@@ -146,33 +151,34 @@ class Output:
         except (OSError, ValueError):
             return 80
 
-    def progress(self, line: str, *, passing: bool = False) -> None:
+    def progress(self, line: str, *, transient: bool = False) -> None:
         """Say how it goes, on stderr, where neither a document nor ids alone were asked for.
 
         A `passing` line is overwritten by the next that is said there.
         """
         if self.json or self.quiet:
             return
-        self._talk(line if passing else f"{line}\n")
-        self._passing = passing
+        self._write_stderr(line if transient else f"{line}\n")
+        self._transient = transient
 
-    def settle(self) -> None:
-        """Erase a passing line that is still there: what comes next may go to stdout."""
-        if self._passing:
-            self._talk("")
+    def clear_status_line(self) -> None:
+        """Erase a transient line: the next output may go to stdout."""
+        if self._transient:
+            self._write_stderr("")
 
     def style(self) -> Style:
-        """How what goes to stderr is to be worded."""
+        """The style of text for stderr."""
         return _style(self.stderr)
 
-    def can_ask(self) -> bool:
-        """Whether a person can be asked: stdin and stderr are a terminal, and neither a document nor ids alone are
-        wanted."""
+    def is_interactive(self) -> bool:
+        """Whether a person can be asked: stdin and stderr are a terminal, and neither `--json` nor `-q` is given."""
         return not self.json and not self.quiet and _is_terminal(sys.stdin) and _is_terminal(self.stderr)
 
-    def ask(self, question: str) -> str | None:
-        """What a person types, without the end of its line; None where there is no more. What was typed before it was
-        asked is no answer: it was not meant for this question, and may not even have been typed by a person."""
+    def prompt(self, question: str) -> str | None:
+        """Ask a question and return the line that is typed, or None at the end of the input.
+
+        Type-ahead is discarded: it was not meant for this question, and may not have been typed by a person.
+        """
         if sys.stdin is None:
             return None
         try:
@@ -180,18 +186,18 @@ class Output:
 
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         except (ImportError, OSError, ValueError):
-            pass  # no terminal, or none of that kind
-        self._talk(question)
+            pass  # not a terminal
+        self._write_stderr(question)
         line = b""
         try:
             line = sys.stdin.buffer.readline()
         finally:
             if not line.endswith(b"\n"):
-                self._talk("\n")
+                self._write_stderr("\n")
         return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape") if line else None
 
-    def is_read(self) -> bool:
-        """Whether anybody still reads stdout, as far as can be told: the other end of a pipe may be gone."""
+    def stdout_is_open(self) -> bool:
+        """False if stdout is a pipe and its reader is gone."""
         if self.stdout is None:
             return False
         try:
@@ -209,26 +215,26 @@ class Output:
         try:
             _put(self.stdout, data)
         except BrokenPipeError:
-            # The reader has seen what it wanted. The stream must not be flushed again at exit.
+            # The reader has read enough. The stream must not be flushed again at exit.
             self.stdout = None
             _silence(1)
         except OSError as error:
             raise AgentosError(f"the result could not be written: {(error.strerror or str(error)).lower()}") from error
 
-    def _say(self, prefix: str, colour: str, text: str) -> None:
+    def _write_prefixed(self, prefix: str, colour: str, text: str) -> None:
         style = _style(self.stderr)
         for line in text.split("\n"):
-            self._talk(f"{style.paint(colour, prefix + ':')} {line}\n")
+            self._write_stderr(f"{style.paint(colour, prefix + ':')} {line}\n")
 
-    def _talk(self, text: str) -> None:
+    def _write_stderr(self, text: str) -> None:
         if self.stderr is None:
             return
-        # A line that was only to be seen in passing gives way: back to its beginning, and erase it.
-        text, self._passing = ("\r\x1b[K" if self._passing else "") + text, False
+        # Return to the beginning of a transient line and erase it.
+        text, self._transient = ("\r\x1b[K" if self._transient else "") + text, False
         try:
             _put(self.stderr, text)
         except OSError:
-            self.stderr = None  # nobody can be told
+            self.stderr = None  # nowhere to report that
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -237,7 +243,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def _put(stream: TextIO, data: str | bytes) -> None:
     if isinstance(data, str):
-        # What the terminal's encoding cannot say is escaped rather than refused.
+        # Characters that the terminal's encoding lacks are escaped rather than refused.
         data = data.encode(stream.encoding or "utf-8", "backslashreplace")
     stream.flush()
     stream.buffer.write(data)
@@ -245,11 +251,11 @@ def _put(stream: TextIO, data: str | bytes) -> None:
 
 
 def _silence(descriptor: int) -> None:
-    """Point a broken descriptor to nowhere, so that the interpreter's last flush does not complain."""
+    """Point a broken descriptor to /dev/null, so that the interpreter's last flush does not complain."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
     except OSError:
         pass
 

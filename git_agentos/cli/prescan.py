@@ -1,9 +1,8 @@
-"""A look at the raw command line before typer is imported.
+"""Reads the command line before typer is imported.
 
-It decides three things that cannot wait for the parser: whether git's scan may start at once (a plain
-`checkpoint` creation), which command's module has to be loaded, and whether a usage error is to be told
-as JSON. It never decides what a command does: where it does not understand, it says so and the parser,
-which comes after, has the word. `tests/cli/test_argv.py` holds the option names here against the parser's.
+Three things cannot wait for the parser: whether git's scan may start at once (a plain `checkpoint`), which command's
+module has to be loaded, and whether a usage error is reported as JSON. The result is a hint only; the parser, which
+comes later, decides. `tests/cli/test_prescan.py` compares the option names here with the parser's.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ CREATE_VALUES = frozenset({"-m", "--message", "--trigger", "--task", "--meta", "
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the raw words show: `command` is the first word that is no option, if one was found for certain.
+class Prescan:
+    """What the raw words show.
 
-    `creates` is true only where the line is understood to its end and makes a checkpoint; `directory` is
-    then where it is made (all `-C` joined, as git does).
+    `command` is the first word that is not an option, or None if that is uncertain. `is_plain_checkpoint` is true only
+    if the whole line was understood and creates a checkpoint. `directory` joins all `-C` as git does.
     """
 
     command: str | None
-    creates: bool
+    is_plain_checkpoint: bool
     json: bool
     directory: str
 
 
-def look(argv: Sequence[str]) -> Look:
+def prescan(argv: Sequence[str]) -> Prescan:
     """Read `argv` (without the program's name) as far as it can be understood without the parser."""
     words = list(argv)
     command: str | None = None
@@ -66,16 +65,16 @@ def look(argv: Sequence[str]) -> Look:
         else:
             understood = False
             break
-    return Look(
+    return Prescan(
         command=command,
-        creates=understood and command == "checkpoint",
+        is_plain_checkpoint=understood and command == "checkpoint",
         json=json or "--json" in words[: words.index("--") if "--" in words else None],
         directory=join(directories),
     )
 
 
 def join(directories: Sequence[str]) -> str:
-    """Several `-C` as git reads them: each relative to the one before, an empty one without effect."""
+    """Join several `-C` as git does: each is relative to the one before, and an empty one has no effect."""
     path = "."
     for directory in directories:
         if directory:
@@ -84,7 +83,7 @@ def join(directories: Sequence[str]) -> str:
 
 
 def _option(word: str, values: frozenset[str]) -> tuple[str, str | None, str | None]:
-    """Split one option word into its name, the value joined to it, and what is left of a cluster (`-qm`)."""
+    """Split one option word into its name, the value joined to it, and the rest of a cluster (`-qm`)."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         return name, value if equals else None, None

@@ -1,8 +1,4 @@
-"""How a workflow goes, told while it goes, and the question at its review.
-
-One line a node: what came of it and how long it took. What agents and tests say is seen in passing on a terminal; all
-of it is in the evidence (`tdd show`).
-"""
+"""The progress of runs and workflows, and the prompt of a workflow's review."""
 
 from __future__ import annotations
 
@@ -13,89 +9,117 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from git_agentos.cli import authorization as permission
-from git_agentos.cli import quote
-from git_agentos.cli.render.text import tdd as text_tdd
-from git_agentos.cli.status_line import Live
+from git_agentos.cli import authorization, quote
+from git_agentos.cli.render.text import run as run_text
+from git_agentos.cli.render.text import tdd as tdd_text
+from git_agentos.cli.status_line import StatusLine
 from git_agentos.errors import PolicyError
 
 if TYPE_CHECKING:
     from git_agentos.cli.invocation import Invocation
+    from git_agentos.run.events import Run, Step
     from git_agentos.tdd.state import Record, Review, Workflow
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Walk(Live):
-    """A `service.Watcher`; where it does not ask, a workflow that comes to its review waits."""
+class RunProgress(StatusLine):
+    """A `kernel.Watcher`. Without a status line, all output of the commands is printed."""
 
-    def __init__(self, run: Invocation, *, asks: bool = True) -> None:
-        super().__init__(run.output)
-        self._run = run
+    def prepared(self, run: Run) -> None:
+        self.print(run_text.run_header(run))
+
+    def step_begins(self, run: Run, step: Step) -> None:
+        if self.is_live:
+            self.start(run_text.step_label(run, step), quote.line(step.command or ""))
+        else:
+            self.print(run_text.step_started(run, step))
+
+    def output(self, line: bytes) -> None:
+        shown = quote.contents(line.rstrip(b"\r\n"))
+        if self.is_live:
+            self.update(shown)
+        else:
+            self.print(f"  | {shown}")
+
+    def step_ended(self, run: Run, step: Step) -> None:
+        self.finish(run_text.step_ended(run, step, self._output.style()))
+
+
+class WorkflowProgress(StatusLine):
+    """A `tdd.state.Observer`: one line for each node. Output of agents and tests is shown only in the status line; all
+    of it is in the evidence. Without `asks`, a workflow that comes to its review waits."""
+
+    def __init__(self, invocation: Invocation, *, asks: bool = True) -> None:
+        super().__init__(invocation.output)
+        self._invocation = invocation
         self._asks = asks
 
     def began(self, workflow: Workflow) -> None:
-        self.say(text_tdd.began(workflow))
+        self.print(tdd_text.header(workflow))
 
     def node_begins(self, workflow: Workflow, node: str) -> None:
-        if self.is_drawn:
-            self.begin(text_tdd.node_head(workflow, node), "")
+        if self.is_live:
+            self.start(tdd_text.node_label(workflow, node), "")
 
     def output(self, line: bytes) -> None:
-        if self.is_drawn:
-            self.heard(quote.contents(line.rstrip(b"\r\n")))
+        if self.is_live:
+            self.update(quote.contents(line.rstrip(b"\r\n")))
 
     def node_ended(self, workflow: Workflow, record: Record) -> None:  # noqa: ARG002 (the protocol's)
-        self.end(text_tdd.node_ended(record, self._output.style()))
+        self.finish(tdd_text.node_ended(record, self._output.style()))
 
     def ask(self, review: Review) -> str | None:
-        """A word that counts, exactly as it is; None where nobody can be asked or says one."""
-        self.rest()
-        if not self._asks or not self._output.can_ask():
+        """Ask a person for one of the choices; None if nobody can be asked, or the input ends."""
+        self.pause()
+        if not self._asks or not self._output.is_interactive():
             return None
-        workspace = self._run.workspace()
+        workspace = self._invocation.workspace()
         try:
-            permission.require(self._run, workspace.context.location, "deciding about a workflow")
+            authorization.require_operator(self._invocation, workspace.context.location, "deciding about a workflow")
         except PolicyError as refusal:
-            self.say(f"nobody is asked: {quote.line(refusal.message)}")
+            self.print(f"no prompt: {quote.line(refusal.message)}")
             return None
-        for line in text_tdd.review(review, self._output.style()):
-            self.say(line)
-        return heard(lambda: self._word(review.workflow))
+        for line in tdd_text.review(review, self._output.style()):
+            self.print(line)
+        return interruptible(lambda: self.choose(review.workflow))
 
-    def _word(self, workflow: Workflow) -> str | None:
+    def choose(self, workflow: Workflow) -> str | None:
+        """Ask until the answer is one of the choices; None at the end of the input."""
         while True:
-            word = self._output.ask(text_tdd.question(workflow))
-            if word is None or word in workflow.words:
-                return word
-            self.say(text_tdd.again(workflow, word))
+            answer = self._output.prompt(tdd_text.question(workflow))
+            if answer is None or answer in workflow.words:
+                return answer
+            self.print(tdd_text.invalid_answer(workflow, answer))
 
 
 class _Signal(BaseException):
-    """A signal has come."""
+    """Raised by the handlers of `interruptible`."""
 
 
-def heard(ask: Callable[[], str | None]) -> str | None:
-    """What `ask` gives; None where a signal ends it. The signal is then given to whoever listens for it: that may only
-    take note of it, and nothing would end the waiting for an answer."""
+def interruptible(prompt: Callable[[], str | None]) -> str | None:
+    """The result of `prompt`, or None if a signal ends it.
+
+    The signal is sent again to its former handler: that may only take note of it, and would not end the prompt.
+    """
     if threading.current_thread() is not threading.main_thread():
-        return ask()
+        return prompt()
 
-    def raises(number: int, _: FrameType | None) -> None:
+    def raise_signal(number: int, _: FrameType | None) -> None:
         raise _Signal(number)
 
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    listened = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    replaced = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     caught: int | None = None
     try:
-        for number in listened:
-            signal.signal(number, raises)
-        return ask()
+        for number in replaced:
+            signal.signal(number, raise_signal)
+        return prompt()
     except _Signal as signalled:
         caught = signalled.args[0]
         return None
     finally:
-        for number, handler in listened.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
         if caught is not None:
             os.kill(os.getpid(), caught)

@@ -13,6 +13,7 @@ lockfile        git's lock files, made so that a stale one can be told from one 
 stale_locks     git's own lock files whose makers are proven to be dead
 state_dir       the folder of git-agentos in a worktree's git directory: locks, scratch folders
 scan            what git says has changed in a worktree; fresh_checkout: the same where nothing can have changed
+untracked       the untracked part of a scan; index_entries: what the index lists
 index           editing the index; index_damage: whether it can be read
 ignore          ignore rules
 filters         every byte that crosses the working tree through a filter

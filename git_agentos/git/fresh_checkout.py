@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from git_agentos.git import process, scan
+from git_agentos.git import index_entries, process, scan
 from git_agentos.git.location import Location
 from git_agentos.git.scan import Scan, ScanResult
 from git_agentos.util.values import parse_boolean
@@ -50,6 +50,6 @@ def start_scan(location: Location, commit: str, config: Mapping[str, list[str]])
     # from folder to folder.
     probed = os.stat(location.root).st_dev == os.stat(location.common_dir).st_dev
     folds_case = os.path.lexists(os.path.join(location.root, ".GIT"))
-    if not usual or not probed or folds_case or scan.may_have_gitlinks(location.git_dir):
+    if not usual or not probed or folds_case or index_entries.may_have_gitlinks(location.git_dir):
         return Scan(location)
     return FreshCheckout(location, commit, config)

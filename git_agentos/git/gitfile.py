@@ -1,15 +1,14 @@
-"""Where the git directory of a folder is, and how a linked worktree's folder and its entry in the repository point at
-each other (gitrepository-layout(5)).
+"""The files by which a worktree and its repository find each other (gitrepository-layout(5)).
 
-    <folder>/.git                        names the entry
-    <common dir>/worktrees/<n>/gitdir    names that file
+    <folder>/.git                           names the entry, the git directory of a linked worktree
+    <common dir>/worktrees/<n>/gitdir       names that file
+    <common dir>/worktrees/<n>/commondir    names the git directory that all worktrees share
 
 Standard library only: `location` needs it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -17,7 +16,6 @@ import stat
 from git_agentos.util import files
 
 LONGEST = 1 << 16  # of the small files that git keeps for a worktree
-
 
 # What git reads of a git directory whatever it is asked, and of the one that all worktrees share.
 _READ = ("HEAD", "index", "commondir", "gitdir", "config.worktree")
@@ -30,7 +28,7 @@ class DamagedEntryError(OSError):
 
 def root_of(git_dir: str) -> str:
     """Where a linked worktree's folder is, by its entry (`worktrees/<id>/gitdir`); DamagedEntryError or another OSError
-    where the entry does not say."""
+    where the entry does not name it."""
     path = os.path.join(git_dir, "gitdir")
     content = files.read(path, limit=LONGEST).rstrip(b"\r\n")
     if b"\0" in content or b"\n" in content or not content.endswith(b"/.git"):
@@ -40,7 +38,7 @@ def root_of(git_dir: str) -> str:
 
 
 def root_or_none(git_dir: str) -> str | None:
-    """`root_of`; None where the entry does not tell."""
+    """`root_of`; None where the entry does not name it."""
     try:
         return root_of(git_dir)
     except OSError:
@@ -49,14 +47,29 @@ def root_or_none(git_dir: str) -> str | None:
 
 def read_gitfile(root: str) -> str | None:
     """The git directory that the `.git` file of a folder names; None where there is no such file, or nothing in it."""
+    return _target(os.path.join(root, ".git"))
+
+
+def _target(path: str) -> str | None:
     try:
-        content = files.read(os.path.realpath(os.path.join(root, ".git")), limit=LONGEST)
+        content = files.read(os.path.realpath(path), limit=LONGEST)
     except OSError:
         return None
     target = content.removeprefix(b"gitdir: ").rstrip(b"\r\n")
     if target == content or not target or b"\0" in target:
         return None
-    return os.path.normpath(os.path.join(root, os.fsdecode(target)))
+    return os.path.normpath(os.path.join(os.path.dirname(path), os.fsdecode(target)))
+
+
+def common_dir(git_dir: str) -> str:
+    """The git directory that all worktrees share; `git_dir` itself where it names no other."""
+    try:
+        target = files.read(os.path.join(git_dir, "commondir"), limit=LONGEST).rstrip(b"\r\n")
+    except OSError:
+        return git_dir
+    if not target or b"\0" in target:
+        return git_dir
+    return os.path.realpath(os.path.join(git_dir, os.fsdecode(target)))
 
 
 def is_linked(root: str, git_dir: str) -> bool:
@@ -78,7 +91,7 @@ def other_owner(root: str, git_dir: str) -> str | None:
 
 def original_of(root: str, git_dir: str) -> str | None:
     """The worktree that the folder `root` is a copy of: its `.git` file names an entry that another folder belongs to.
-    None where it is none. (A bind mount of the same folder is no copy.)"""
+    None where it is no copy. (A bind mount of the same folder is none.)"""
     owner = root_or_none(git_dir)
     if owner is None or os.path.realpath(owner) == root or not is_linked(root, git_dir):
         return None
@@ -90,11 +103,11 @@ def original_of(root: str, git_dir: str) -> str | None:
 
 
 def find(folder: str) -> tuple[str, str] | None:
-    """The top and the git directory of the repository that a folder is in, as git finds it without being told; None
-    outside of one. Symbolic links are resolved."""
+    """The top and the git directory of the repository that a folder is in, as git discovers it; None outside of one.
+    Symbolic links are resolved."""
     path = os.path.realpath(folder)
     while True:
-        git_dir = followed(os.path.join(path, ".git"))
+        git_dir = resolve(os.path.join(path, ".git"))
         if git_dir is not None:
             return path, git_dir
         if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
@@ -105,20 +118,15 @@ def find(folder: str) -> tuple[str, str] | None:
         path = parent
 
 
-def followed(path: str) -> str | None:
-    """The git directory that is at `path`, or that the file there leads to; None for anything else."""
-    if os.path.isdir(path):
-        return os.path.realpath(path)
-    with contextlib.suppress(OSError):
-        text = files.read(os.path.realpath(path), limit=LONGEST)
-        if text.startswith(b"gitdir:"):
-            return os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(text[7:].strip())))
-    return None
+def resolve(path: str) -> str | None:
+    """The git directory at `path`, or the one that the file there names; None for anything else. Links are resolved."""
+    git_dir = path if os.path.isdir(path) else _target(path)
+    return None if git_dir is None else os.path.realpath(git_dir)
 
 
 def pipe_in(git_dir: str) -> str | None:
-    """The first file that git reads and that is a named pipe, in a git directory or in the one that it belongs to: git
-    waits for a writer there, without end."""
+    """The first file that git reads and that is a named pipe, in a git directory or in the common one: git would wait
+    for a writer without end."""
     linked = os.path.lexists(os.path.join(git_dir, "commondir"))
     common = os.path.dirname(os.path.dirname(git_dir)) if linked else git_dir
     paths = [os.path.join(git_dir, name) for name in _READ] + [os.path.join(common, name) for name in _READ_OF_COMMON]

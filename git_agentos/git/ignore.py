@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from git_agentos.git import scan, state_dir, trees
+from git_agentos.git import state_dir, trees, untracked
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories, files
@@ -43,14 +43,25 @@ def matching(repository: Repository, patterns: Sequence[str]) -> list[bytes]:
     """Untracked files that match one of the gitignore `patterns`, whether ignored or not."""
     args = ["ls-files", "--others", "--ignored", "-z", *(f"--exclude={pattern}" for pattern in patterns)]
     out = repository.git(*args)
-    return [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.is_agentos_path(path)]
+    return [
+        path for path in out.split(b"\0") if path and not path.endswith(b"/") and not untracked.is_agentos_path(path)
+    ]
 
 
 def untracked_files(repository: Repository) -> tuple[list[bytes], list[bytes]]:
     """All untracked files, ignored ones included, and the directories that are repositories of their own."""
     out = repository.git("ls-files", "--others", "-z")
-    found = [path for path in out.split(b"\0") if path and not scan.is_agentos_path(path)]
+    found = [path for path in out.split(b"\0") if path and not untracked.is_agentos_path(path)]
     return [path for path in found if not path.endswith(b"/")], [path[:-1] for path in found if path.endswith(b"/")]
+
+
+def ignored_among(repository: Repository, paths: Iterable[bytes]) -> list[bytes]:
+    """Those of `paths` (a folder with a trailing slash) that git's rules ignore; tracked files never are."""
+    # check-ignore refuses literal pathspecs; `./` keeps a colon from beginning a magic one.
+    data = b"".join(b"./" + path + b"\0" for path in paths)
+    env = {"GIT_LITERAL_PATHSPECS": "0"}
+    out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1)) if data else b""
+    return [path.removeprefix(b"./") for path in out.split(b"\0") if path]
 
 
 def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
@@ -58,7 +69,7 @@ def ignored(repository: Repository, below: Collection[bytes]) -> list[bytes]:
     narrowing = () if b"" in below else sorted(below)
     args = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", *narrowing)
     out = repository.git(*args)
-    return [path for path in out.split(b"\0") if path and not scan.is_agentos_path(path)]
+    return [path for path in out.split(b"\0") if path and not untracked.is_agentos_path(path)]
 
 
 def ignored_in_tree(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from git_agentos.git import trees
+from git_agentos.git import index_entries, trees
 from git_agentos.git.repository import Repository
 from git_agentos.util import directories
 
@@ -148,7 +148,8 @@ def set_stat_data(
         if data:
             filtered = (*options, "-c", f"filter.agentos-index.clean={driver}")
             repository.git(*filtered, "update-index", "-z", "--stdin", data=data, env=env)
-        found = {path: entry for path, _, entry in _entries(repository, index, "--stage")}
+        out = repository.git("ls-files", "--stage", "-z", env={"GIT_INDEX_FILE": index})
+        found = {entry.path: (entry.mode, entry.oid) for entry in index_entries.parse(out)}
         left = {path: entry for path, entry in left.items() if found.get(path) != entry}
     apply(repository, index, IndexEdit(entries=left), scratch, config)
 
@@ -175,15 +176,7 @@ def differences(repository: Repository, index: str, tree: str) -> list[bytes]:
 def stages(repository: Repository, index: str) -> dict[bytes, dict[int, trees.Entry]]:
     """The paths in conflict, with their stages."""
     found: dict[bytes, dict[int, trees.Entry]] = {}
-    for path, stage, entry in _entries(repository, index, "--unmerged"):
-        found.setdefault(path, {})[stage] = entry
+    out = repository.git("ls-files", "--unmerged", "-z", env={"GIT_INDEX_FILE": index})
+    for entry in index_entries.parse(out):
+        found.setdefault(entry.path, {})[entry.stage] = (entry.mode, entry.oid)
     return found
-
-
-def _entries(repository: Repository, index: str, which: str) -> Iterator[tuple[bytes, int, trees.Entry]]:
-    """Path, stage and content of the entries that `git ls-files` shows with the option `which`."""
-    for record in repository.git("ls-files", which, "-z", env={"GIT_INDEX_FILE": index}).split(b"\0"):
-        if record:
-            entry, _, path = record.partition(b"\t")
-            mode, oid, stage = entry.split(b" ")
-            yield path, int(stage), (int(mode, 8), oid.decode())

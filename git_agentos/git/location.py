@@ -130,7 +130,7 @@ def _leads_to(given: str | None, path: str, git_dir: str) -> bool:
     if given is None:
         return True
     folder = os.path.realpath(path)
-    while gitfile.followed(os.path.join(folder, given)) != git_dir:
+    while gitfile.resolve(os.path.join(folder, given)) != git_dir:
         above = os.path.dirname(folder)
         if above == folder:
             return False

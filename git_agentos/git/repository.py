@@ -193,6 +193,11 @@ class Repository:
         out = self.git("rev-parse", f"--disambiguate={prefix}", ok=(0, 128))
         return [oid for oid in out.decode().split() if self.read(oid)[0] == "commit"]
 
+    def find_commit(self, name: str) -> str | None:
+        """The oid of the commit that `name` means to git; None where it means none."""
+        args = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return self.git(*args, ok=(0, 1, 128)).strip().decode("ascii") or None
+
     def lookup(self, prefix: str) -> tuple[str, str] | None:
         """Kind and full oid of the object that a hex prefix names; None for none or for several."""
         try:

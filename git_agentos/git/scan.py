@@ -14,18 +14,14 @@ Formats: git-status(1) "Porcelain Format Version 2" with -z; git-ls-files(1) -z 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import mmap
 import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from git_agentos.errors import GitCommandError
-from git_agentos.git import configuration, gitfile, process
+from git_agentos.git import configuration, index_entries, process, untracked
 from git_agentos.git.location import Location, locate
-from git_agentos.util import files
 from git_agentos.util.values import parse_boolean
 
 _STATUS = (
@@ -39,12 +35,7 @@ _STATUS = (
     "--branch",
     "--no-ahead-behind",
 )
-_OTHERS = ("ls-files", "--others", "-z", "--exclude-standard")
 _FLAGS = ("ls-files", "-v", "-z", "--sparse")
-
-# Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
-_GITLINK_MODE = b"\x00\x00\xe0\x00"
-_MAX_PATHSPECS = 200
 
 # A default for mappings; nothing can be put in.
 _NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -164,7 +155,7 @@ class Scan:
         self.index_stamp = index_stamp(location)
         self._config = _Child(configuration.LIST, location, neutral_config=False)
         self._status = _Child(_STATUS, location)
-        self._others = _Child((*_OTHERS, "--directory"), location)
+        self._others = _Child(untracked.LIST_DIRECTORIES, location)
         self._flags = _Child(_FLAGS, location)
         self._version = _Child(("version",), location)
         self._config_values: dict[str, list[str]] | None = None
@@ -209,47 +200,41 @@ class Scan:
         head_commit, changed, unmerged = _parse_status(status)
         # `status` does not look at paths with these flags, nor does git keep their stat data honest: whoever captures
         # has to read them.
-        unseen = _entries(self.location, set(blind)) if blind else {}
-        collapsed = _collapse(skipped, every) if skipped else []
+        unseen = index_entries.entries_of(self.location, set(blind)) if blind else {}
+        collapsed = _collapse_sparse(skipped, every) if skipped else []
         missing = _missing(self.location, unseen)
         vanished = [change.path for change in changed if change.unstaged == "D"]
         vanished += [entry.path for entry in unmerged if not entry.worktree_mode]
         vanished += missing
         flagged = set(skipped)
         absent = collapsed if sparse else [path for path in missing if path in flagged]
-        others, complaints = self._others.result()
-        untracked, nested, empty, closed = _expand(self.location, others + _replaced(self.location, vanished))
-        empty += _emptied(self.location, vanished, set(empty))
-        gone = set(absent)
+        listed, warnings = self._others.result()
+        others = untracked.collect(self.location, listed, vanished)
         for path in absent:
             # To git a directory of skip-worktree paths has them in it, even if it is empty.
             if path.endswith(b"/") and path != b"/":
-                _find_empty(os.fsencode(self.location.root), path[:-1], empty, closed)
+                untracked.search_directory(self.location, path[:-1], others)
+        visible = [*others.files, *(path + b"/." for path in (*others.nested, *others.empty_directories))]
+        tracked = (record[2:] for record in flags.split(b"\0"))
+        gone = set(absent)
         return ScanResult(
             head_commit=head_commit,
             changed=changed,
             unmerged=unmerged,
-            untracked=untracked,
-            nested=nested,
-            empty_directories=empty,
-            unreadable=sorted({*_unreadable(complaints), *closed}),
+            untracked=others.files,
+            nested=others.nested,
+            empty_directories=others.empty_directories,
+            unreadable=sorted({*untracked.unreadable_in(warnings), *others.unreadable}),
             assume_unchanged=assume_unchanged,
             skip_worktree=collapsed,
             unseen={path: entry for path, entry in unseen.items() if path not in gone},
             absent=absent,
-            gitlinks=_gitlinks(self.location),
-            hidden_rules=_hidden_rules(
-                self.location, flags, [*untracked, *(path + b"/." for path in (*nested, *empty))]
-            ),
+            gitlinks=index_entries.gitlinks(self.location),
+            hidden_rules=untracked.hidden_rules(self.location, tracked, visible),
             tracks_attributes=b".gitattributes\0" in flags,
             config=config,
             git_version=self._version.result()[0].decode("ascii", "replace").strip(),
         )
-
-
-def is_agentos_path(path: bytes) -> bool:
-    """Whether an untracked path is this tool's own folder or below it."""
-    return path == b".agentos" or path.startswith(b".agentos/")
 
 
 def _parse_status(out: bytes) -> tuple[str | None, list[TrackedChange], list[Unmerged]]:
@@ -286,7 +271,7 @@ def _parse_flags(out: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
     return assumed, skipped, [record[2:] for record in records if record] if skipped else []
 
 
-def _collapse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
+def _collapse_sparse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
     """`skipped`, with each directory whose entries all have the flag named once, with a trailing slash."""
     kept: set[bytes] = {b""}
     flagged = set(skipped)
@@ -312,19 +297,6 @@ def _collapse(skipped: list[bytes], every: list[bytes]) -> list[bytes]:
     return list(collapsed)
 
 
-def _entries(location: Location, wanted: set[bytes]) -> dict[bytes, tuple[int, str]]:
-    """Mode and oid in the index of those paths (conflicts left out)."""
-    found = {}
-    env = location.environment()
-    for record in process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env).split(b"\0"):
-        entry, _, path = record.partition(b"\t")
-        if path in wanted:
-            mode, oid, stage = entry.split(b" ")
-            if stage == b"0":
-                found[path] = (int(mode, 8), oid.decode())
-    return found
-
-
 def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
     """Those of `paths` where there is no file or symlink."""
     root = os.fsencode(location.root)
@@ -334,184 +306,3 @@ def _missing(location: Location, paths: Iterable[bytes]) -> list[bytes]:
         if not os.path.lexists(full) or (os.path.isdir(full) and not os.path.islink(full)):
             missing.append(path)
     return missing
-
-
-def _expand(location: Location, out: bytes) -> tuple[list[bytes], list[bytes], list[bytes], list[bytes]]:
-    """Untracked files, nested repositories, empty directories, and directories that cannot be read, from
-    `ls-files --others --directory`."""
-    files: list[bytes] = []
-    nested: list[bytes] = []
-    empty: list[bytes] = []
-    populated: list[bytes] = []
-    closed: list[bytes] = []
-    root = os.fsencode(location.root)
-    for path in out.split(b"\0"):
-        if not path or is_agentos_path(path):
-            continue
-        if not path.endswith(b"/"):
-            files.append(path)
-        elif is_repository(os.path.join(root, path)):
-            nested.append(path[:-1])
-        elif _find_empty(root, path[:-1], empty, closed):
-            populated.append(path)
-    if populated:
-        few = len(populated) <= _MAX_PATHSPECS
-        args: list[str | bytes] = [*_OTHERS, "--", *populated] if few else [*_OTHERS]
-        known = {*files, *(path + b"/" for path in nested)}
-        env = location.environment()
-        for path in process.run(args, cwd=location.root, env=env).split(b"\0"):
-            if not path or is_agentos_path(path) or path in known:
-                continue
-            if path.endswith(b"/"):
-                nested.append(path[:-1])
-            else:
-                files.append(path)
-    return files, nested, empty, closed
-
-
-def _replaced(location: Location, vanished: Sequence[bytes]) -> bytes:
-    """Directories in the place of tracked files, in the form of `ls-files --directory`, which leaves them out."""
-    root = os.fsencode(location.root)
-    found = []
-    parents: dict[bytes, bool] = {}
-    for path in vanished:
-        parent = path.rpartition(b"/")[0]
-        if parent not in parents:
-            parents[parent] = os.path.isdir(os.path.join(root, parent))
-        full = os.path.join(root, path)
-        if parents[parent] and os.path.isdir(full) and not os.path.islink(full):
-            found.append(path + b"/\0")
-    return b"".join(found)
-
-
-def _emptied(location: Location, vanished: Sequence[bytes], known: set[bytes]) -> list[bytes]:
-    """Directories that lost their last tracked file, or the directory of it; to git they are still places of tracked
-    files."""
-    root = os.path.join(os.fsencode(location.root), b"")
-    nearest: dict[bytes, bytes] = {b"": b""}
-
-    def existing(path: bytes) -> bytes:
-        """The directory `path`, or the nearest one above it that is there; no symlink is followed."""
-        missing = []
-        while path not in nearest:
-            missing.append(path)
-            path = path.rpartition(b"/")[0]
-        here = nearest[path]
-        for path in reversed(missing):
-            if here == path.rpartition(b"/")[0] and _is_directory(root + path):
-                here = path
-            nearest[path] = here
-        return here
-
-    found = []
-    for parent in sorted({existing(path.rpartition(b"/")[0]) for path in vanished} - known - {b""}):
-        with contextlib.suppress(OSError):
-            if not os.listdir(root + parent):
-                found.append(parent)
-    return found
-
-
-def _is_directory(path: bytes) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _hidden_rules(location: Location, flags: bytes, visible: Iterable[bytes]) -> list[bytes]:
-    """The `.gitignore` files that are neither tracked (`flags`) nor `visible`, in the folders above what is."""
-    root = os.path.join(os.fsencode(location.root), b"")
-    folders = {b""}
-    known = set()
-    for path in itertools.chain((record[2:] for record in flags.split(b"\0")), visible):
-        folder, _, name = path.rpartition(b"/")
-        if name == b".gitignore":
-            known.add(path)
-        while folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition(b"/")[0]
-    found = []
-    for folder in folders:
-        path = folder + b"/.gitignore" if folder else b".gitignore"
-        if path not in known and os.path.lexists(root + path) and not os.path.isdir(root + path):
-            above = folder
-            while above and _is_directory(root + above) and not is_repository(root + above):
-                above = above.rpartition(b"/")[0]
-            if not above:
-                found.append(path)
-    return sorted(found)
-
-
-def _find_empty(root: bytes, directory: bytes, empty: list[bytes], closed: list[bytes]) -> bool:
-    """Append the empty directories at and below `directory`, and those that cannot be read; say whether there is
-    anything else in it."""
-    populated = False
-    waiting = [directory]
-    while waiting:
-        directory = waiting.pop()
-        try:
-            entries = list(os.scandir(os.path.join(root, directory)))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            closed.append(directory)
-            populated = True
-            continue
-        if not entries:
-            empty.append(directory)
-        for entry in entries:
-            inner = os.path.join(directory, entry.name)
-            if entry.is_dir(follow_symlinks=False) and entry.name != b".git":
-                if is_repository(os.path.join(root, inner)):
-                    populated = True
-                else:
-                    waiting.append(inner)
-            else:
-                populated = True
-    return populated
-
-
-def is_repository(directory: bytes) -> bool:
-    """Whether a directory is the top of a repository of its own, as git decides it: a `.git` directory with a
-    HEAD in it, or a `.git` file that points at a git directory."""
-    dot_git = os.path.join(directory, b".git")
-    if os.path.isdir(dot_git):
-        return os.path.lexists(os.path.join(dot_git, b"HEAD"))
-    try:
-        return files.read(dot_git, limit=gitfile.LONGEST, follow=True).startswith(b"gitdir: ")
-    except OSError:
-        return False
-
-
-def _unreadable(complaints: bytes) -> list[bytes]:
-    """Directories that git could not look into, from its warnings."""
-    said = b"could not open directory '"
-    lines = [line for line in complaints.splitlines() if said in line]
-    return [line.partition(said)[2].rpartition(b"':")[0].rstrip(b"/") for line in lines]
-
-
-def _gitlinks(location: Location) -> dict[bytes, str]:
-    """Path -> commit of every gitlink in the index."""
-    if not may_have_gitlinks(location.git_dir):
-        return {}
-    links = {}
-    env = location.environment()
-    out = process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=env)
-    for record in out.split(b"\0"):
-        if record.startswith(b"160000 "):
-            entry, _, path = record.partition(b"\t")
-            links[path] = entry.split(b" ")[1].decode()
-    return links
-
-
-def may_have_gitlinks(git_dir: str) -> bool:
-    """Look for the gitlink mode in the index file's bytes: no index is parsed, and a 'no' is certain."""
-    shared = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
-    for path in [*shared, os.path.join(git_dir, "index")]:
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                continue
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                if data.find(_GITLINK_MODE) >= 0:
-                    return True
-    return False

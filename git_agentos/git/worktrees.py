@@ -1,4 +1,4 @@
-"""The worktrees of a repository, as its own directories tell (gitrepository-layout(5)): no git is started."""
+"""The worktrees of a repository, read from its directories (gitrepository-layout(5)) almost without git."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from git_agentos.errors import RepositoryError
+from git_agentos.errors import AgentosError, RepositoryError
 from git_agentos.git import process, refs
 from git_agentos.git.gitfile import DamagedEntryError, is_linked, other_owner, read_gitfile, root_of, root_or_none
 from git_agentos.git.location import Location
@@ -19,6 +19,7 @@ __all__ = [
     "BranchUser",
     "DamagedEntryError",
     "branch_users",
+    "find_other_owner",
     "is_head",
     "is_linked",
     "is_trusted_config_origin",
@@ -105,6 +106,27 @@ def unreadable_file(git_dir: str) -> str | None:
                 continue  # as old versions of git wrote a symbolic ref
             return path
     return None
+
+
+def find_other_owner(root: str, git_dir: str, common_dir: str) -> str | None:
+    """Why the folder at `root` is not the worktree of `git_dir`; None where it is, or where nothing says otherwise."""
+    return other_owner(root, git_dir) or _foreign_files(Location(root, git_dir, common_dir))
+
+
+def _foreign_files(location: Location) -> str | None:
+    """A folder without a `.git` file that has files, and none of those that the index has, was put there by somebody
+    else: a worktree that has only lost its `.git` file has some of them."""
+    if os.path.lexists(os.path.join(location.root, ".git")):
+        return None
+    try:
+        out = process.run(["ls-files", "-z"], cwd=location.root, env=location.environment())
+    except (AgentosError, OSError):
+        return None
+    paths = [path for path in out.split(b"\0") if path]
+    root = os.fsencode(location.root)
+    if not paths or any(os.path.lexists(os.path.join(root, path)) for path in paths):
+        return None
+    return "it has no '.git' file, and none of the worktree's files"
 
 
 # -- who uses a branch ---------------------------------------------------------------------------------------------

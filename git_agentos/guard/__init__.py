@@ -1,19 +1,38 @@
-"""The guard: what an agent's git command would do, whether it may, and what is saved before it does.
+"""The guard: what an agent's command would do, whether it may run, and what is saved before it does.
 
-    call.py, decision.py   a command as a process is started; operations, and what is decided about them
-    identity.py            who asks, an agent or a person; ancestry.py knows the processes above
-    settings.py            policy and switches, from configuration that an agent's worktree cannot set
+    call.py                a command as a process starts it
+    decision.py            operations, decisions, assessments: the vocabulary
+    identity.py            who gives a command: an agent or a person
+    ownership.py           which worktrees are an agent's own
+    authorize.py           whether an agent may run a command of git-agentos itself
+    messages.py            what is printed when a command is stopped, saved or waits
+    paths.py, signing.py   questions about paths; the key of the user, and what is signed with it
+    tampering.py           whether the guard itself was changed
 
-    judge.py, commands.py  a git command line, shell text or any other program -> a judgement: reads, changes nothing
+    assessment/            a command -> an assessment. Reads, changes nothing
+        assessor.py        the way in: git commands, other programs, shell text, hook events
+        git_command.py     reads one git command line; conclusion.py decides about it
+        hook_events.py     what git tells its hooks: updates of refs, pushes, commits
+        shell_text.py      reads shell text and programs; named_files.py, file_owners.py, ignored_files.py: their files
     policy/                a git command line -> operations -> what is decided about them
-    shell/                 shell text and programs that run others -> the commands in them
+        subcommands.py     which function reads which subcommand; commands/ has the functions
+        operation_table.py the operations; option_table.py and command_table.py: git's options, our own commands
+        facts.py           what the repository says; own_work.py: what of it is the agent's own
+        effects.py         what an operation can take away, and whether a checkpoint brings it back
+    shell/                 shell text -> the programs that it starts, without running anything
+        syntax.py          the syntax tree, by shfmt; reader.py walks it
+        runners.py         programs that run others; interpreters.py: those given code; file_programs.py: files
 
-    enforce.py             acts on a judgement: checkpoint (saving.py), approval, log, words. What every layer calls
-    approval/              requests and grants, and who may answer
+    configuration/         the settings, which values count (confirmation.py), the branches protected from a run
+    enforcement/           acts on an assessment
+        enforcer.py        the way in, for every layer: checkpoint, approval, log, message
+        safeguard.py       the checkpoint before a command; saving.py creates it
+        aftermath.py       what a command has changed before it was stopped
+    approval/              requests and grants, and who may decide
 
-    setup/                 what is put into a repository and taken away again, and whether it acts there
-    shim/, harness/        an agent below `guard exec`, and the hooks of the programs that agents run in
+    setup/                 what is installed in a repository and removed again, and whether it works
+    shim/, harness/        an agent below `guard exec`, and the hooks of the programs in which agents run
 
-Four layers ask the same `enforce`: `core.fsmonitor` and the git hooks (`git_agentos.hooks`), the shim, and the harness
-hooks. Standard library only until something must be saved: all of this runs inside of other people's git commands.
+Four layers use the same `enforcer`: `core.fsmonitor` and the git hooks (`git_agentos.hooks`), the shim, and the harness
+hooks. Only the standard library is imported until something must be saved: all of this runs inside of git commands.
 """

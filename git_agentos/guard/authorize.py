@@ -25,7 +25,7 @@ from git_agentos.process import table
 from git_agentos.util import git_command_line
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.context import Context
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
     from git_agentos.git.location import Location
     from git_agentos.guard.decision import Operation
     from git_agentos.guard.policy.command_table import Request
@@ -64,7 +64,7 @@ def entry(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function of the Python API do what the command `path` does only where the process may run that command.
 
-    The function's first argument has the worktree: a `Context`, or an object with one as `context`. Its other
+    The function's first argument has the worktree: a `OpenWorktree`, or an object with one as `context`. Its other
     positional parameters are the command's operands; its keyword parameters, those in `named`, and the fields of
     dataclasses are the options. `also` tells of the first argument what comes to it as if it were given so; its
     `operands` are operands.
@@ -106,7 +106,7 @@ def check(request: Request, argv: Sequence[str], explicit: str | None = None) ->
         _decide(who, request, argv)
 
 
-def require(context: Context, *path: str, operands: Sequence[str] = ()) -> None:
+def require(context: OpenWorktree, *path: str, operands: Sequence[str] = ()) -> None:
     """PolicyError where a function of the Python API is called by a process that may not run the command `path`."""
     if not _authorized.get():
         who = current()
@@ -165,9 +165,7 @@ def _enforce(who: Identity, found: Sequence[Operation], argv: Sequence[str], fol
         Call(tuple(argv), where, os.environ),
         Assessment(operations.decide(found, known), root=place[0] if place is not None else None),
         who,
-        layer="shim",
-        pid=os.getpid(),
-        settings=known,
+        enforcer.LayerCall("shim", os.getpid(), known),
     )
     if not verdict.run:
         _refuse(who, verdict.message)

@@ -45,7 +45,7 @@ class _Claim(NamedTuple):
 
 def owns(caller: Caller, git_dir: str) -> bool:
     """Whether the worktree with this git directory is the caller's own."""
-    home, makers = _home(caller, _common_dir(git_dir))
+    home, makers = _home(caller, gitfile.common_dir(git_dir))
     for _ in range(_DEEPEST):
         if git_dir == home:
             return True
@@ -54,7 +54,7 @@ def owns(caller: Caller, git_dir: str) -> bool:
             return False
         if made_by in makers:
             return True
-        above = _managed(_common_dir(git_dir)).get(made_by)
+        above = _managed(gitfile.common_dir(git_dir)).get(made_by)
         if above is None:
             return False
         git_dir = above
@@ -66,15 +66,15 @@ def is_others(caller: Caller, git_dir: str) -> bool:
     agent in any repository. A repository that the caller has made for itself elsewhere belongs to nobody else."""
     if owns(caller, git_dir):
         return False
-    common_dir = _common_dir(git_dir)
+    common_dir = gitfile.common_dir(git_dir)
     home, _ = _home(caller, common_dir)
-    return identity.worktree_agent_id(git_dir) is not None or home is None or _common_dir(home) == common_dir
+    return identity.worktree_agent_id(git_dir) is not None or home is None or gitfile.common_dir(home) == common_dir
 
 
 def record_maker(caller: Caller, git_dir: str) -> None:
     """Record that the caller has made this worktree with plain git, so that it is the caller's own. OSError if that
     cannot be written."""
-    _, makers = _home(caller, _common_dir(git_dir))
+    _, makers = _home(caller, gitfile.common_dir(git_dir))
     if makers:
         folder = directories.make_own(os.path.join(git_dir, "agentos"))
         files.replace(os.path.join(folder, _MAKER), min(makers).encode("ascii", "replace") + b"\n", mode=0o600)
@@ -179,11 +179,3 @@ def _recorded_maker(git_dir: str) -> str | None:
     with contextlib.suppress(OSError):
         return files.read(os.path.join(git_dir, "agentos", _MAKER), limit=1 << 12).decode("ascii", "replace").strip()
     return None
-
-
-def _common_dir(git_dir: str) -> str:
-    try:
-        text = files.read(os.path.join(git_dir, "commondir"), limit=1 << 16)
-    except OSError:
-        return git_dir
-    return os.path.realpath(os.path.join(git_dir, os.fsdecode(text.strip())))

@@ -25,7 +25,7 @@ def why_not_stale(lock: str, folders: Sequence[str]) -> str | None:
     """Why the lock file `lock` is not proven to be left by a killed process, by one look at all processes; None where
     it is proven.
 
-    `git.dead_locks` has the rule, and waits for processes that are about to end.
+    `git.stale_locks` has the rule, and waits for processes that are about to end.
     """
     try:
         found = os.lstat(lock)

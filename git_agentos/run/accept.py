@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, GitCommandError, RunError, UsageError
 from git_agentos.git import index, refs, trees
 from git_agentos.git.repository import Writer
@@ -50,7 +51,7 @@ class _Validated(NamedTuple):
 
 @authorize.entry("run", "accept")
 def accept(
-    context: Context, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
+    context: OpenWorktree, run_id: str, *, into: str | None = None, squash: bool = False, cleanup: bool | None = None
 ) -> Acceptance:
     """Merge a run's work into `into` (its base's branch), as `worktree merge` does.
 
@@ -99,7 +100,7 @@ def accept(
         return Acceptance(cleaning.finish(context, evidence, wanted=cleanup), made)
 
 
-def _require_intact(context: Context, evidence: Evidence) -> None:
+def _require_intact(context: OpenWorktree, evidence: Evidence) -> None:
     """RunError where the evidence of a run is not what was sealed, or cannot be verified."""
     evidence.check()
     found = evidence_store.verify(context, evidence.run_id)
@@ -125,7 +126,7 @@ def recording_failure(run_id: str, made: Merge) -> Iterator[None]:
         ) from error
 
 
-def _finish_accepted(context: Context, evidence: Evidence) -> Merge:
+def _finish_accepted(context: OpenWorktree, evidence: Evidence) -> Merge:
     """Seal the evidence of a run that was accepted, where that failed then."""
     run = evidence.run()
     try:
@@ -176,7 +177,7 @@ def _since_agent(run: Run, steps: Sequence[Step]) -> _Validated:
     return _Validated(before, after)
 
 
-def base_branch(context: Context, run: WorkspaceContext) -> str:
+def base_branch(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The branch that a run began at; UsageError where that was none."""
     name = run.base_ref.removeprefix(layout.HEADS)
     if refs.resolve(context.location, layout.HEADS + name) is None:
@@ -219,8 +220,8 @@ class _Ready(NamedTuple):
 
 
 def merge_validated(
-    context: Context,
-    here: Context,
+    context: OpenWorktree,
+    here: OpenWorktree,
     run: WorkspaceContext,
     before: str,
     after: str,
@@ -266,15 +267,15 @@ def commit_message(subject: str, trailers: Sequence[tuple[str, str | None]]) -> 
 # -- what was validated, as a commit ---------------------------------------------------------------------------------
 
 
-def _validated_commit(here: Context, run: WorkspaceContext, before: str, after: str, text: bytes) -> _Ready:
+def _validated_commit(here: OpenWorktree, run: WorkspaceContext, before: str, after: str, text: bytes) -> _Ready:
     """A commit of what was validated; it may be on no branch yet. RunError where the worktree has changed since."""
-    origin = here.origin(
+    metadata = here.metadata(
         trigger="before_merge",
         description=f"before merging run {run.run_id}",
         task_id=run.task_id,
         run_id=run.run_id,
     )
-    now = take.take(here.repository, here.settings, origin).state
+    now = create_checkpoint(here, metadata).state
     head = now.head.commit
     if now.operation is not None or now.stages or head is None:
         raise RunError(
@@ -304,7 +305,7 @@ def _validated_commit(here: Context, run: WorkspaceContext, before: str, after: 
     return _Ready(commit, head, again=False, nested=nested)
 
 
-def _state(here: Context, writer: Writer, checkpoint: str) -> State:
+def _state(here: OpenWorktree, writer: Writer, checkpoint: str) -> State:
     return format.with_visible_tree(here.repository, writer, format.read_state(here.repository, checkpoint))
 
 
@@ -317,13 +318,13 @@ def _validated_tree(writer: Writer, before: State, now: State) -> str:
     )
 
 
-def _is_our_commit(here: Context, head: str, before: str | None, tree: str) -> bool:
+def _is_our_commit(here: OpenWorktree, head: str, before: str | None, tree: str) -> bool:
     """Whether HEAD is the commit that an earlier call made of the same work."""
     commit = here.repository.commit(head)
     return before is not None and commit.parents == (before,) and commit.tree == tree
 
 
-def _commit_to_branch(here: Context, run: WorkspaceContext, ready: _Ready) -> None:
+def _commit_to_branch(here: OpenWorktree, run: WorkspaceContext, ready: _Ready) -> None:
     """Move the run's branch and the index to the commit; files stay as they are."""
     location, who = here.location, os.fsdecode(here.settings.committer)
     commit, head = ready.commit, ready.head
@@ -344,14 +345,14 @@ def _commit_to_branch(here: Context, run: WorkspaceContext, ready: _Ready) -> No
     refs.log(location, "HEAD", head, commit, reason, who)
 
 
-def _reset_index(here: Context, commit: str) -> None:
+def _reset_index(here: OpenWorktree, commit: str) -> None:
     """Make the index equal to the commit; the stat data of unchanged files are evidence."""
     options = index.stat_options(here.settings.values)
     here.repository.git(*options, "read-tree", "--reset", commit)
     here.repository.git(*options, "update-index", "-q", "--refresh", "--ignore-submodules", ok=(0, 1))
 
 
-def _merged_by(context: Context, tip: str, commit: str) -> str | None:
+def _merged_by(context: OpenWorktree, tip: str, commit: str) -> str | None:
     """The first commit of a branch's first-parent line that contains `commit`; None where it was squashed."""
     if not context.repository.is_ancestor(commit, tip):
         return None

@@ -30,10 +30,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint import walk
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
-from git_agentos.checkpoint.walk import Folder, Known, Walked
+from git_agentos.checkpoint.capture import listing
+from git_agentos.checkpoint.capture.listing import Folder, Known, Listing
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import boolean
 from git_agentos.git import filters, process, state_dir, trees
 from git_agentos.git.location import Location
@@ -68,10 +68,10 @@ class Comparison(NamedTuple):
     """A worktree against what was recorded: files that may be others (None: all may be), and what the walk found."""
 
     touched: frozenset[bytes] | None
-    walked: Walked
+    walked: Listing
 
 
-def record(inner: Context, _evidence_folder: str | None = None) -> None:
+def record(inner: OpenWorktree, _evidence_folder: str | None = None) -> None:
     """Record how the worktree is, right after its set-up and its first checkpoint. (It is no evidence: all of it can be
     found out again.)"""
     location = inner.location
@@ -85,7 +85,7 @@ def record(inner: Context, _evidence_folder: str | None = None) -> None:
     if boolean(inner.settings.values, "core.splitindex", default=False):
         inner.repository.git("update-index", "--no-split-index", env={"GIT_INDEX_FILE": copy})
     written = os.stat(copy).st_mtime_ns
-    walked = walk.walk(location.root)
+    walked = listing.list_directories(location.root)
     now = time.time_ns()
     tracked = set(inner.repository.git("ls-files", "-z").split(b"\0"))
     young = _young(inner, tracked, now) if written // 10**9 >= now // 10**9 else {}
@@ -136,23 +136,23 @@ def read(location: Location) -> Baseline | None:
 def compare(location: Location, known: Baseline | None) -> Comparison:
     """Find out what may be other than it was made."""
     if known is None:
-        return Comparison(None, walk.walk(location.root))
+        return Comparison(None, listing.list_directories(location.root))
     env = location.environment({"GIT_INDEX_FILE": known.copy})
     args = [*_STRICT, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"]
     child = process.spawn(args, cwd=location.root, env=env)
     try:
-        walked = walk.walk(location.root, known.known)
+        walked = listing.list_directories(location.root, known.known)
     finally:
         status, out, _ = process.finish(child)
     if status != 0:
-        return Comparison(None, walk.walk(location.root))
+        return Comparison(None, listing.list_directories(location.root))
     touched = {path for path in out.split(b"\0") if path}
     root = os.fsencode(location.root)
     touched |= {path for path, row in known.young.items() if row is None or row != _stat(os.path.join(root, path))}
     return Comparison(frozenset(touched), walked)
 
 
-def changed_by_reading(inner: Context, state: State) -> frozenset[bytes]:
+def changed_by_reading(inner: OpenWorktree, state: State) -> frozenset[bytes]:
     """Files that are not as the state has them, where nothing is known: git reads every one that is tracked there.
 
     Where anything is converted between worktree and store, all files are named: git compares what it would store.
@@ -186,7 +186,7 @@ def configuration(location: Location) -> bytes | None:
         return None
 
 
-def _young(inner: Context, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
+def _young(inner: OpenWorktree, tracked: Iterable[bytes], now: int) -> dict[bytes, _Row | None]:
     """Tracked files that git, which compares whole seconds, cannot be sure of."""
     root = os.fsencode(inner.location.root)
     found: dict[bytes, _Row | None] = {}

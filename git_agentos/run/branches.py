@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, RunError
 from git_agentos.git import process, reflog, refs, worktrees
 from git_agentos.git.location import Location
@@ -38,14 +38,14 @@ _OURS = "agentos"
 _USUAL = ("main", "master")
 
 
-def protected_patterns(context: Context, given: Sequence[str] | None) -> list[str]:
+def protected_patterns(context: OpenWorktree, given: Sequence[str] | None) -> list[str]:
     """The patterns in force (`main`, `release/*`): those of `agentos.protected`, or else the remote's default branch,
     `main` and `master`; and beside these, always, those given."""
     known = settings.read(context.location.root, process.environment()).protected
     return list(dict.fromkeys([*(known or [*_default_branches(context), *_USUAL]), *(given or ())]))
 
 
-def _default_branches(context: Context) -> list[str]:
+def _default_branches(context: OpenWorktree) -> list[str]:
     """What the remotes' HEADs are, as far as they are known here."""
     out = context.repository.git("for-each-ref", "--format=%(refname)%00%(symref)", "refs/remotes/*/HEAD")
     found = []
@@ -90,7 +90,7 @@ def other_refs(location: Location) -> Mapping[str, str]:
 
 
 def check_branches(
-    context: Context, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
+    context: OpenWorktree, run: WorkspaceContext, before: Mapping[str, str], protected: Sequence[str]
 ) -> list[str]:
     """What the run did to protected branches since `before`, judged on the real worktree, for people; a branch that
     somebody else moved meanwhile is none. Branches that only the run moved are set back, by compare-and-swap; commits
@@ -111,7 +111,7 @@ def check_branches(
 class _Sight:
     """What can be seen of who moves branches."""
 
-    def __init__(self, context: Context, run: WorkspaceContext) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext) -> None:
         self._context = context
         self._run = run
         location = context.location

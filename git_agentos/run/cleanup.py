@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, UsageError
 from git_agentos.git import refs, worktrees
 from git_agentos.guard import authorize
@@ -26,7 +26,7 @@ from git_agentos.run.evidence import Evidence
 from git_agentos.run.runner import seal_run
 from git_agentos.util import times
 from git_agentos.util.values import parse_duration
-from git_agentos.worktree import journal, layout, record, removal, repair
+from git_agentos.worktree import journal, layout, record, removal, removal_checks, repair
 
 _ENDED = (PASSED, FAILED, CANCELLED, ACCEPTED, TAMPERED)
 
@@ -74,7 +74,7 @@ class _Keep(Exception):
 
 @authorize.entry("run", "cleanup")
 def cleanup(
-    context: Context,
+    context: OpenWorktree,
     run_ids: Sequence[str] = (),
     *,
     all_: bool = False,
@@ -112,7 +112,7 @@ def cleanup(
     return Cleanup(cleaned, kept, dry_run)
 
 
-def finish(context: Context, kept: Evidence, *, wanted: bool | None = None) -> Run:
+def finish(context: OpenWorktree, kept: Evidence, *, wanted: bool | None = None) -> Run:
     """The run as it is shown at the end of a command, cleaned up before if that is `wanted` (None: if the run asks for
     it); what went wrong is among its problems. The run's lock is held."""
     run = query.current_run(context, kept, is_ours=True)
@@ -123,7 +123,7 @@ def finish(context: Context, kept: Evidence, *, wanted: bool | None = None) -> R
     return replace(run, problems=[*run.problems, *problems])
 
 
-def _at_end(context: Context, run: Run) -> list[str]:
+def _at_end(context: OpenWorktree, run: Run) -> list[str]:
     """Clean up after a run for which nobody waits any more; what went wrong, for people. The run's lock is held."""
     if run.state not in (FAILED, CANCELLED, ACCEPTED):
         return []
@@ -134,7 +134,7 @@ def _at_end(context: Context, run: Run) -> list[str]:
     return []
 
 
-def archive_run(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned | None:
+def archive_run(context: OpenWorktree, run: Run, *, dry_run: bool = False) -> Cleaned | None:
     """Archive the worktree of a run that has ended, and delete its branch; None where there is neither. The run's lock
     is held."""
     if run.context is None:
@@ -159,9 +159,9 @@ def archive_run(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned
         return Cleaned(run.run_id, None, None, branch, tip, True, get_back=[f"git branch {quote(branch)} {tip}"])
     deletes = goes and not used and known.record.branch == branch
     if dry_run:
-        removal.check(context, id_, delete_branch=deletes)
+        removal_checks.check(context, id_, delete_branch=deletes)
         return Cleaned(run.run_id, known.root, None, branch, tip, deletes and tip is not None)
-    done = removal.end_worktree(context, id_, removal.ARCHIVE, delete_branch=deletes)
+    done = removal.end_worktree(context, id_, journal.ARCHIVE, delete_branch=deletes)
     return Cleaned(
         run_id=run.run_id,
         path=done.path,
@@ -174,7 +174,7 @@ def archive_run(context: Context, run: Run, *, dry_run: bool = False) -> Cleaned
     )
 
 
-def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
+def _clean(context: OpenWorktree, run: Run, *, dry_run: bool) -> Cleaned | None:
     """Clean up after one run, if it has ended."""
     _refuse_unended(run)
     with lock.hold(context.location, run.run_id) as is_ours:
@@ -194,7 +194,7 @@ def _clean(context: Context, run: Run, *, dry_run: bool) -> Cleaned | None:
         return archive_run(context, run, dry_run=dry_run)
 
 
-def _with_something(context: Context, found: Sequence[Run]) -> list[Run]:
+def _with_something(context: OpenWorktree, found: Sequence[Run]) -> list[Run]:
     """Those of the runs that have something to clean up, so that nobody has to look closer at the others."""
     location = context.location
     ids = {each.id for each in record.agent_worktrees(location.common_dir)}
@@ -215,11 +215,11 @@ def _refuse_unended(run: Run) -> None:
         raise _Keep(run.problems[0] if run.problems else f"it has not ended: it is {run.state}{drives}")
 
 
-def _users(context: Context, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
+def _users(context: OpenWorktree, branch: str, git_dir: str | None) -> list[worktrees.BranchUser]:
     return worktrees.branch_users(context.location, layout.HEADS + branch, except_git_dir=git_dir)
 
 
-def _holds(context: Context, id_: str, commit: str) -> bool:
+def _holds(context: OpenWorktree, id_: str, commit: str) -> bool:
     """Whether a timeline keeps a commit."""
     tip = timeline.tip(context.location, id_)
     return tip is not None and context.repository.is_ancestor(commit, tip)

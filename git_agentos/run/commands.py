@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from git_agentos import log
-from git_agentos.checkpoint import take
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, storage_error
 from git_agentos.git import authorship, process
 from git_agentos.guard import authorize
 from git_agentos.run import cleanup, control, evidence_store, lock, preparation, snapshot
@@ -49,7 +48,7 @@ _UNTIL_CANCELLED = 120.0  # seconds: what a run has under way (a rollback) may t
 
 
 @authorize.entry("run", "start")
-def start(context: Context, spec: RunSpec, watcher: Observer | None = None) -> Run:
+def start(context: OpenWorktree, spec: RunSpec, watcher: Observer | None = None) -> Run:
     """Do a run from its beginning; how it ended. LockedError where the id is at work, RunError where it is taken,
     ConfigurationError where git cannot tell who commits.
 
@@ -68,7 +67,7 @@ def start(context: Context, spec: RunSpec, watcher: Observer | None = None) -> R
 
 
 @authorize.entry("run", "resume")
-def resume(context: Context, run_id: str, watcher: Observer | None = None) -> Run:
+def resume(context: OpenWorktree, run_id: str, watcher: Observer | None = None) -> Run:
     """Go on with an interrupted run at the step it was in, the worktree set to where that step began.
 
     One that has ended, and whose evidence could not be sealed, is sealed; one whose record was tampered with has ended
@@ -91,7 +90,7 @@ def resume(context: Context, run_id: str, watcher: Observer | None = None) -> Ru
 
 
 @authorize.entry("run", "cancel")
-def cancel(context: Context, run_id: str) -> Run:
+def cancel(context: OpenWorktree, run_id: str) -> Run:
     """End a run that is at work or interrupted, for good; its worktree is left as `on_failure` says.
 
     One that is at work ends itself: what it has under way is ended first. RunError where the run has ended otherwise,
@@ -116,7 +115,7 @@ def cancel(context: Context, run_id: str) -> Run:
         return cleanup.finish(context, found)
 
 
-def _finish(context: Context, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
+def _finish(context: OpenWorktree, found: Evidence, *, fine: Sequence[str] = (TAMPERED,)) -> None:
     """Seal the evidence of a run that has ended, where that failed; RunError where there is nothing to finish, and it
     has not ended in one of the states `fine`."""
     at = found.state()
@@ -152,7 +151,7 @@ def _refuse_driven(found: Evidence, what: str) -> None:
 
 
 @contextlib.contextmanager
-def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
+def _until_free(context: OpenWorktree, run_id: str) -> Iterator[Callable[[], bool]]:
     """Have a run's lock, where need be after whoever has it was asked to end the run."""
     deadline = time.monotonic() + _UNTIL_CANCELLED
     with contextlib.ExitStack() as stack:
@@ -168,7 +167,7 @@ def _until_free(context: Context, run_id: str) -> Iterator[Callable[[], bool]]:
 
 
 @authorize.entry("rollback", named=("point",))
-def rollback(context: Context, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
+def rollback(context: OpenWorktree, run_id: str | None, point: str, *, dry_run: bool = False) -> Rollback:
     """`git agentos rollback`: of the run `run_id`, or the one whose worktree `context` is.
 
     LockedError while it runs, RunError for a point that it has not.
@@ -192,14 +191,14 @@ def rollback(context: Context, run_id: str | None, point: str, *, dry_run: bool 
             judge_killed_step(context, found)
         done = rollback_and_record(context, run, found, point)
         inner = snapshot.run_context(context, run)
-        log.note(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
+        log.try_add(inner, "action", f"run {run_id} rolled back to {done.point}", task_id=run.task_id)
         if found.state().ended is not None:
             with contextlib.suppress(NoKey):
                 seal_run(context, found, again=True)
     return done
 
 
-def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
+def _require_known(context: OpenWorktree, run_id: str, *, dry_run: bool) -> None:
     """RunError where there is no such run, and never was. Evidence that only git has is made again."""
     try:
         (evidence_store.open_to_read if dry_run else evidence_store.open_or_rebuild)(context.location, run_id)
@@ -208,7 +207,7 @@ def _require_known(context: Context, run_id: str, *, dry_run: bool) -> None:
             raise
 
 
-def _believable(context: Context, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
+def _believable(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool]) -> Evidence:
     """A run's evidence, its record in memory; one that was destroyed or tampered with is put in order first."""
     try:
         found = evidence_store.open_existing(context.location, run_id)
@@ -223,7 +222,7 @@ def _new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
-def _make(context: Context, run_id: str) -> Evidence:
+def _make(context: OpenWorktree, run_id: str) -> Evidence:
     """The folder for a new run; one that a killed `start` left before anything was on record is as good. RunError where
     the id is taken, also by a run whose evidence was removed."""
     found = None
@@ -239,7 +238,7 @@ def _make(context: Context, run_id: str) -> Evidence:
 
 
 @contextlib.contextmanager
-def _tampered_ends(context: Context, found: Evidence) -> Iterator[None]:
+def _tampered_ends(context: OpenWorktree, found: Evidence) -> Iterator[None]:
     """A run whose record was tampered with has ended by that."""
     try:
         yield
@@ -248,13 +247,13 @@ def _tampered_ends(context: Context, found: Evidence) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _failing(context: Context, found: Evidence) -> Iterator[None]:
+def _failing(context: OpenWorktree, found: Evidence) -> Iterator[None]:
     """A run that the kernel cannot go on with is interrupted. Nothing is left of one without a workspace."""
     try:
         with _tampered_ends(context, found):
             yield
     except (AgentosError, OSError) as error:
-        told_as = take.storage_error(error) if isinstance(error, OSError) else error
+        told_as = storage_error(error) if isinstance(error, OSError) else error
         if preparation.recorded_context(context, found.run_id) is None:
             control.discard(context.location, found.run_id)
             evidence_store.remove(context.location, found.run_id)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import worktrees
 from git_agentos.worktree import layout, record
@@ -100,7 +100,7 @@ def _damaged(source: str) -> RunError:
     return RunError(f"{source} is no context of a run's workspace", "git agentos run verify RUN tells more")
 
 
-def with_current_paths(context: Context, run: WorkspaceContext) -> WorkspaceContext:
+def with_current_paths(context: OpenWorktree, run: WorkspaceContext) -> WorkspaceContext:
     """The context of a run with current paths: signed evidence has those of when it was made, and the repository may
     have been moved since. The worktree's path is that of git's entry; where that leads nowhere, the worktree is looked
     for at the same distance from the repository as before."""
@@ -112,7 +112,7 @@ def with_current_paths(context: Context, run: WorkspaceContext) -> WorkspaceCont
     return replace(run, repo_root=top, worktree_path=path)
 
 
-def _entry(context: Context, run: WorkspaceContext, top: str) -> str | None:
+def _entry(context: OpenWorktree, run: WorkspaceContext, top: str) -> str | None:
     common, id_ = context.location.common_dir, worktree_id(run.run_id)
     usual = os.path.join(common, "worktrees", id_)
     if record.id_of(usual) == id_:

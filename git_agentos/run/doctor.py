@@ -8,23 +8,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable
 from git_agentos.run import commands, evidence_copy, evidence_store
 from git_agentos.run.events import INTERRUPTED, OPEN, RUNNING, TAMPERED, TDD, Run
 
 
-def interrupted(context: Context) -> list[str]:
+def interrupted(context: OpenWorktree) -> list[str]:
     """The ids of the runs that wait, newest first; one that was taken back does not."""
     return [each.run_id for each in commands.list_runs(context) if _waits(each)]
 
 
-def open_(context: Context, tool: str = TDD) -> list[str]:
+def open_(context: OpenWorktree, tool: str = TDD) -> list[str]:
     """The ids of the runs that `tool` drives and that have not ended, newest first."""
     return [each.run_id for each in commands.list_runs(context) if each.tool == tool and each.state in (OPEN, RUNNING)]
 
 
-def examine(context: Context) -> Iterator[Finding | Fixable]:
+def examine(context: OpenWorktree) -> Iterator[Finding | Fixable]:
     """What is to be done about runs; which of it, people decide. Evidence that only git still has can be rebuilt."""
     for run_id in evidence_store.incomplete_runs(context.location):
         yield _lost(context, run_id)
@@ -40,7 +40,7 @@ def examine(context: Context) -> Iterator[Finding | Fixable]:
             yield Finding("run-damaged", "warning", "; ".join(each.problems), hint)
 
 
-def _lost(context: Context, run_id: str) -> Fixable:
+def _lost(context: OpenWorktree, run_id: str) -> Fixable:
     folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
 
     def rebuild() -> str:

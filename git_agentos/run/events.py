@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.errors import RunError
 from git_agentos.run.context import WorkspaceContext
 

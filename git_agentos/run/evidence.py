@@ -23,8 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from git_agentos.checkpoint import take
-from git_agentos.errors import AgentosError, AgentosWarning, RunError
+from git_agentos.errors import AgentosError, AgentosWarning, RunError, storage_error
 from git_agentos.git.location import Location
 from git_agentos.redact import redact, redact_value
 from git_agentos.run import evidence_copy
@@ -279,4 +278,4 @@ def writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error

@@ -12,7 +12,7 @@ import stat
 import warnings
 from typing import Any
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, AgentosWarning, RepositoryError, RunError
 from git_agentos.git.location import Location
 from git_agentos.process import deletion
@@ -23,21 +23,21 @@ from git_agentos.run.evidence import Evidence, writing
 from git_agentos.run.evidence_folder import Folder
 from git_agentos.run.journal import Journal
 from git_agentos.run.sealing import Verification
-from git_agentos.store import location as database
+from git_agentos.store import database_path
 from git_agentos.util import files
 from git_agentos.worktree import layout
 
 
 def runs_folder(location: Location) -> str:
     """The folder of all runs of the repository: `<repository root>/.agentos/runs`."""
-    return os.path.join(layout.main_folder(location), database.FOLDER, "runs")
+    return os.path.join(layout.main_folder(location), database_path.FOLDER, "runs")
 
 
 def create(location: Location, run_id: str) -> Evidence:
     """The folder for a new run, whose lock is held; RunError where the id is taken. An empty one is what a killed
     process left."""
     check_id(run_id)
-    top = database.ensure_folder(layout.main_folder(location))
+    top = database_path.ensure_folder(layout.main_folder(location))
     runs = os.path.join(top, "runs")
     path = os.path.join(runs, run_id)
     if not os.path.lexists(path) and evidence_copy.find_copy(location, run_id, path) is not None:
@@ -68,7 +68,7 @@ def end_destroyed(location: Location, run_id: str) -> Evidence:
     """The folder of a run whose own was removed or replaced, with the run on record as tampered."""
     with writing():
         journal.clear_path(os.path.join(runs_folder(location), run_id))
-    database.ensure_folder(layout.main_folder(location))
+    database_path.ensure_folder(layout.main_folder(location))
     found = Evidence(os.path.join(runs_folder(location), run_id), run_id, location)
     found.end_as_tampered("its evidence was removed or replaced")
     return found
@@ -114,7 +114,7 @@ def context_of(evidence: Evidence) -> WorkspaceContext:
     return known if known is not None else file_context(evidence)
 
 
-def workspace_of(context: Context, kept: Evidence) -> WorkspaceContext:
+def workspace_of(context: OpenWorktree, kept: Evidence) -> WorkspaceContext:
     """The context of the run whose evidence this is, with paths as they are now."""
     return with_current_paths(context, context_of(kept))
 
@@ -133,7 +133,7 @@ def file_context(evidence: Evidence) -> WorkspaceContext:
         raise RunError(f"'{os.path.join(evidence.folder, CONTEXT)}' is damaged", error.hint) from error
 
 
-def verify(context: Context, run_id: str) -> Verification:
+def verify(context: OpenWorktree, run_id: str) -> Verification:
     """Whether the evidence of a run is complete and as it was sealed, and the commits that it names exist.
 
     RunError where there is no such run.
@@ -151,7 +151,7 @@ def verify(context: Context, run_id: str) -> Verification:
     return sealing.verify(context, evidence)
 
 
-def sealed_events(context: Context, run_id: str) -> list[dict[str, Any]] | None:
+def sealed_events(context: OpenWorktree, run_id: str) -> list[dict[str, Any]] | None:
     """The events of a run whose folder is gone, as its final checkpoint has them; None where it has none."""
     found = sealing.read_sealed(context.repository, run_id, EVENTS)
     return None if found is None else journal.parse(found, run_id)

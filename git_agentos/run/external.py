@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable
 
 from git_agentos import log
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError
 from git_agentos.run import cleanup as cleaning
 from git_agentos.run import evidence_store, query
@@ -24,7 +24,7 @@ _STATES = (PASSED, FAILED, CANCELLED)
 
 
 def end(
-    context: Context,
+    context: OpenWorktree,
     run_id: str,
     state: str,
     reason: str | None,
@@ -46,14 +46,14 @@ def end(
         details = {"reason": reason} if reason else {}
         kind = "action" if state == PASSED else "error"
         here = run_context(context, run)
-        log.note(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
+        log.try_add(here, kind, f"run {run_id} {state}", details=details, task_id=run.task_id)
     evidence.event("ended", state=state, reason=reason)
     seal_run(context, evidence)
     return cleaning.finish(context, evidence, wanted=cleanup)
 
 
 def accept(
-    context: Context, run_id: str, *, into: str | None, squash: bool, cleanup: bool, is_ours: Callable[[], bool]
+    context: OpenWorktree, run_id: str, *, into: str | None, squash: bool, cleanup: bool, is_ours: Callable[[], bool]
 ) -> Acceptance:
     """Merge the worktree of an open run as it is into `into` (its base's branch), and end the run as accepted; the
     caller holds its lock. A run that was ended as passed can be accepted, too. With conflicts nothing is changed."""
@@ -76,7 +76,7 @@ def accept(
     return Acceptance(cleaning.finish(context, evidence, wanted=cleanup), made)
 
 
-def _open(context: Context, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
+def _open(context: OpenWorktree, run_id: str, is_ours: Callable[[], bool], *, passed: bool = False) -> Evidence:
     """The evidence of an open run, pinned; with `passed` also of a run that has passed and was not merged yet."""
     evidence = evidence_store.open_or_rebuild(context.location, run_id)
     evidence.pin(is_ours)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 
-from git_agentos.checkpoint import journal, restore
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.restore import ROLLBACK, Recovery
+from git_agentos.checkpoint import journal
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.commands import ROLLBACK, Recovery
+from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs
 from git_agentos.git.location import Location
@@ -26,14 +27,14 @@ def path_of(location: Location) -> str:
     return os.path.join(location.state_dir, "journal.json")
 
 
-def finish(inner: Context, run: WorkspaceContext, goal: str) -> tuple[bool, Restoration | None]:
+def finish(inner: OpenWorktree, run: WorkspaceContext, goal: str) -> tuple[bool, Restoration | None]:
     """Whether it could be finished or taken back; and, where it was a rollback to the checkpoint `goal` and is finished
     now, what it did."""
-    origin = inner.origin(task_id=run.task_id, run_id=run.run_id)
+    metadata = inner.metadata(task_id=run.task_id, run_id=run.run_id)
     for abort in (False, True):
         with contextlib.suppress(AgentosError):
             found = journal.read(inner.location)
-            done = restore.recover(inner.repository, inner.settings, origin, abort=abort)
+            done = commands.recover(inner, metadata, abort=abort)
             meant = not abort and found is not None and found.command == ROLLBACK and done.checkpoint == goal
             return True, _told(done, inner.location) if meant else None
     return False, None

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from git_agentos import config, log
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.capture import Request
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.take import Cargo
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RepositoryError, RunError
 from git_agentos.git import trees
+from git_agentos.git.repository import Writer
 from git_agentos.run import baseline, evidence_store
 from git_agentos.run.context import CONTEXT, WorkspaceContext, with_current_paths, worktree_id
 from git_agentos.run.events import SERVICE
@@ -52,7 +54,7 @@ class _State(NamedTuple):
     tree: str
 
 
-def prepare(context: Context, plan: WorkspaceSpec, evidence: Evidence | None = None) -> WorkspaceContext:
+def prepare(context: OpenWorktree, plan: WorkspaceSpec, evidence: Evidence | None = None) -> WorkspaceContext:
     """Make the workspace of a run; the run's lock must be held. RunError where it has one. `evidence` is the run's, of
     a caller that has it already."""
     if plan.agent_id is not None:
@@ -91,14 +93,14 @@ def prepare(context: Context, plan: WorkspaceSpec, evidence: Evidence | None = N
     return made
 
 
-def recorded_context(context: Context, run_id: str) -> WorkspaceContext | None:
+def recorded_context(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     """The context of a run that has a workspace, as the record has it, or else its first checkpoint, or its evidence;
     None where it has none (yet)."""
     found = _recorded(context, run_id)
     return None if found is None else with_current_paths(context, found)
 
 
-def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
+def _recorded(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     try:
         kept = evidence_store.open_to_read(context.location, run_id)
     except (RunError, RepositoryError):
@@ -111,7 +113,7 @@ def _recorded(context: Context, run_id: str) -> WorkspaceContext | None:
     return _carried(context, run_id) or (evidence_store.file_context(kept) if kept.read(CONTEXT) is not None else None)
 
 
-def last_known_context(context: Context, run_id: str) -> WorkspaceContext | None:
+def last_known_context(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     """The context of a run, also where agents have destroyed what is known of it: as it is noted outside of the
     repository, or as its timeline still has it."""
     found = recorded_context(context, run_id)
@@ -127,7 +129,7 @@ def last_known_context(context: Context, run_id: str) -> WorkspaceContext | None
     return None if found is None else with_current_paths(context, found)
 
 
-def check_file(context: Context, run_id: str) -> None:
+def check_file(context: OpenWorktree, run_id: str) -> None:
     """RunError where the file that has the context is there, and is none."""
     try:
         kept = evidence_store.open_existing(context.location, run_id)
@@ -140,7 +142,7 @@ def check_file(context: Context, run_id: str) -> None:
 # -- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _folder(context: Context, plan: WorkspaceSpec, base_ref: str, known: Evidence | None) -> tuple[Evidence, bool]:
+def _folder(context: OpenWorktree, plan: WorkspaceSpec, base_ref: str, known: Evidence | None) -> tuple[Evidence, bool]:
     """The evidence's folder, and whether it has just been made; RunError where the id is that of a run that has had its
     workspace."""
     try:
@@ -167,7 +169,7 @@ def _folder(context: Context, plan: WorkspaceSpec, base_ref: str, known: Evidenc
     return kept, fresh
 
 
-def _fill(context: Context, new: Made, plan: WorkspaceSpec, kept: Evidence) -> tuple[WorkspaceContext, _State]:
+def _fill(context: OpenWorktree, new: Made, plan: WorkspaceSpec, kept: Evidence) -> tuple[WorkspaceContext, _State]:
     """What is in the new worktree, and kept of it, before it counts as made."""
     inner, made = new.inner, new.record
     run = WorkspaceContext(
@@ -182,23 +184,23 @@ def _fill(context: Context, new: Made, plan: WorkspaceSpec, kept: Evidence) -> t
         task_id=plan.task_id,
         agent_id=plan.agent_id or made.id,
     )
-    log.note(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
+    log.try_add(inner, "action", f"run {run.run_id} prepared", commit=run.base_sha, task_id=run.task_id)
     text = run.to_json()
-    origin = inner._replace(agent=run.agent_id).origin(
+    metadata = inner._replace(agent=run.agent_id).metadata(
         trigger="pre_run", description=f"run {run.run_id}: before it begins", task_id=run.task_id, run_id=run.run_id
     )
-    request = Request(exact=True)
-    with inner.repository.writer() as writer:
-        cargo = Cargo({_cargo_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))})
-        writer.flush()
-        taken = take.take(inner.repository, inner.settings, origin, scan=new.scan(), request=request, cargo=cargo)
-        writer.rewrite_missing()
+    request = CaptureRequest(complete=True)
+
+    def attach(writer: Writer) -> Mapping[bytes, trees.Entry]:
+        return {_attachment_path(run.run_id): (trees.REGULAR, writer.write("blob", text.encode()))}
+
+    taken = create_checkpoint(inner, metadata, scan=new.scan(), request=request, attach=attach)
     baseline.record(inner)
     kept.write_once(CONTEXT, text)
     return run, _State(taken.checkpoint.id, taken.state.visible_tree)
 
 
-def _go_on(context: Context, run_id: str, known: Evidence | None) -> WorkspaceContext:
+def _go_on(context: OpenWorktree, run_id: str, known: Evidence | None) -> WorkspaceContext:
     """The workspace is whole; what was not told of it is told now. RunError where it was: the run has one."""
     kept = known or evidence_store.open_or_rebuild(context.location, run_id)
     state = _pre_run(context, run_id)
@@ -216,35 +218,35 @@ def _tell(kept: Evidence, made: WorkspaceContext, state: _State) -> None:
 # -- what is on record ------------------------------------------------------------------------------------------------
 
 
-def _managed(context: Context, run_id: str) -> AgentWorktree | None:
+def _managed(context: OpenWorktree, run_id: str) -> AgentWorktree | None:
     """The run's worktree, if it is whole."""
     found = record.get(context.location.common_dir, worktree_id(run_id))
     return found if found is not None and found.record.run_id == run_id else None
 
 
-def _pre_run(context: Context, run_id: str) -> _State | None:
+def _pre_run(context: OpenWorktree, run_id: str) -> _State | None:
     """The state `pre_run`, as the timeline has it."""
     found = None
     for link in timeline.walk(context.repository, worktree_id(run_id)):
-        meta = format.parts(context.repository, link.checkpoint).meta
+        meta = format.open_checkpoint(context.repository, link.checkpoint).meta
         if meta.get("trigger") == "pre_run" and meta.get("run_id") == run_id:
             found = _State(link.checkpoint, context.repository.commit(link.commit).tree)
     return found
 
 
-def _carried(context: Context, run_id: str) -> WorkspaceContext | None:
+def _carried(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     """The context as the checkpoint `pre_run` of a recorded worktree carries it."""
     return _in_timeline(context, run_id) if _managed(context, run_id) is not None else None
 
 
-def _in_timeline(context: Context, run_id: str) -> WorkspaceContext | None:
+def _in_timeline(context: OpenWorktree, run_id: str) -> WorkspaceContext | None:
     """The context as the checkpoint `pre_run` carries it."""
     state = _pre_run(context, run_id)
     if state is None:
         return None
-    data = format.read_cargo(context.repository, state.checkpoint, _cargo_path(run_id))
+    data = format.read_attachment(context.repository, state.checkpoint, _attachment_path(run_id))
     return None if data is None else WorkspaceContext.from_json(data)
 
 
-def _cargo_path(run_id: str) -> bytes:
+def _attachment_path(run_id: str) -> bytes:
     return os.fsencode(f"runs/{run_id}/{CONTEXT}")

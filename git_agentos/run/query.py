@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from git_agentos.checkpoint import capture, format, journal, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint import format, journal, timeline
+from git_agentos.checkpoint.capture.state import capture_state
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git.repository import Repository
 from git_agentos.run import evidence_copy, evidence_store, lock, preparation, sealing, snapshot
@@ -23,7 +24,7 @@ from git_agentos.util import times
 from git_agentos.worktree import last_state, record
 
 
-def current_run(context: Context, found: Evidence, *, is_ours: bool = False) -> Run:
+def current_run(context: OpenWorktree, found: Evidence, *, is_ours: bool = False) -> Run:
     """A run as its record tells it, and who is at work on it; `is_ours` tells that nobody is but this process, which
     is about to let go of it."""
     pid = None if is_ours else lock.holder(context.location, found.run_id)
@@ -40,7 +41,7 @@ def current_run(context: Context, found: Evidence, *, is_ours: bool = False) -> 
     return replace(run, process=pid or None, problems=problems, archive=_archive(context, run))
 
 
-def _archive(context: Context, run: Run) -> str | None:
+def _archive(context: OpenWorktree, run: Run) -> str | None:
     """The checkpoint that the run's worktree was archived in; None where it is there, or was lost in another way."""
     if run.context is None or os.path.isdir(run.context.worktree_path):
         return None
@@ -51,11 +52,11 @@ def _archive(context: Context, run: Run) -> str | None:
     return None
 
 
-def _as_now(context: Context, run: Run) -> Run:
+def _as_now(context: OpenWorktree, run: Run) -> Run:
     return run if run.context is None else replace(run, context=with_current_paths(context, run.context))
 
 
-def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
+def _was_undone(context: OpenWorktree, run_id: str, events: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the last restore in the run's worktree led elsewhere than its last rollback: `undo` is no event."""
     with contextlib.suppress(AgentosError, OSError, KeyError):
         last = journal.read_last(record.find(context.location.common_dir, worktree_id(run_id)).location)
@@ -66,12 +67,12 @@ def _was_undone(context: Context, run_id: str, events: Sequence[Mapping[str, Any
     return False
 
 
-def _visible(context: Context, checkpoint: str) -> tuple[str | None, ...]:
+def _visible(context: OpenWorktree, checkpoint: str) -> tuple[str | None, ...]:
     state = format.read_state(context.repository, checkpoint)
     return (state.head.commit, state.index_tree, state.tree, state.untracked_tree)
 
 
-def show(context: Context, run_id: str) -> Run:
+def show(context: OpenWorktree, run_id: str) -> Run:
     """A run as its record tells it; of an archived one, as its final checkpoint does."""
     try:
         found = evidence_store.open_to_read(context.location, run_id)
@@ -89,7 +90,7 @@ def show(context: Context, run_id: str) -> Run:
     return current_run(context, found)
 
 
-def list_runs(context: Context) -> Sequence[Run]:
+def list_runs(context: OpenWorktree) -> Sequence[Run]:
     """All runs of the repository, newest first. One whose record is damaged is among them, and says so; one whose
     evidence is gone is shown as git has it."""
     found = []
@@ -101,7 +102,7 @@ def list_runs(context: Context) -> Sequence[Run]:
     return found[::-1]
 
 
-def ids(context: Context) -> list[str]:
+def ids(context: OpenWorktree) -> list[str]:
     """The ids of all runs of the repository, newest first, those too of which only git still knows."""
     location = context.location
     found = evidence_store.ids(location)
@@ -118,7 +119,7 @@ def ids(context: Context) -> list[str]:
     return sorted((*found, *more), key=lambda run_id: (dated.get(run_id, ""), run_id), reverse=True)
 
 
-def _of_timelines(context: Context, known: Collection[str]) -> list[str]:
+def _of_timelines(context: OpenWorktree, known: Collection[str]) -> list[str]:
     """The ids of runs that have a timeline, without those that are `known`."""
     prefix = worktree_id("")
     found = []
@@ -128,12 +129,13 @@ def _of_timelines(context: Context, known: Collection[str]) -> list[str]:
             continue
         with contextlib.suppress(AgentosError):
             newest = timeline.newest(context.repository, name)
-            if newest is not None and format.parts(context.repository, newest.checkpoint).meta.get("run_id") == run_id:
+            meta = None if newest is None else format.open_checkpoint(context.repository, newest.checkpoint).meta
+            if meta is not None and meta.get("run_id") == run_id:
                 found.append(run_id)
     return found
 
 
-def _damaged(context: Context, run_id: str, problem: str) -> Run:
+def _damaged(context: OpenWorktree, run_id: str, problem: str) -> Run:
     folder = os.path.join(evidence_store.runs_folder(context.location), run_id)
     known = None
     with contextlib.suppress(AgentosError, OSError):
@@ -163,7 +165,7 @@ def _made_at(folder: str) -> str:
     return ""
 
 
-def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
+def logs(context: OpenWorktree, run_id: str, step: int | None = None) -> Sequence[tuple[Step, bytes, bytes]]:
     """What the commands of a run said: (step, stdout, stderr). RunError for a step that it has not."""
     run = show(context, run_id)
     wanted = [each for each in run.steps if each.command is not None and step in (None, each.n)]
@@ -174,7 +176,7 @@ def logs(context: Context, run_id: str, step: int | None = None) -> Sequence[tup
     return [(each, _said(context, run, each.stdout), _said(context, run, each.stderr)) for each in wanted]
 
 
-def _said(context: Context, run: Run, name: str | None) -> bytes:
+def _said(context: OpenWorktree, run: Run, name: str | None) -> bytes:
     if name is None:
         return b""
     with contextlib.suppress(RunError):
@@ -184,7 +186,7 @@ def _said(context: Context, run: Run, name: str | None) -> bytes:
     return sealing.read_sealed(context.repository, run.run_id, name) or b""
 
 
-def diff(context: Context, run_id: str) -> bytes:
+def diff(context: OpenWorktree, run_id: str) -> bytes:
     """What a run changed, from its base to how its worktree stands (of one that was taken back: to how it stood), as a
     patch."""
     run = show(context, run_id)
@@ -194,7 +196,7 @@ def diff(context: Context, run_id: str) -> bytes:
     return patch(context.repository, run.context.base_sha, tree) if tree is not None else b""
 
 
-def _tree(context: Context, run: Run) -> str | None:
+def _tree(context: OpenWorktree, run: Run) -> str | None:
     """The tree of all visible files of a run's worktree; None where nothing has happened in it."""
     assert run.context is not None
     if run.rolled_back_to is None:
@@ -210,7 +212,7 @@ def _tree(context: Context, run: Run) -> str | None:
             # It is wrecked: it is told what was seen last.
         else:
             with inner.repository.writer() as writer:
-                state = capture.capture(inner.repository, writer, inner.settings)
+                state = capture_state(inner.repository, writer, inner.settings)
                 writer.flush()
                 return state.visible_tree
     # How it stood before it was taken back, or wrecked.

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.errors import AgentosError, GitCommandError, MissingObjectsError, RepositoryError
 from git_agentos.git import (
     dates,
@@ -41,7 +41,7 @@ from git_agentos.git.location import Location
 from git_agentos.run import baseline, evidence_store, interrupted_restore, worktree_config
 from git_agentos.run.baseline import Baseline
 from git_agentos.run.context import WorkspaceContext, worktree_id
-from git_agentos.store import location as place_of_database
+from git_agentos.store import database_path
 from git_agentos.util import directories, times
 from git_agentos.worktree import layout, record
 from git_agentos.worktree.record import AgentWorktree, Record
@@ -58,7 +58,7 @@ class Rebuilt:
     that has been finished.
     """
 
-    inner: Context | None = None
+    inner: OpenWorktree | None = None
     recreated: bool = False
     damaged: bool = False
     not_saved: list[Skipped] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Rebuilt:
     finished: Restoration | None = None
 
 
-def rebuild_worktree(context: Context, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
+def rebuild_worktree(context: OpenWorktree, run: WorkspaceContext, goal: str, *, dry_run: bool = False) -> Rebuilt:
     """Make the run's worktree whole. `goal` is the checkpoint that it will be taken back to."""
     return _Mending(context, run, dry_run=dry_run).rebuild(goal)
 
@@ -106,7 +106,7 @@ class _Damaged(Exception):
 
 
 class _Mending:
-    def __init__(self, context: Context, run: WorkspaceContext, *, dry_run: bool) -> None:
+    def __init__(self, context: OpenWorktree, run: WorkspaceContext, *, dry_run: bool) -> None:
         self.context = context
         self.run = run
         self.dry_run = dry_run
@@ -243,13 +243,9 @@ class _Mending:
         if not _leads_to(location.root, location.git_dir) or worktrees.root_or_none(location.git_dir) != location.root:
             self._touch()
             worktrees.relink(location.git_dir, location.root)
-        common = os.path.join(location.git_dir, "commondir")
-        with contextlib.suppress(OSError), open(common, "rb") as file:
-            there = os.path.join(location.git_dir, os.fsdecode(file.read().strip(b"\0\n ")))
-            if os.path.realpath(there) == os.path.realpath(location.common_dir):
-                return
-        self._touch()
-        record.put(common, "../..\n")
+        if not worktrees.leads_to_common_dir(location.git_dir, location.common_dir):
+            self._touch()
+            record.put(os.path.join(location.git_dir, "commondir"), "../..\n")
 
     def _guests(self) -> None:
         """Other worktrees of the repository that were made inside of this one are moved out, beside it: no checkpoint
@@ -274,7 +270,7 @@ class _Mending:
             self._lost(path, f"it was no folder: it is at '{kept}' now")
         if os.path.isdir(path) and not os.path.lexists(os.path.join(path, ".gitignore")) and not self.dry_run:
             with contextlib.suppress(AgentosError):
-                place_of_database.ensure_folder(self.location.root)  # git would see it otherwise
+                database_path.ensure_folder(self.location.root)  # git would see it otherwise
 
     def _record(self) -> None:
         """The worktree is on record as the run's."""
@@ -417,7 +413,7 @@ class _Mending:
         worktree_config.write(self.location, known)
         worktree_config.add_settings(self.location, sparse)
 
-    def _inner(self) -> Context:
+    def _inner(self) -> OpenWorktree:
         managed = record.read(self.location.git_dir)
         assert managed is not None
         there = AgentWorktree(managed, self.location.git_dir, self.location.root, self.common)
@@ -444,7 +440,7 @@ def _is_on(git_dir: str, ref: str) -> bool:
     return False
 
 
-def _begun(context: Context, run: WorkspaceContext) -> Mapping[str, Any]:
+def _begun(context: OpenWorktree, run: WorkspaceContext) -> Mapping[str, Any]:
     """What was said when the run began; nothing where that is not on record any more."""
     with contextlib.suppress(AgentosError, OSError):
         return evidence_store.open_to_read(context.location, run.run_id).state().begun or {}

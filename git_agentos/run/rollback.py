@@ -15,13 +15,14 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, head, restore, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
-from git_agentos.checkpoint.head import Move, Shift
-from git_agentos.checkpoint.restore import Back
-from git_agentos.checkpoint.state import Skipped, State
-from git_agentos.checkpoint.timeline import Link
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.model import Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands, head
+from git_agentos.checkpoint.restore.commands import RollbackOptions
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration
+from git_agentos.checkpoint.timeline import TimelineEntry
 from git_agentos.errors import AgentosError, CheckpointNotFound, RestoreError, RunError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.refs import Head
@@ -86,7 +87,7 @@ class _Point:
 
 
 def rollback_worktree(
-    context: Context, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
+    context: OpenWorktree, run: WorkspaceContext, point: str = PRE_RUN, *, dry_run: bool = False
 ) -> Rollback:
     """Take the run's worktree back to `point`.
 
@@ -122,7 +123,7 @@ def rollback_worktree(
 
 
 def rollback_and_record(
-    context: Context, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
+    context: OpenWorktree, run: WorkspaceContext, evidence: Evidence, point: str, *, dry_run: bool = False
 ) -> Rollback:
     """Roll back, and record it; where there is no key to record it with, the rollback is done all the same."""
     done = rollback_worktree(context, run, point, dry_run=dry_run)
@@ -132,7 +133,7 @@ def rollback_and_record(
     return done
 
 
-def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
+def _told(context: OpenWorktree, last: TimelineEntry | None) -> tuple[str | None, str | None]:
     """A checkpoint's id and time."""
     if last is None:
         return None, None
@@ -142,7 +143,7 @@ def _told(context: Context, last: Link | None) -> tuple[str | None, str | None]:
 # -- where to ------------------------------------------------------------------------------------------------------
 
 
-def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
+def _resolve(context: OpenWorktree, run: WorkspaceContext, point: str) -> _Point:
     step = _STEP.match(point)
     if point == PRE_RUN:
         name, checkpoint = PRE_RUN, _pre_run(context, run)
@@ -154,7 +155,7 @@ def _resolve(context: Context, run: WorkspaceContext, point: str) -> _Point:
     return _Point(name, checkpoint, format.read_state(context.repository, checkpoint))
 
 
-def _state(context: Context, run: WorkspaceContext) -> RunState:
+def _state(context: OpenWorktree, run: WorkspaceContext) -> RunState:
     """What is known of the run, as far as its record can be believed."""
     try:
         return evidence_store.open_to_read(context.location, run.run_id).state()
@@ -162,14 +163,14 @@ def _state(context: Context, run: WorkspaceContext) -> RunState:
         return RunState(run.run_id)
 
 
-def _pre_run(context: Context, run: WorkspaceContext) -> str:
+def _pre_run(context: OpenWorktree, run: WorkspaceContext) -> str:
     """The state right after set-up, as the record has it, or else the timeline."""
     prepared = _state(context, run).prepared or evidence_store.noted_prepared(context.location, run.run_id)
     if prepared is not None:
         return str(prepared["checkpoint"])
     oldest = None
     for link in timeline.walk(context.repository, worktree_id(run.run_id)):
-        meta = format.parts(context.repository, link.checkpoint).meta
+        meta = format.open_checkpoint(context.repository, link.checkpoint).meta
         if meta.get("trigger") == "pre_run" and meta.get("run_id") == run.run_id:
             oldest = link.checkpoint
     if oldest is None:
@@ -177,7 +178,7 @@ def _pre_run(context: Context, run: WorkspaceContext) -> str:
     return oldest
 
 
-def _step(context: Context, run: WorkspaceContext, n: int) -> str:
+def _step(context: OpenWorktree, run: WorkspaceContext, n: int) -> str:
     points = _state(context, run).points
     if n not in points:
         there = ", ".join(f"step:{each}" for each in sorted(points)) or "none"
@@ -185,7 +186,7 @@ def _step(context: Context, run: WorkspaceContext, n: int) -> str:
     return points[n]
 
 
-def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
+def _on_timeline(context: OpenWorktree, run: WorkspaceContext, point: str) -> str:
     id_ = worktree_id(run.run_id)
     try:
         return timeline.find(context.repository, point, [id_]).checkpoint
@@ -199,7 +200,7 @@ def _on_timeline(context: Context, run: WorkspaceContext, point: str) -> str:
 # -- going there ---------------------------------------------------------------------------------------------------
 
 
-def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
+def _go(inner: OpenWorktree, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *, dry_run: bool) -> Restoration:
     scan = Scan(inner.location)  # git looks at the files meanwhile
     try:
         found = baseline.compare(inner.location, mended.pristine)
@@ -207,30 +208,30 @@ def _go(inner: Context, run: WorkspaceContext, goal: _Point, mended: Rebuilt, *,
         if touched is None:
             touched = baseline.changed_by_reading(inner, goal.state)
         move, shifts = _move(inner, run, goal)
-        back = Back(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
+        back = RollbackOptions(move, shifts, touched, found.walked, _pins(inner, run, mended), scan)
     except BaseException:
         scan.discard()
         raise
-    origin = inner.origin(
+    metadata = inner.metadata(
         description=f"run {run.run_id}: before it was rolled back to {goal.name[:12]}",
         task_id=run.task_id,
         run_id=run.run_id,
     )
-    return restore.roll_back(inner.repository, inner.settings, origin, goal.checkpoint, back, dry_run=dry_run)
+    return commands.rollback(inner, metadata, goal.checkpoint, back, dry_run=dry_run)
 
 
-def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, list[Shift]]:
+def _move(inner: OpenWorktree, run: WorkspaceContext, goal: _Point) -> tuple[HeadTarget, list[BranchMove]]:
     """Where HEAD goes, and the run's branch; RunError where that is in another worktree's hands."""
     location = inner.location
     ref = layout.HEADS + run.branch_name
     then = Head(ref, run.base_sha) if goal.name == PRE_RUN else goal.state.head
     if then.ref != ref:
-        return head.back_to(location, goal.checkpoint, goal.state, times.name_stamp()), []
+        return head.original_head(location, goal.checkpoint, goal.state, times.name_stamp()), []
     present = refs.resolve(location, ref)
-    shifts = [Shift(ref, present, then.commit)] if present != then.commit else []
+    shifts = [BranchMove(ref, present, then.commit)] if present != then.commit else []
     if present is None:
         try:
-            head.check_room(location, ref)
+            head.check_ref_conflict(location, ref)
         except RestoreError as error:
             hint = "rename what is in the way (git branch -m OLD NEW), then try again; nothing was changed"
             raise RunError(error.message, hint) from error
@@ -242,14 +243,14 @@ def _move(inner: Context, run: WorkspaceContext, goal: _Point) -> tuple[Move, li
                 f"the branch '{run.branch_name}' is checked out at '{where}' as well",
                 f"git -C '{where}' switch --detach, then try again; nothing was changed",
             )
-    return Move(then, create=False), shifts
+    return HeadTarget(then, create=False), shifts
 
 
-def _pins(inner: Context, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
+def _pins(inner: OpenWorktree, run: WorkspaceContext, mended: Rebuilt) -> list[str]:
     """Commits that only the run's branch, or this worktree's reflog, keeps, and that its timeline does not have yet."""
     repository = inner.repository
     _, tips = losses.own_commits(repository, without=layout.HEADS + run.branch_name)
-    tip = timeline.tip(inner.location, inner.timeline)
+    tip = timeline.tip(inner.location, inner.worktree_id)
     wanted = dict.fromkeys([*mended.commits, *tips])
     return [oid for oid in wanted if tip is None or not repository.is_ancestor(oid, tip)]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from git_agentos import __version__, config, log
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import process
 from git_agentos.process import contained
@@ -52,7 +52,7 @@ class Runner:
     """One run, whose lock is held."""
 
     def __init__(
-        self, context: Context, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
+        self, context: OpenWorktree, evidence: Evidence, spec: RunSpec, stop: Stop, watcher: Observer | None = None
     ) -> None:
         self._context = context
         self._evidence = evidence
@@ -223,10 +223,10 @@ class Runner:
     def _note(self, kind: str, summary: str, details: dict[str, Any]) -> None:
         run = self._workspace()
         inner = snapshot.run_context(self._context, run)
-        log.note(inner, kind, summary, details=details, task_id=run.task_id)
+        log.try_add(inner, kind, summary, details=details, task_id=run.task_id)
 
 
-def spec_to_resume(context: Context, evidence: Evidence) -> RunSpec:
+def spec_to_resume(context: OpenWorktree, evidence: Evidence) -> RunSpec:
     """The spec of a run that was begun before. RunError where it is not known any more, or the record cannot be
     verified; Tampered where it is not the one that the record names."""
     id_ = evidence.run_id
@@ -247,7 +247,7 @@ def spec_to_resume(context: Context, evidence: Evidence) -> RunSpec:
     return specs.from_json(text, _SPEC)
 
 
-def check_timeline(context: Context, evidence: Evidence) -> None:
+def check_timeline(context: OpenWorktree, evidence: Evidence) -> None:
     """Tampered where the timeline of a run does not contain the last checkpoint that its events name."""
     named = ("prepared", "marked", "step-begun", "step-ended")
     events = [each for each in evidence.events() if each["event"] in named and each.get("checkpoint") is not None]
@@ -260,7 +260,7 @@ def check_timeline(context: Context, evidence: Evidence) -> None:
     raise Tampered(evidence.run_id, f"'{timeline.PREFIX}{name}' was moved or removed")
 
 
-def judge_killed_step(context: Context, evidence: Evidence) -> None:
+def judge_killed_step(context: OpenWorktree, evidence: Evidence) -> None:
     """End the processes that a killed run left, and judge what the step that it was in did to protected branches; where
     it touched one, the step has ended by that."""
     at = evidence.state()
@@ -281,7 +281,7 @@ def judge_killed_step(context: Context, evidence: Evidence) -> None:
         evidence.event("step-ended", n=begun["n"], outcome=PROTECTED, detail="; ".join(violations), checkpoint=None)
 
 
-def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> None:
+def seal_run(context: OpenWorktree, evidence: Evidence, *, again: bool = False) -> None:
     """Discard the private files of a run that has ended, and seal its evidence. `again`: that failed before."""
     control.discard(context.location, evidence.run_id)
     try:
@@ -291,7 +291,7 @@ def seal_run(context: Context, evidence: Evidence, *, again: bool = False) -> No
     sealing.seal(here, evidence, evidence.run(), again=again)
 
 
-def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
+def end_as_tampered(context: OpenWorktree, evidence: Evidence, reason: str) -> None:
     """End a run whose record was tampered with; its worktree is kept as it is."""
     evidence.end_as_tampered(reason)
     with contextlib.suppress(AgentosError, OSError):
@@ -302,7 +302,7 @@ def end_as_tampered(context: Context, evidence: Evidence, reason: str) -> None:
     with contextlib.suppress(AgentosError, OSError):
         here = snapshot.run_context(context, run)
         details = {"reason": reason}
-        log.note(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
+        log.try_add(here, "error", f"run {run.run_id} was tampered with", details=details, task_id=run.task_id)
     with contextlib.suppress(AgentosError, OSError):
         seal_run(context, evidence, again=True)
 

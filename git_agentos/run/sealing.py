@@ -12,6 +12,7 @@ sealed run later (it is taken back, or accepted) is recorded and sealed again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -19,12 +20,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Origin
-from git_agentos.checkpoint.take import Cargo
-from git_agentos.errors import AgentosError, RunError
-from git_agentos.git import gc, trees
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.creation import create_checkpoint, write_checkpoint
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, RunError, storage_error
+from git_agentos.git import trees
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository, Writer
 from git_agentos.run.context import CONTEXT, worktree_id
@@ -77,7 +78,7 @@ class Seal(NamedTuple):
 # -- sealing ---------------------------------------------------------------------------------------------------------
 
 
-def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -> str:
+def seal(inner: OpenWorktree, evidence: Evidence, run: Run, *, again: bool = False) -> str:
     """See `evidence.seal`."""
     evidence.tidy()
     if again:
@@ -88,9 +89,9 @@ def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -
     data = json.dumps(body, indent=1).encode("ascii") + b"\n"
     evidence.put(MANIFEST, data, vouched=False)
     digest = hashlib.sha256(data).hexdigest()
-    origin = Origin(
+    metadata = Metadata(
         created_by=inner.agent,
-        timeline=worktree_id(run.run_id),
+        worktree_id=worktree_id(run.run_id),
         worktree_path=inner.location.root if run.context is None else run.context.worktree_path,
         trigger=_TRIGGER,
         description=f"run {run.run_id} {run.state}",
@@ -99,9 +100,9 @@ def seal(inner: Context, evidence: Evidence, run: Run, *, again: bool = False) -
         meta={META_MANIFEST: digest, "state": run.state},
     )
     try:
-        checkpoint = _checkpoint(inner, origin, evidence, [*names, MANIFEST])
+        checkpoint = _checkpoint(inner, metadata, evidence, [*names, MANIFEST])
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
     evidence.event("sealed", checkpoint=checkpoint, manifest_sha256=digest)
     return checkpoint
 
@@ -120,24 +121,21 @@ def _role(name: str) -> str:
     return _ROLES.get(name, "feedback" if name.startswith("feedback") else "other")
 
 
-def _checkpoint(inner: Context, origin: Origin, evidence: Evidence, names: list[str]) -> str:
+def _checkpoint(inner: OpenWorktree, metadata: Metadata, evidence: Evidence, names: list[str]) -> str:
     """The final checkpoint: of the worktree as it stands, or, where that cannot be looked at, as it was last seen."""
+    if timeline.worktree_id(inner.location) == metadata.worktree_id:
+        attach = functools.partial(_carry, evidence=evidence, names=names)
+        return create_checkpoint(inner, metadata, attach=attach).checkpoint.id
     top = layout.main_folder(inner.location)
     store = Repository(Location(top, inner.location.common_dir, inner.location.common_dir))
     with store.writer() as writer:
+        newest = timeline.newest(store, metadata.worktree_id)
+        if newest is None:
+            raise RunError(f"run '{evidence.run_id}' has no checkpoint", "it has no workspace yet")
+        state = format.with_visible_tree(store, writer, format.read_state(store, newest.checkpoint))
         files = _carry(writer, evidence, names)
-        writer.flush()
-        if timeline.name_of(inner.location) == origin.timeline:
-            taken = take.take(inner.repository, inner.settings, origin, cargo=Cargo(files))
-        else:
-            newest = timeline.newest(store, origin.timeline)
-            if newest is None:
-                raise RunError(f"run '{evidence.run_id}' has no checkpoint", "it has no workspace yet")
-            state = format.with_visible_tree(store, writer, format.read_state(store, newest.checkpoint))
-            taken = take.record(store, writer, inner.settings, state, origin, Cargo(files))
-        writer.rewrite_missing()
-        gc.note_loose(store, writer.loose)
-    return taken.checkpoint.id
+        written = write_checkpoint(inner._replace(repository=store), writer, state, metadata, attachments=files)
+    return written.checkpoint.id
 
 
 def _carry(writer: Writer, evidence: Evidence, names: list[str]) -> dict[bytes, trees.Entry]:
@@ -147,11 +145,11 @@ def _carry(writer: Writer, evidence: Evidence, names: list[str]) -> dict[bytes, 
         with evidence.open(name) as file:
             size = os.fstat(file.fileno()).st_size
             oid = writer.write("blob", file.read()) if size < _SMALL else writer.write_stream(file.fileno(), size)
-        found[_cargo_path(evidence.run_id, name)] = (trees.REGULAR, oid)
+        found[_attachment_path(evidence.run_id, name)] = (trees.REGULAR, oid)
     return found
 
 
-def _cargo_path(run_id: str, name: str) -> bytes:
+def _attachment_path(run_id: str, name: str) -> bytes:
     return os.fsencode(f"runs/{run_id}/{name}")
 
 
@@ -161,7 +159,7 @@ def _cargo_path(run_id: str, name: str) -> bytes:
 def newest_seal(repository: Repository, run_id: str) -> Seal | None:
     """The newest final checkpoint of a run; None where it was never sealed. MissingObjectsError where it is torn."""
     for link in timeline.walk(repository, worktree_id(run_id)):
-        meta = format.parts(repository, link.checkpoint).meta
+        meta = format.open_checkpoint(repository, link.checkpoint).meta
         digest = (meta.get("meta") or {}).get(META_MANIFEST)
         if meta.get("run_id") == run_id and meta.get("trigger") == _TRIGGER and digest is not None:
             return Seal(link.checkpoint, str(digest))
@@ -171,13 +169,15 @@ def newest_seal(repository: Repository, run_id: str) -> Seal | None:
 def read_sealed(repository: Repository, run_id: str, name: str) -> bytes | None:
     """A file of the evidence as the run's final checkpoint has it; None where there is none."""
     found = newest_seal(repository, run_id)
-    return None if found is None else format.read_cargo(repository, found.checkpoint, _cargo_path(run_id, name))
+    return (
+        None if found is None else format.read_attachment(repository, found.checkpoint, _attachment_path(run_id, name))
+    )
 
 
 # -- verifying -------------------------------------------------------------------------------------------------------
 
 
-def verify(context: Context, evidence: Evidence) -> Verification:
+def verify(context: OpenWorktree, evidence: Evidence) -> Verification:
     """See `evidence.verify`."""
     return _Check(context, evidence).run()
 
@@ -185,7 +185,7 @@ def verify(context: Context, evidence: Evidence) -> Verification:
 class _Check:
     """One look at the evidence of a run."""
 
-    def __init__(self, context: Context, evidence: Evidence) -> None:
+    def __init__(self, context: OpenWorktree, evidence: Evidence) -> None:
         self.repository = context.repository
         self.evidence = evidence
         self.run_id = evidence.run_id
@@ -276,7 +276,9 @@ class _Check:
         if sealed is None:
             return None
         try:
-            extra = self.repository.commit(format.parts(self.repository, sealed.checkpoint).extra).tree
+            extra = self.repository.commit(
+                format.open_checkpoint(self.repository, sealed.checkpoint).metadata_commit
+            ).tree
             entry = trees.find(self.repository, extra, os.fsencode(f"runs/{self.run_id}"))
             listed = trees.walk(self.repository, entry[1]) if entry is not None else iter(())
             return {path for path, (_, oid) in listed if self.repository.exists(oid)}

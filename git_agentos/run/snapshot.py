@@ -11,9 +11,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from git_agentos.checkpoint import format, take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs, trees, worktrees
 from git_agentos.git.repository import Repository
@@ -47,9 +48,9 @@ class WorkspaceSnapshot:
     taken_at: str
 
 
-def run_context(context: Context, run: WorkspaceContext) -> Context:
-    """A Context for the run's agent in the run's worktree; RunError where the worktree is gone or damaged. The paths of
-    `run` are the current ones (`with_current_paths`)."""
+def run_context(context: OpenWorktree, run: WorkspaceContext) -> OpenWorktree:
+    """The worktree of a run, opened as the run's agent; RunError where it is gone or damaged. The paths of `run` are
+    the current ones (`with_current_paths`)."""
     id_ = worktree_id(run.run_id)
     hint = f"git agentos rollback {run.run_id} saves what can be read, and rebuilds it"
     managed = record.get(context.location.common_dir, id_)
@@ -71,15 +72,17 @@ def run_context(context: Context, run: WorkspaceContext) -> Context:
         raise RunError(f"the worktree of run '{run.run_id}' is damaged: {error}", hint) from error
 
 
-def take_snapshot(here: Context, run: WorkspaceContext) -> WorkspaceSnapshot:
+def take_snapshot(here: OpenWorktree, run: WorkspaceContext) -> WorkspaceSnapshot:
     """The state of a run's worktree `here`, saved in a checkpoint; nothing in the worktree changes."""
     return capture_snapshot(here, run)[0]
 
 
-def capture_snapshot(here: Context, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
+def capture_snapshot(here: OpenWorktree, run: WorkspaceContext) -> tuple[WorkspaceSnapshot, State]:
     """`take_snapshot`, with the complete state."""
-    origin = here.origin(trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id)
-    taken = take.take(here.repository, here.settings, origin)
+    metadata = here.metadata(
+        trigger="post_step", description=f"run {run.run_id}", task_id=run.task_id, run_id=run.run_id
+    )
+    taken = create_checkpoint(here, metadata)
     state = taken.state
     base = here.repository.commit_tree(run.base_sha)
     with here.repository.writer() as store:
@@ -122,7 +125,7 @@ def changed_paths(repository: Repository, before: State, after: State) -> list[b
     return sorted(found)
 
 
-def initial_state(context: Context, at: RunState) -> State:
+def initial_state(context: OpenWorktree, at: RunState) -> State:
     """The state at the beginning of a run's first step, its visible tree included; RunError where the run has no
     worktree."""
     if at.prepared is None:
@@ -135,7 +138,7 @@ def initial_state(context: Context, at: RunState) -> State:
     return state
 
 
-def describe_end(context: Context, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
+def describe_end(context: OpenWorktree, run: WorkspaceContext, at: RunState) -> dict[str, Any] | None:
     """How the run has left its worktree: the fields of `events.Left`. None where that cannot be read."""
     try:
         here = run_context(context, run)
@@ -154,7 +157,7 @@ def describe_end(context: Context, run: WorkspaceContext, at: RunState) -> dict[
     }
 
 
-def has_ignored_changes(here: Context) -> bool | None:
+def has_ignored_changes(here: OpenWorktree) -> bool | None:
     """Whether a worktree differs from its baseline where git sees no difference; None where there is no baseline."""
     known = baseline.read(here.location)
     if known is None:

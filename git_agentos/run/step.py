@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from git_agentos import redact_lines
-from git_agentos.checkpoint import take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
 from git_agentos.git.repository import Repository
@@ -46,7 +47,7 @@ class Stopped(Exception):
 class StepSetup:
     """What the steps of a run have in common. `mark` is in the environment of every process of the run."""
 
-    context: Context
+    context: OpenWorktree
     spec: RunSpec
     evidence: Evidence
     protected: Sequence[str]
@@ -68,7 +69,7 @@ class _Begun(NamedTuple):
     step: StepSpec
     folder: str
     run: WorkspaceContext
-    inner: Context
+    inner: OpenWorktree
     before: State
     protected: Mapping[str, str]
     heads: Mapping[str, str] | None
@@ -122,10 +123,10 @@ def _begin(setup: StepSetup, run: WorkspaceContext) -> _Begun:
     step = setup.spec.steps[position]
     n = at.under_way["n"] if at.under_way is not None else at.count + 1
     inner = snapshot.run_context(setup.context, run)
-    origin = inner.origin(
+    metadata = inner.metadata(
         trigger="pre_step", description=f"before step {n} of run {run.run_id}", task_id=run.task_id, run_id=run.run_id
     )
-    before = take.take(inner.repository, inner.settings, origin)
+    before = create_checkpoint(inner, metadata)
     heads = branches.branch_heads(setup.context.location)
     protected = branches.only_protected(heads, setup.protected)
     folder = setup.evidence.step_folder(n, step.kind)
@@ -141,7 +142,7 @@ def _begin(setup: StepSetup, run: WorkspaceContext) -> _Begun:
         **_streams(step, folder),
     )
     setup.watcher.step_begins(setup.evidence.run(alive=True), at.step(n))
-    tip = timeline.tip(inner.location, inner.timeline)
+    tip = timeline.tip(inner.location, inner.worktree_id)
     # What moved before an interruption is not known.
     known, others = (None, None) if again else (heads, branches.other_refs(setup.context.location))
     return _Begun(n, position, step, folder, run, inner, before.state, protected, known, others, tip)
@@ -194,8 +195,8 @@ def _roll_back(setup: StepSetup, begun: _Begun) -> _Outcome:
 def _checkpoint(begun: _Begun) -> _Outcome:
     inner, run = begun.inner, begun.run
     message = begun.step.message or f"step {begun.n} of run {run.run_id}"
-    origin = inner.origin(trigger="milestone", description=message, task_id=run.task_id, run_id=run.run_id)
-    return _Outcome(OK, None, take.take(inner.repository, inner.settings, origin).checkpoint.id, 0)
+    metadata = inner.metadata(trigger="milestone", description=message, task_id=run.task_id, run_id=run.run_id)
+    return _Outcome(OK, None, create_checkpoint(inner, metadata).checkpoint.id, 0)
 
 
 def _command(setup: StepSetup, begun: _Begun) -> _Outcome:
@@ -349,7 +350,7 @@ def record_changes(
     evidence.put(f"{folder}/diff.patch", patches.without_secrets(repository, patch, secrets))
 
 
-def end_leftovers(context: Context, run: WorkspaceContext, mark: str | None) -> None:
+def end_leftovers(context: OpenWorktree, run: WorkspaceContext, mark: str | None) -> None:
     """End the processes that a killed run left, and remove the locks of its gits. Runs of other orchestrators have no
     `mark`."""
     if mark is not None:

@@ -19,8 +19,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from git_agentos.checkpoint import capture, take
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.capture.state import capture_state
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.git import refs
 from git_agentos.guard import authorize
@@ -102,7 +103,7 @@ class GitWorktreeWorkspaceService:
 
     def __init__(
         self,
-        repo: str | os.PathLike[str] | Context,
+        repo: str | os.PathLike[str] | OpenWorktree,
         *,
         base_ref: str | None = None,
         task_id: str | None = None,
@@ -114,7 +115,7 @@ class GitWorktreeWorkspaceService:
         run_id: str | None = None,
         held: bool = False,
     ) -> None:
-        self._context = repo if isinstance(repo, Context) else open_workspace(repo).context
+        self._context = repo if isinstance(repo, OpenWorktree) else open_workspace(repo).context
         self._base_ref = base_ref
         self._task_id = task_id
         self._agent_id = agent_id
@@ -126,7 +127,7 @@ class GitWorktreeWorkspaceService:
         self._held = held
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         """Where the service works, and as whom."""
         return self._context
 
@@ -182,7 +183,7 @@ class GitWorktreeWorkspaceService:
         run = self._prepared()
         here = run_context(self._context, run)
         with here.repository.writer() as writer:
-            state = capture.capture(here.repository, writer, here.settings)
+            state = capture_state(here.repository, writer, here.settings)
             writer.flush()
             args = ("diff-tree", "-r", "--stat", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
             out = here.repository.git(*args, run.base_sha, state.visible_tree)
@@ -195,14 +196,14 @@ class GitWorktreeWorkspaceService:
         point = point_name(n)
         with self._turn(run.run_id):
             here = run_context(self._context, run)
-            origin = here.origin(
+            metadata = here.metadata(
                 trigger="pre_step",
                 description=f"run {run.run_id}: {point}",
                 task_id=run.task_id,
                 run_id=run.run_id,
                 meta={"point": point},
             )
-            taken = take.take(here.repository, here.settings, origin)
+            taken = create_checkpoint(here, metadata)
             evidence_store.open_or_rebuild(here.location, run.run_id).event(
                 "marked", n=n, checkpoint=taken.checkpoint.id
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from git_agentos import config
 from git_agentos.checkpoint import operation, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, CheckpointFormatError, MissingObjectsError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
@@ -52,7 +52,7 @@ class NothingCommittedError(WorktreeError):
     """An agent is on a branch without a commit."""
 
 
-def find(context: Context, id_: str) -> AgentBranch:
+def find(context: OpenWorktree, id_: str) -> AgentBranch:
     """The work of agent `id_`: in a managed worktree, in a linked one that has this id, or on its branch alone.
 
     WorktreeError where there is nothing of that id, or nothing committed.
@@ -65,7 +65,7 @@ def find(context: Context, id_: str) -> AgentBranch:
     for git_dir in worktrees.linked_git_dirs(location.common_dir):
         with contextlib.suppress(OSError):
             there = Location(worktrees.root_of(git_dir), git_dir, location.common_dir)
-            if timeline.name_of(there) == id_:
+            if timeline.worktree_id(there) == id_:
                 return _at(id_, there, None)
     for branch in dict.fromkeys((*_remembered(context, id_), BRANCHES + id_, RUN_BRANCHES + id_)):
         commit = refs.resolve(location, "refs/heads/" + branch)
@@ -77,7 +77,7 @@ def find(context: Context, id_: str) -> AgentBranch:
     )
 
 
-def _remembered(context: Context, id_: str) -> list[str]:
+def _remembered(context: OpenWorktree, id_: str) -> list[str]:
     """The branch that an ended worktree was given."""
     with contextlib.suppress(AgentosError):
         known = record.record_from_timeline(context.repository, id_)
@@ -86,12 +86,12 @@ def _remembered(context: Context, id_: str) -> list[str]:
     return []
 
 
-def all_agents(context: Context) -> list[AgentBranch]:
+def all_agents(context: OpenWorktree) -> list[AgentBranch]:
     """The work of all agents that have a managed worktree with a commit, by id."""
     return readable_agents(context)[0]
 
 
-def readable_agents(context: Context) -> tuple[list[AgentBranch], list[UnreadableAgent]]:
+def readable_agents(context: OpenWorktree) -> tuple[list[AgentBranch], list[UnreadableAgent]]:
     """`all_agents`, and the managed worktrees whose work cannot be read, which are damaged."""
     found, left_out = [], []
     for git_dir in worktrees.linked_git_dirs(context.location.common_dir):
@@ -139,13 +139,13 @@ def uncommitted(work: AgentBranch) -> int:
     return len({*(change.path for change in found.changed), *(each.path for each in found.unmerged), *found.untracked})
 
 
-def last_checkpoint(context: Context, work: AgentBranch) -> str | None:
+def last_checkpoint(context: OpenWorktree, work: AgentBranch) -> str | None:
     """The agent's newest checkpoint."""
     link = last_link(context, work)
     return link.checkpoint if link is not None else None
 
 
-def last_link(context: Context, work: AgentBranch) -> timeline.Link | None:
+def last_link(context: OpenWorktree, work: AgentBranch) -> timeline.TimelineEntry | None:
     """The newest step of the agent's timeline; None where there is none that can be read."""
     try:
         return timeline.newest(context.repository, work.id)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from git_agentos.checkpoint import operation, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, UsageError, WorktreeError
 from git_agentos.git import merge_tree, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location
@@ -25,7 +25,7 @@ from git_agentos.git.repository import Writer
 from git_agentos.guard import authorize
 from git_agentos.worktree import agent_branch, fast_forward
 from git_agentos.worktree.agent_branch import AgentBranch
-from git_agentos.worktree.fast_forward import Recovered, TipMovedError, recover
+from git_agentos.worktree.fast_forward import TipMovedError
 
 MERGED, UP_TO_DATE, NOTHING_TO_ADD, NOT_MERGED = "merged", "up-to-date", "nothing-to-add", "not-merged"
 _HEADS = "refs/heads/"
@@ -82,7 +82,7 @@ class Merge:
 
 @authorize.entry("worktree", "merge")
 def merge(
-    context: Context,
+    context: OpenWorktree,
     ids: Sequence[str],
     *,
     into: str | None = None,
@@ -149,7 +149,7 @@ def _short(ref: str) -> str:
     return ref.removeprefix(_HEADS)
 
 
-def _target(context: Context, works: Sequence[AgentBranch], into: str | None) -> str:
+def _target(context: OpenWorktree, works: Sequence[AgentBranch], into: str | None) -> str:
     """The full name of the branch to merge into; it exists."""
     location = context.location
     if into is not None:
@@ -164,7 +164,7 @@ def _target(context: Context, works: Sequence[AgentBranch], into: str | None) ->
     return ref
 
 
-def _default(context: Context, works: Sequence[AgentBranch]) -> str:
+def _default(context: OpenWorktree, works: Sequence[AgentBranch]) -> str:
     head = refs.read_head(context.location)
     for each in works:
         if each.location is not None and each.location.git_dir == context.location.git_dir:
@@ -182,7 +182,7 @@ def _default(context: Context, works: Sequence[AgentBranch]) -> str:
     return head.ref
 
 
-def _check_name(context: Context, ref: str, given: str) -> None:
+def _check_name(context: OpenWorktree, ref: str, given: str) -> None:
     args = ["check-ref-format", ref]
     status, _, _ = process.finish(process.spawn(args, env=context.location.environment()))
     if status != 0:
@@ -196,7 +196,7 @@ class _Making:
     """The result in the making, on the target's tip as it was read."""
 
     def __init__(
-        self, context: Context, ref: str, old: str, works: Sequence[AgentBranch], *, squash: bool, dry_run: bool
+        self, context: OpenWorktree, ref: str, old: str, works: Sequence[AgentBranch], *, squash: bool, dry_run: bool
     ) -> None:
         self.context = context
         self.repository = context.repository
@@ -303,7 +303,7 @@ def _texts(found: merge_tree.MergeResult) -> list[str]:
 
 
 @contextmanager
-def _ground(context: Context, location: Location | None, tip: str, folder: str) -> Iterator[MergeEnvironment]:
+def _ground(context: OpenWorktree, location: Location | None, tip: str, folder: str) -> Iterator[MergeEnvironment]:
     """Where the merge is computed, so that the target's attributes (merge drivers, line ends) count: in the worktree
     that has it checked out, or among its `.gitattributes` files alone."""
     if location is not None:
@@ -354,7 +354,7 @@ def _subjects(making: _Making, each: AgentBranch) -> str:
     return "\n".join([f"{each.id}:", *(f"  {line}" for line in lines[:_MOST_SUBJECTS]), *more])
 
 
-def _write_down(context: Context, made: Merge, works: Sequence[AgentBranch]) -> list[str]:
+def _write_down(context: OpenWorktree, made: Merge, works: Sequence[AgentBranch]) -> list[str]:
     """The merge in memory and in the logs, of where it went and of those it came from. It is done by now: what cannot
     be written is told."""
     from git_agentos import log, memory
@@ -372,12 +372,9 @@ def _write_down(context: Context, made: Merge, works: Sequence[AgentBranch]) -> 
         warnings.append(f"the merge is done, but memory has no record of it: {error}")
     details = {"target": made.target, "sources": merged, "squashed": made.squashed}
     summary = f"merged {', '.join(merged)} into {made.target}"
-    log.note(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
+    log.try_add(there, "action", summary, details=details, commit=made.merge_commit, checkpoint_id=made.saved)
     for each in works:
         if each.id in merged and each.location is not None and each.location.git_dir != there.location.git_dir:
             inner = context.in_worktree(each.location)
-            log.note(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
+            log.try_add(inner, "action", f"merged into {made.target}", details=details, commit=made.merge_commit)
     return warnings
-
-
-__all__ = ["Conflict", "Merge", "Recovered", "Source", "merge", "recover"]

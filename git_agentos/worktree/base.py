@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import UsageError, WorktreeError
 from git_agentos.git import refs, trees
 from git_agentos.worktree import layout
 
 
-def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
+def base_of(context: OpenWorktree, from_ref: str | None) -> tuple[str, str]:
     """What the base of a new worktree is called, and the commit that it is: `from_ref`, or HEAD of where one stands."""
     head = refs.read_head(context.location)
     if from_ref is None:
@@ -20,14 +20,13 @@ def base_of(context: Context, from_ref: str | None) -> tuple[str, str]:
                 "there is no commit yet to begin a worktree from", "make a first commit, or give --from"
             )
         return head.branch or head.commit, head.commit
-    args = ["rev-parse", "--verify", "--quiet", "--end-of-options", from_ref + "^{commit}"]
-    out = context.repository.git(*args, ok=(0, 1, 128)).decode().strip()
-    if not out:
+    oid = context.repository.find_commit(from_ref)
+    if oid is None:
         raise WorktreeError(f"'{from_ref}' is not a commit", "give a branch, a tag or a commit id; nothing was changed")
-    return _base_name(context, from_ref) or out, out
+    return _base_name(context, from_ref) or oid, oid
 
 
-def _base_name(context: Context, from_ref: str) -> str | None:
+def _base_name(context: OpenWorktree, from_ref: str) -> str | None:
     """The short name of the branch or tag that `from_ref` stands for, in full where that is ambiguous; None for
     everything else: what leads to a commit from somewhere (`HEAD~1`) leads to another one from elsewhere."""
     from git_agentos.worktree import status  # nothing else here needs it, and it takes long to load
@@ -42,7 +41,7 @@ def _base_name(context: Context, from_ref: str) -> str | None:
     return None
 
 
-def folders(context: Context, base: str, paths: Sequence[str]) -> tuple[str, ...]:
+def folders(context: OpenWorktree, base: str, paths: Sequence[str]) -> tuple[str, ...]:
     """The folders of a sparse checkout, from the top; UsageError for what cannot be one."""
     found = []
     tree = context.repository.commit_tree(base)

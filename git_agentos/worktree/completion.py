@@ -12,19 +12,19 @@ from shlex import quote
 from typing import NamedTuple
 
 from git_agentos import log
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.errors import GitCommandError, UsageError, WorktreeError
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import GitCommandError, UsageError, WorktreeError, storage_error
 from git_agentos.git import process, refs, user_hooks, worktrees
 from git_agentos.git.scan import Scan
 from git_agentos.guard import authorize
 from git_agentos.guard.configuration import settings
 from git_agentos.process import programs
-from git_agentos.worktree import journal, layout, record, removal
+from git_agentos.worktree import journal, layout, record, removal_checks
 from git_agentos.worktree.record import Record
 
-OPERATION = "complete"
 _MOST_FILES = 200
 _MOST_CHECKPOINTS = 50
 _FORGE_PATIENCE = 120.0  # seconds
@@ -76,45 +76,45 @@ class Completion:
 
 
 @authorize.entry("worktree", "complete")
-def complete(context: Context, id_: str | None = None, *, push: bool = False) -> Completion:
+def complete(context: OpenWorktree, id_: str | None = None, *, push: bool = False) -> Completion:
     """Take a final checkpoint of the worktree `id_` (the one that one is in), record it as complete, and write its
     merge request.
 
     `push` sends the branch to its remote, and opens a pull request with `gh` or `glab` if one of them is there; what
     fails of that is told, and the worktree is complete all the same.
     """
-    if id_ is None and context.timeline == timeline.MAIN:
+    if id_ is None and context.worktree_id == timeline.MAIN:
         raise UsageError("which worktree is complete?", "give its ID, or stand in it")
-    wanted = id_ or context.timeline
+    wanted = id_ or context.worktree_id
     if wanted == timeline.MAIN:
         raise WorktreeError("the main worktree is nobody's task", "give the ID of an agent's worktree")
     layout.check_id(wanted)
     with worktrees.lock(context.location):
-        begun = journal.start(context.location, wanted, OPERATION)
+        begun = journal.start(context.location, wanted, journal.COMPLETE)
     try:
         return _complete(context, wanted, push=push)
     finally:
         journal.remove(begun)
 
 
-def _complete(context: Context, id_: str, *, push: bool) -> Completion:
+def _complete(context: OpenWorktree, id_: str, *, push: bool) -> Completion:
     managed = record.find(context.location.common_dir, id_)
     if not os.path.isdir(managed.root):
         raise WorktreeError(
             f"the folder of the worktree '{id_}' is missing: '{managed.root}'", f"git agentos worktree repair {id_}"
         )
-    removal.check_folder(managed, id_)
+    removal_checks.check_folder(managed)
     inner = context.in_worktree(managed.location)
     known = managed.record
     head = refs.read_head(inner.location)
     if head.commit is None:
         raise WorktreeError(f"nothing is committed in the worktree '{id_}'", "commit the work first")
-    log.note(inner, "action", f"worktree {id_} complete", task_id=known.task)
+    log.try_add(inner, "action", f"worktree {id_} complete", task_id=known.task)
     saved = _save(inner, known)
     try:
         record.write(managed.git_dir, replace(known, state=record.COMPLETE, completed_at=record.now()))
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
     branch = head.branch or known.branch
     base = inner.repository.merge_base(known.base_sha, head.commit) or known.base_sha
     commits = _commits(inner, base, head.commit)
@@ -144,14 +144,16 @@ def _complete(context: Context, id_: str, *, push: bool) -> Completion:
     )
 
 
-def _save(inner: Context, known: Record) -> tuple[Checkpoint, list[str]]:
+def _save(inner: OpenWorktree, known: Record) -> tuple[Checkpoint, list[str]]:
     """The last checkpoint, and the paths that no commit has. With `agentos.auto.onTaskComplete` off, none is taken: it
     is the newest that there is."""
     guard = settings.read(inner.location.root, inner.location.environment())
-    newest = None if guard.auto_on("onTaskComplete") else timeline.newest(inner.repository, inner.timeline)
+    newest = None if guard.auto_on("onTaskComplete") else timeline.newest(inner.repository, inner.worktree_id)
     if newest is None:
-        origin = inner.origin(trigger="task_complete", description=f"worktree {known.id} complete", task_id=known.task)
-        checkpoint = take.take(inner.repository, inner.settings, origin).checkpoint
+        metadata = inner.metadata(
+            trigger="task_complete", description=f"worktree {known.id} complete", task_id=known.task
+        )
+        checkpoint = create_checkpoint(inner, metadata).checkpoint
         paths = {*checkpoint.staged_changes, *checkpoint.unstaged_changes, *checkpoint.untracked_files}
         return checkpoint, sorted(paths)
     found = Scan(inner.location).read()
@@ -159,13 +161,13 @@ def _save(inner: Context, known: Record) -> tuple[Checkpoint, list[str]]:
     return format.read(inner.repository, newest.checkpoint), sorted(os.fsdecode(path) for path in dirty)
 
 
-def _commits(context: Context, base: str, head: str) -> list[Commit]:
+def _commits(context: OpenWorktree, base: str, head: str) -> list[Commit]:
     out = context.repository.git("log", "-z", "--format=%H%x20%s", f"{base}..{head}", "--")
     rows = [os.fsdecode(row).partition(" ") for row in out.split(b"\0") if row]
     return [Commit(oid, subject) for oid, _, subject in rows]
 
 
-def _changes(context: Context, base: str, head: str) -> list[Change]:
+def _changes(context: OpenWorktree, base: str, head: str) -> list[Change]:
     out = context.repository.git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", base, head, "--")
     found = []
     for row in out.split(b"\0"):
@@ -187,7 +189,7 @@ def _title(known: Record, commits: Sequence[Commit]) -> str:
 class _Request(NamedTuple):
     """What a merge request tells."""
 
-    context: Context
+    context: OpenWorktree
     known: Record
     branch: str
     base: str
@@ -317,12 +319,12 @@ class _Sent(NamedTuple):
     problems: list[str]
 
 
-def _send(context: Context, known: Record, branch: str | None, title: str, document: str) -> _Sent:
+def _send(context: OpenWorktree, known: Record, branch: str | None, title: str, document: str) -> _Sent:
     if branch is None:
         return _Sent(None, None, ["HEAD is detached: there is no branch to push"])
     remote = _remote(context, branch)
     if remote is None:
-        return _Sent(None, None, ["there is no remote to push to (git remote add origin URL)"])
+        return _Sent(None, None, ["there is no remote to push to (git remote add metadata URL)"])
     env = context.location.environment()
     try:
         # The user's own push: with their configuration and their hooks. Whether an agent may is asked before (`cli`).
@@ -335,7 +337,7 @@ def _send(context: Context, known: Record, branch: str | None, title: str, docum
     return _Sent(remote, address, [problem] if problem else [])
 
 
-def _remote(context: Context, branch: str) -> str | None:
+def _remote(context: OpenWorktree, branch: str) -> str | None:
     """Where git would push the branch."""
     values = context.settings.values
     keys = [key for key in values if key.startswith("remote.") and key.endswith(".url")]
@@ -344,11 +346,11 @@ def _remote(context: Context, branch: str) -> str | None:
         name = values.get(key, [""])[-1]
         if name in remotes:
             return name
-    return "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
+    return "metadata" if "metadata" in remotes else remotes[0] if len(remotes) == 1 else None
 
 
 def _open_request(
-    context: Context, known: Record, branch: str, title: str, document: str, url: str
+    context: OpenWorktree, known: Record, branch: str, title: str, document: str, url: str
 ) -> tuple[str | None, str | None]:
     """Open a pull request with the forge's own tool, if there is one: its address, and what went wrong."""
     env = process.environment()
@@ -380,7 +382,7 @@ def _run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[st
     return (found[-1] if found else None), None
 
 
-def _target(context: Context, known: Record) -> str | None:
+def _target(context: OpenWorktree, known: Record) -> str | None:
     """The branch to merge into, if the worktree began at one."""
     for prefix in ("refs/heads/", "refs/remotes/origin/"):
         name = known.base_ref.removeprefix("origin/") if prefix.startswith("refs/remotes") else known.base_ref

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import MissingObjectsError
 from git_agentos.git import merge_tree, state_dir, trees
 from git_agentos.git.merge_tree import MergeEnvironment
@@ -54,7 +54,7 @@ class Conflicts:
     left_out: list[UnreadableAgent] = field(default_factory=list)
 
 
-def conflicts(context: Context, ids: Sequence[str] = (), *, dirty: bool = False) -> Conflicts:
+def conflicts(context: OpenWorktree, ids: Sequence[str] = (), *, dirty: bool = False) -> Conflicts:
     """Compare the committed work of these agents, of all by default; with `dirty` what their latest checkpoints hold
     beyond it, too."""
     left_out: list[UnreadableAgent] = []
@@ -153,7 +153,7 @@ def _parents(paths: Iterable[bytes]) -> Iterator[bytes]:
             yield path
 
 
-def _side(context: Context, writer: Writer, each: AgentBranch, *, dirty: bool) -> _Side:
+def _side(context: OpenWorktree, writer: Writer, each: AgentBranch, *, dirty: bool) -> _Side:
     """The agent's committed work. With `dirty` its latest checkpoint, as a commit on the one that it was taken on, so
     that merge bases are the real ones; unless there is none, or what has been committed since leaves it behind."""
     repository = context.repository

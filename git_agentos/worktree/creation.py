@@ -20,10 +20,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from git_agentos import config
-from git_agentos.checkpoint import format, operation, take
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.errors import AgentosError, RestoreError, UsageError, WorktreeError
+from git_agentos.checkpoint import format, operation
+from git_agentos.checkpoint.creation import create_checkpoint
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, RestoreError, UsageError, WorktreeError, storage_error
 from git_agentos.git import worktrees
 from git_agentos.guard import authorize
 from git_agentos.worktree import base, layout, pool, record
@@ -31,7 +32,7 @@ from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.new_worktree import Made, NewWorktree, WorktreeSpec
 
 if TYPE_CHECKING:
-    from git_agentos.checkpoint.restore import Restoration
+    from git_agentos.checkpoint.restore.request import Restoration
     from git_agentos.worktree.status import Worktree
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ T = TypeVar("T")
 
 @authorize.entry("worktree", "create")
 def create(
-    context: Context,
+    context: OpenWorktree,
     id_: str,
     *,
     from_ref: str | None = None,
@@ -70,7 +71,7 @@ def create(
     return _shown(context, id_, make(context, wanted, _open))
 
 
-def _shown(context: Context, id_: str, saved: Checkpoint | None = None) -> Worktree:
+def _shown(context: OpenWorktree, id_: str, saved: Checkpoint | None = None) -> Worktree:
     """How the new worktree stands; whatever keeps that from being told does not undo it."""
     from git_agentos.worktree import status  # nothing that comes before needs it, and it takes long to load
 
@@ -90,21 +91,21 @@ def _open(made: Made) -> Checkpoint:
     inner, known = made.inner, made.record
     scan = made.scan()  # git looks at the files, where that is needed, while the log is written
     try:
-        log.note(inner, "action", f"worktree {known.id} created", commit=known.base_sha, task_id=known.task)
+        log.try_add(inner, "action", f"worktree {known.id} created", commit=known.base_sha, task_id=known.task)
     except BaseException:
         scan.discard()
         raise
-    origin = inner.origin(trigger="milestone", description=f"worktree {known.id} created", task_id=known.task)
-    return take.take(inner.repository, inner.settings, origin, scan=scan).checkpoint
+    metadata = inner.metadata(trigger="milestone", description=f"worktree {known.id} created", task_id=known.task)
+    return create_checkpoint(inner, metadata, scan=scan).checkpoint
 
 
-def with_state(context: Context, checkpoint: str, id_: str) -> Restoration:
+def with_state(context: OpenWorktree, checkpoint: str, id_: str) -> Restoration:
     """Make the worktree `id_` and restore `checkpoint` in it: `restore --worktree`.
 
     UsageError for an ill-formed id, WorktreeError where the id, its branch or its folder is taken, RestoreError where
     the checkpoint was made before the first commit.
     """
-    from git_agentos.checkpoint import restore  # nothing else here needs it, and it takes long to load
+    from git_agentos.checkpoint.restore import commands
 
     layout.check_id(id_, source="--worktree")
     target = format.read_state(context.repository, checkpoint)
@@ -118,14 +119,14 @@ def with_state(context: Context, checkpoint: str, id_: str) -> Restoration:
 
     def bring_up(made: Made) -> Restoration:
         inner = made.inner
-        origin = inner.origin()._replace(created_by=context.agent)
-        options = restore.Options(no_branch=True)
-        return restore.restore(inner.repository, inner.settings, origin, checkpoint, options)
+        metadata = inner.metadata()._replace(created_by=context.agent)
+        options = commands.RestoreOptions(no_branch=True)
+        return commands.restore(inner, metadata, checkpoint, options)
 
     return make(context, wanted, bring_up)
 
 
-def make(context: Context, wanted: WorktreeSpec, fill: Callable[[Made], T]) -> T:
+def make(context: OpenWorktree, wanted: WorktreeSpec, fill: Callable[[Made], T]) -> T:
     """Make a worktree; `fill` is called with it once it is ready for work.
 
     Whatever fails, in `fill` too, nothing is left.
@@ -145,7 +146,7 @@ def make(context: Context, wanted: WorktreeSpec, fill: Callable[[Made], T]) -> T
     return done
 
 
-def prepare(context: Context, where: NewPath, base_sha: str, id_: str, mark: Callable[[str], None]) -> None:
+def prepare(context: OpenWorktree, where: NewPath, base_sha: str, id_: str, mark: Callable[[str], None]) -> None:
     """Make a worktree without an id and without a branch, for `pool`; `mark` is called last, with its git directory."""
     with _working(context, WorktreeSpec(id_, base_sha, base_sha, detached=True)) as creation:
         with worktrees.lock(context.location):
@@ -156,7 +157,7 @@ def prepare(context: Context, where: NewPath, base_sha: str, id_: str, mark: Cal
 
 
 @contextlib.contextmanager
-def _working(context: Context, wanted: WorktreeSpec) -> Iterator[NewWorktree]:
+def _working(context: OpenWorktree, wanted: WorktreeSpec) -> Iterator[NewWorktree]:
     """A worktree in the making: whatever fails, nothing of it is left."""
     creation = NewWorktree(context, wanted)
     try:
@@ -164,7 +165,7 @@ def _working(context: Context, wanted: WorktreeSpec) -> Iterator[NewWorktree]:
     except BaseException as error:
         creation.undo(error)
         if isinstance(error, OSError):
-            raise take.storage_error(error) from error
+            raise storage_error(error) from error
         if isinstance(error, AgentosError) and error.hint is None:
             error.hint = "nothing was left of the worktree"
         raise

@@ -49,6 +49,12 @@ def keep(location: Location, path: str) -> str | None:
     return kept
 
 
+def describe(*kept: str | None) -> str:
+    """The end of a sentence that says where what was moved away is kept; empty where nothing was."""
+    names = ", ".join(f"'{each}'" for each in kept if each is not None)
+    return f"; what stood there is kept in {names}" if names else ""
+
+
 def _new_name(location: Location, path: str) -> str:
     folder = directories.make_own(location.shared_state_dir, _FOLDER)
     return os.path.join(folder, f"{os.path.basename(path)}-{os.urandom(4).hex()}")

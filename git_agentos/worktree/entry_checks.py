@@ -1,7 +1,7 @@
-"""What can be wrong with one worktree's entry (`<common dir>/worktrees/<name>`) and with its folder, check by check.
+"""The checks of one worktree: its entry (`<common dir>/worktrees/<name>`), its folder, its record and its index.
 
-A check yields a `Fault`: what was found, and how it is mended, if it can be. Each is mended before the next check
-looks. What is made anew is first moved out of the way (`damaged`).
+Each finding is fixed before the next check runs (`findings`). What is rebuilt is first moved out of the way
+(`damaged`). The codes are those of `doctor`; `worktree repair` leaves `worktree-` out.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from shlex import quote
-from typing import NamedTuple
 
 from git_agentos.checkpoint import journal
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.findings import Finding, Fixable, fixable, reason_of
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.process import deletion, lock_holders
 from git_agentos.util import files
-from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal, trash
-from git_agentos.worktree.occupied import taken_by
+from git_agentos.worktree import damaged, index_repair, last_state, layout, pruned, record, removal_checks, trash
 from git_agentos.worktree.pruned import Pruned
 from git_agentos.worktree.record import Record
 
@@ -29,28 +28,20 @@ _INITIALIZING = "initializing"
 _LONGEST = 1 << 16
 
 
-class Fault(NamedTuple):
-    """One thing that is wrong: `code` says what, `id` with which worktree (None: with the whole repository).
-
-    `fix` mends it and says in words what was done; where it is None, `hint` says what to do.
-    """
-
-    id: str | None
-    code: str
-    message: str
-    fix: Callable[[], str] | None = None
-    hint: str | None = None
+def repairable(id_: str | None, code: str, severity: str, message: str, fix: Callable[[], str]) -> Fixable:
+    """A finding that `worktree repair` fixes; `id_` is the worktree (None: the whole repository)."""
+    return fixable(code, severity, message, fix, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
 
 
-def faults(context: Context, git_dir: str, id_: str) -> Iterator[Fault]:
-    """What is wrong with the managed worktree `id_`, whose entry is `git_dir`."""
+def check_entry(context: OpenWorktree, git_dir: str, id_: str) -> Iterator[Finding | Fixable]:
+    """What is wrong with the agent's worktree `id_`, whose entry is `git_dir`."""
     one = _Entry(context, git_dir, id_)
-    for check in (one.trashed, one.common_dir, one.head, one.record, one.connection, one.index, one.journal):
+    for check in (one.trashed, one.common_dir, one.head, one.record, one.folder, one.index, one.interrupted_restore):
         yield from check()
 
 
-def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
-    """A killed `git worktree add` leaves its entry locked, and half-made. `places` is where a git may be at work."""
+def check_initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Finding | Fixable]:
+    """A killed `git worktree add` leaves its entry locked, and half-made. `places` are where a git may work."""
     path = os.path.join(git_dir, "locked")
     try:
         if files.read(path, limit=_LONGEST).strip() != _INITIALIZING.encode():
@@ -59,13 +50,13 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
         return
     reason = lock_holders.why_not_stale(path, places)
     if reason is not None:
-        yield Fault(id_, "initializing", f"the worktree '{id_}' is being made: {reason}", hint="wait for it")
+        message = f"the worktree '{id_}' is being made: {reason}"
+        yield Finding("worktree-initializing", "warning", message, "wait for it")
         return
-    message = f"'git worktree add' was killed while it made the worktree '{id_}'"
     root = worktrees.root_or_none(git_dir)
 
-    def fix() -> str:
-        if os.path.lexists(os.path.join(git_dir, "index")) or not _is_bare_folder(root):
+    def unlock_or_remove() -> str:
+        if os.path.lexists(os.path.join(git_dir, "index")) or not _has_no_files(root):
             os.unlink(path)
             return "it is unlocked, its files may not all be there"
         if root is not None and os.path.isdir(root):
@@ -73,30 +64,31 @@ def initializing(git_dir: str, id_: str, places: list[str]) -> Iterator[Fault]:
                 os.unlink(os.path.join(root, ".git"))
             os.rmdir(root)
         deletion.remove_folder(git_dir)
-        return "nothing was in it yet, and it is gone"
+        return "nothing was in it yet, and it is removed"
 
-    yield Fault(id_, "initializing", message, fix)
+    message = f"'git worktree add' was killed while it made the worktree '{id_}'"
+    yield repairable(id_, "worktree-initializing", "warning", message, unlock_or_remove)
 
 
-def pruned_fault(context: Context, one: Pruned) -> Fault:
+def check_pruned(context: OpenWorktree, one: Pruned) -> Fixable:
     """A worktree whose entry was pruned while its folder was away."""
     message = (
         f"the entry of the worktree '{one.id}' was removed (git worktree prune), and its folder is there: '{one.root}'"
     )
-    return Fault(one.id, "pruned-entry", message, lambda: pruned.bring_back(context, one))
+    return repairable(one.id, "worktree-pruned-entry", "warning", message, lambda: pruned.rebuild_entry(context, one))
 
 
-def index_faults(context: Context, location: Location, id_: str, *, wanted: bool = True) -> Iterator[Fault]:
-    """An index that git cannot read; `wanted`: also one that is not there."""
-    found = index_repair.examine(context, location, id_, wanted=wanted)
-    if found is not None:
-        yield Fault(id_, "damaged-index", found.message, found.fix)
+def check_index(context: OpenWorktree, location: Location, id_: str, *, required: bool = True) -> Iterator[Fixable]:
+    """An index that git cannot read; with `required`, also one that is missing."""
+    damage = index_repair.examine(context, location, id_, required=required)
+    if damage is not None:
+        yield repairable(id_, "worktree-damaged-index", "error", damage.message, damage.fix)
 
 
 class _Entry:
-    """One worktree that is looked over."""
+    """One worktree that is checked."""
 
-    def __init__(self, context: Context, git_dir: str, id_: str) -> None:
+    def __init__(self, context: OpenWorktree, git_dir: str, id_: str) -> None:
         self.context = context
         self.git_dir = git_dir
         self.id = id_
@@ -105,46 +97,52 @@ class _Entry:
     def path(self, name: str) -> str:
         return os.path.join(self.git_dir, name)
 
-    def put(self, name: str, text: str) -> str:
-        """Make a file anew; where what stood there is kept, as words."""
+    def rebuild_file(self, name: str, text: str) -> str:
+        """Write a file anew; in words, where what stood there is kept."""
         kept = damaged.set_aside(self.context.location, self.path(name))
         record.put(self.path(name), text)
-        return f"; what stood there is kept in '{kept}'" if kept is not None else ""
+        return damaged.describe(kept)
 
-    # -- on its way out --------------------------------------------------------------------------------------------
+    # -- a removal that was killed ---------------------------------------------------------------------------------
 
-    def trashed(self) -> Iterator[Fault]:
-        """A removal that was killed, and whose intent was lost, may have moved the folder into the trash."""
+    def trashed(self) -> Iterator[Fixable]:
+        """A removal that was killed, and whose journal was lost, may have moved the folder into the trash."""
         folder, root = trash.marked(self.git_dir), worktrees.root_or_none(self.git_dir)
         if folder is None or root is None or os.path.lexists(root) or not os.path.isdir(folder):
             return
         if os.path.basename(os.path.dirname(folder)) != trash.FOLDER:
             return
 
-        def fix() -> str:
+        def move_back() -> str:
             os.rename(folder, root)
             trash.unmark(self.git_dir)
-            return "it is back in its place"
+            return "it was moved back"
 
-        yield Fault(self.id, "interrupted", f"the folder of the worktree '{self.id}' is in the trash: '{folder}'", fix)
+        message = f"the folder of the worktree '{self.id}' is in the trash: '{folder}'"
+        yield repairable(self.id, "worktree-interrupted", "error", message, move_back)
 
     # -- what git needs to see an entry at all ---------------------------------------------------------------------
 
-    def common_dir(self) -> Iterator[Fault]:
+    def common_dir(self) -> Iterator[Fixable]:
         if worktrees.leads_to_common_dir(self.git_dir, self.context.location.common_dir):
             return
-        message = f"the entry of the worktree '{self.id}' does not say to which repository it belongs"
-        yield Fault(self.id, "damaged-entry", message, lambda: "it does again" + self.put("commondir", "../..\n"))
 
-    def head(self) -> Iterator[Fault]:
+        def rewrite() -> str:
+            return "it does again" + self.rebuild_file("commondir", "../..\n")
+
+        message = f"the entry of the worktree '{self.id}' does not say to which repository it belongs"
+        yield repairable(self.id, "worktree-damaged-entry", "error", message, rewrite)
+
+    def head(self) -> Iterator[Fixable]:
         if worktrees.is_head(self.path("HEAD")):
             return
 
-        def fix() -> str:
+        def rebuild() -> str:
             text, words = self._last_head()
-            return f"it is {words} again" + self.put("HEAD", text)
+            return f"it is {words} again" + self.rebuild_file("HEAD", text)
 
-        yield Fault(self.id, "damaged-head", f"HEAD of the worktree '{self.id}' is missing or damaged", fix)
+        message = f"HEAD of the worktree '{self.id}' is missing or damaged"
+        yield repairable(self.id, "worktree-damaged-head", "error", message, rebuild)
 
     def _last_head(self) -> tuple[str, str]:
         """HEAD as the newest checkpoint has it, else on the worktree's own branch."""
@@ -162,8 +160,7 @@ class _Entry:
 
     # -- the record ------------------------------------------------------------------------------------------------
 
-    def record(self) -> Iterator[Fault]:
-        """The record, made anew from what the checkpoints know."""
+    def record(self) -> Iterator[Fixable]:
         try:
             known = record.read(self.git_dir)
         except WorktreeError:
@@ -171,17 +168,17 @@ class _Entry:
         if known is not None and record.id_of(self.git_dir) == known.id:
             return
 
-        def fix() -> str:
+        def rebuild() -> str:
             kept = [damaged.set_aside(self.context.location, self.path("agentos/id"))]
             if known is None:
                 kept.append(damaged.set_aside(self.context.location, self.path("agentos/worktree.json")))
-            record.write(self.git_dir, known or self._remade())
-            names = ", ".join(f"'{each}'" for each in kept if each is not None)
-            return "it was made anew from its checkpoints" + (f"; what stood there is kept in {names}" if names else "")
+            record.write(self.git_dir, known or self._rebuilt_record())
+            return "it was rebuilt from its checkpoints" + damaged.describe(*kept)
 
-        yield Fault(self.id, "damaged-record", f"the record of the worktree '{self.id}' is missing or damaged", fix)
+        message = f"the record of the worktree '{self.id}' is missing or damaged"
+        yield repairable(self.id, "worktree-damaged-record", "error", message, rebuild)
 
-    def _remade(self) -> Record:
+    def _rebuilt_record(self) -> Record:
         try:
             known = last_state.last_record(self.context, self.id)
         except AgentosError:
@@ -193,58 +190,60 @@ class _Entry:
 
     # -- the folder ------------------------------------------------------------------------------------------------
 
-    def connection(self) -> Iterator[Fault]:
-        """The folder and the entry know each other."""
+    def folder(self) -> Iterator[Finding | Fixable]:
+        """The folder and the entry point at each other."""
         here, git_dir = self.context.location, self.git_dir
         root = worktrees.root_or_none(git_dir)
         if here.git_dir == git_dir and (root is None or os.path.realpath(root) != here.root):
             yield self._moved(here.root)
-            return
-        if root is not None and os.path.islink(root) and worktrees.is_linked(root, git_dir):
+        elif root is not None and os.path.islink(root) and worktrees.is_linked(root, git_dir):
             yield self._moved(os.path.realpath(root))
-            return
-        if root is not None and not os.path.islink(root) and not removal.is_lost(root):
-            taken = taken_by(root, git_dir, here.common_dir)
-            if taken is None:
-                yield from self._disconnected(root)
-                return
-            found = self._search() or self._copied(root)
-            message = f"'{root}' is no longer the worktree '{self.id}': {taken}"
-            hint = (
-                f"move that away, then bring the worktree's folder back; if it is gone for good,"
-                f" 'git agentos worktree repair {self.id}' says then what is saved"
-            )
-            yield self._moved(found) if found is not None else Fault(self.id, "folder-taken", message, hint=hint)
-            return
-        found = self._search()
-        yield self._moved(found) if found is not None else self._missing(root)
+        elif root is None or os.path.islink(root) or removal_checks.is_missing(root):
+            found = self._search()
+            yield self._moved(found) if found is not None else self._missing(root)
+        else:
+            owner = worktrees.find_other_owner(root, git_dir, here.common_dir)
+            yield from self._disconnected(root) if owner is None else [self._taken(root, owner)]
 
-    def _disconnected(self, root: str) -> Iterator[Fault]:
+    def _taken(self, root: str, owner: str) -> Finding | Fixable:
+        """The folder belongs to something else by now."""
+        found = self._search() or self._search_copy(root)
+        if found is not None:
+            return self._moved(found)
+        message = f"'{root}' is no longer the worktree '{self.id}': {owner}"
+        hint = (
+            f"move that away, then bring the worktree's folder back; if it is gone for good,"
+            f" 'git agentos worktree repair {self.id}' says then what is saved"
+        )
+        return Finding("worktree-folder-taken", "error", message, hint)
+
+    def _disconnected(self, root: str) -> Iterator[Fixable]:
         if worktrees.is_linked(root, self.git_dir):
             return
 
-        def fix() -> str:
+        def relink() -> str:
             kept = damaged.set_aside(self.context.location, os.path.join(root, ".git"))
             worktrees.relink(self.git_dir, root)
-            return "it does again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
+            return "relinked" + damaged.describe(kept)
 
-        message = f"'{root}' did not know that it is the worktree '{self.id}' of this repository"
-        yield Fault(self.id, "disconnected", message, fix)
+        message = f"'{os.path.join(root, '.git')}' does not point to the worktree '{self.id}' of this repository"
+        yield repairable(self.id, "worktree-disconnected", "warning", message, relink)
 
-    def _moved(self, root: str) -> Fault:
-        whole = worktrees.root_or_none(self.git_dir) is not None
+    def _moved(self, root: str) -> Fixable:
+        is_recorded = worktrees.root_or_none(self.git_dir) is not None
 
-        def fix() -> str:
-            kept = None if whole else damaged.set_aside(self.context.location, self.path("gitdir"))
+        def update_path() -> str:
+            kept = None if is_recorded else damaged.set_aside(self.context.location, self.path("gitdir"))
             worktrees.relink(self.git_dir, root)
-            return "it is known there now" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
+            return "path updated" + damaged.describe(kept)
 
-        if not whole:
-            message = f"the entry of the worktree '{self.id}' does not say where its folder is: it is '{root}'"
-            return Fault(self.id, "damaged-entry", message, fix)
-        return Fault(self.id, "moved", f"the worktree '{self.id}' was moved to '{root}'", fix)
+        if is_recorded:
+            message = f"the worktree '{self.id}' was moved to '{root}'"
+            return repairable(self.id, "worktree-moved", "warning", message, update_path)
+        message = f"the entry of the worktree '{self.id}' does not say where its folder is: it is '{root}'"
+        return repairable(self.id, "worktree-damaged-entry", "error", message, update_path)
 
-    def _missing(self, root: str | None) -> Fault:
+    def _missing(self, root: str | None) -> Finding:
         where = f": '{root}'" if root is not None else ", and its entry does not say where it was"
         hint = "if it was moved, run 'git agentos worktree repair' in it; if it is on a disk, mount that\n"
         what = ""
@@ -253,10 +252,11 @@ class _Entry:
             what = f" as checkpoint {last.source[:8]} has it" if last is not None else ""
         hint += f"if it is gone for good: git agentos worktree remove {self.id}, then\n"
         hint += f"git agentos worktree create {self.id} --revive brings it back{what}"
-        return Fault(self.id, "missing-folder", f"the folder of the worktree '{self.id}' is missing{where}", hint=hint)
+        message = f"the folder of the worktree '{self.id}' is missing{where}"
+        return Finding("worktree-missing-folder", "warning", message, hint)
 
     def _search(self) -> str | None:
-        """Where the folder went, if there is exactly one that says it belongs to this entry."""
+        """Where the folder is now, if there is exactly one that says it belongs to this entry."""
         paths = [
             layout.path_of(self.context.location, self.context.settings, self.id),
             worktrees.root_or_none(self.git_dir),
@@ -268,11 +268,11 @@ class _Entry:
         for parent in {os.path.dirname(path) for path in paths if path}:
             with contextlib.suppress(OSError):
                 for entry in os.scandir(parent):
-                    if entry.is_dir(follow_symlinks=False) and _claims(entry.path, self.git_dir):
+                    if entry.is_dir(follow_symlinks=False) and _names_entry(entry.path, self.git_dir):
                         found.add(os.path.realpath(entry.path))
         return found.pop() if len(found) == 1 else None
 
-    def _copied(self, root: str) -> str | None:
+    def _search_copy(self, root: str) -> str | None:
         """Where the folder is if repository and worktrees were copied: the entry still leads to the original's, and the
         copy lies in the same place beside this repository, where no entry of the original leads."""
         theirs = worktrees.read_gitfile(root)
@@ -288,28 +288,25 @@ class _Entry:
 
     # -- the index, and a restore ----------------------------------------------------------------------------------
 
-    def index(self) -> Iterator[Fault]:
+    def index(self) -> Iterator[Fixable]:
         root = worktrees.root_or_none(self.git_dir) or self.git_dir
-        yield from index_faults(self.context, self.location._replace(root=root), self.id)
+        yield from check_index(self.context, self.location._replace(root=root), self.id)
 
-    def journal(self) -> Iterator[Fault]:
-        where = worktrees.root_or_none(self.git_dir) or self.git_dir
+    def interrupted_restore(self) -> Iterator[Finding]:
+        folder = quote(worktrees.root_or_none(self.git_dir) or self.git_dir)
         try:
             found = journal.read(self.location)
         except (AgentosError, OSError) as error:
-            told = error.message if isinstance(error, AgentosError) else f"'{error.filename}': {error.strerror}"
-            message = f"the journal of a restore in the worktree '{self.id}' cannot be read: {told}"
-            hint = f"git -C {quote(where)} agentos doctor --fix"
-            yield Fault(self.id, "interrupted-restore", message, hint=hint)
+            message = f"the journal of a restore in the worktree '{self.id}' cannot be read: {reason_of(error)[0]}"
+            yield Finding("worktree-interrupted-restore", "error", message, f"git -C {folder} agentos doctor --fix")
             return
         if found is not None:
             message = f"a {found.command} in the worktree '{self.id}' was interrupted"
-            hint = f"git -C {quote(where)} agentos recover"
-            yield Fault(self.id, "interrupted-restore", message, hint=hint)
+            yield Finding("worktree-interrupted-restore", "error", message, f"git -C {folder} agentos recover")
 
 
-def _claims(folder: str, git_dir: str) -> bool:
-    """Whether a folder says that it is the worktree of this entry, wherever the repository was then."""
+def _names_entry(folder: str, git_dir: str) -> bool:
+    """Whether the `.git` file of a folder names this entry, wherever the repository was when it was written."""
     target = worktrees.read_gitfile(folder)
     if target is None:
         return False
@@ -320,7 +317,7 @@ def _claims(folder: str, git_dir: str) -> bool:
     )
 
 
-def _is_bare_folder(root: str | None) -> bool:
+def _has_no_files(root: str | None) -> bool:
     """Whether there is nothing in a worktree's folder but what `git worktree add` begins with."""
     try:
         return root is None or set(os.listdir(root)) <= {".git"}

@@ -14,19 +14,21 @@ abandoned yet.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from git_agentos.checkpoint import capture, contents, operation, restore, take
 from git_agentos.checkpoint import journal as restore_journal
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Origin
-from git_agentos.checkpoint.restore import Options
-from git_agentos.checkpoint.state import State
-from git_agentos.errors import AgentosError, LockedError, WorktreeError
-from git_agentos.git import gc, index, lockfile, process, refs, state_dir, trees, worktrees
+from git_agentos.checkpoint import operation
+from git_agentos.checkpoint.capture import contents
+from git_agentos.checkpoint.capture.state import capture_state
+from git_agentos.checkpoint.creation import capture_worktree, write_checkpoint
+from git_agentos.checkpoint.model import Metadata, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.request import RestoreOptions
+from git_agentos.errors import UNCHANGED, AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.git import ignore, index, lockfile, process, refs, state_dir, trees, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.git.repository import Writer
 from git_agentos.git.trees import Entry
@@ -37,9 +39,7 @@ from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import describe_use
 from git_agentos.worktree.local_changes import Delta, mode_of, parents, refuse_in_the_way, refuse_obstacles
 
-OPERATION = "merge"
 _HEADS = "refs/heads/"
-_UNCHANGED = "nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,6 @@ class FastForward:
     path: str | None
 
 
-@dataclass(frozen=True)
-class Recovered:
-    """What became of an interrupted merge: `outcome` is `finished` (everything was in place), `went-back`, or `left`
-    (the branch was moved elsewhere meanwhile: nothing was touched). `saved` is the state before it."""
-
-    target: str
-    path: str
-    saved: str
-    outcome: str
-
-
 class TipMovedError(Exception):
     """The branch is no longer where it was: the result was made for a commit that is history."""
 
@@ -69,7 +58,7 @@ class TipMovedError(Exception):
 # -- where a branch is checked out ---------------------------------------------------------------------------------
 
 
-def checkout_of(context: Context, ref: str) -> Location | None:
+def checkout_of(context: OpenWorktree, ref: str) -> Location | None:
     """The worktree that has the branch checked out; None where none has.
 
     WorktreeError where it cannot be moved: checked out twice, in a folder that is not there, or under a rebase or a
@@ -82,12 +71,12 @@ def checkout_of(context: Context, ref: str) -> Location | None:
         names = ", ".join(f"'{root}'" for root in roots)
         raise WorktreeError(
             f"the branch '{name}' is checked out in {len(roots)} worktrees: {names}",
-            f"switch all but one of them to another branch; {_UNCHANGED}",
+            f"switch all but one of them to another branch; {UNCHANGED}",
         )
     for user in users:
         if user.how != "checkout":
             raise WorktreeError(
-                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {_UNCHANGED}"
+                f"the branch '{name}' is {describe_use(user)}", f"finish or abort it first; {UNCHANGED}"
             )
     if not roots:
         return None
@@ -96,12 +85,12 @@ def checkout_of(context: Context, ref: str) -> Location | None:
     if not os.path.isdir(roots[0]):
         raise WorktreeError(
             f"the branch '{name}' is checked out in '{roots[0]}', which is not there",
-            f"bring the folder back, or give the worktree up: git agentos worktree repair; {_UNCHANGED}",
+            f"bring the folder back, or give the worktree up: git agentos worktree repair; {UNCHANGED}",
         )
     return locate(roots[0], use_environment=False)
 
 
-def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
+def _checked_out(context: OpenWorktree, users: Sequence[BranchUser]) -> list[str]:
     """The roots of the worktrees whose HEAD is the branch: a bare repository's is none."""
     location, roots = context.location, []
     for user in users:
@@ -124,7 +113,7 @@ def _checked_out(context: Context, users: Sequence[BranchUser]) -> list[str]:
 
 
 def fast_forward(
-    context: Context, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
+    context: OpenWorktree, ref: str, old: str, new: str, *, reason: str, description: str, meta: Mapping[str, str]
 ) -> FastForward:
     """Move `ref` from `old` to `new`, with the worktree that has it checked out. The turn (`intent.turn`) must be held.
 
@@ -139,16 +128,16 @@ def fast_forward(
             raise TipMovedError from error
         return FastForward(None, None)
     here = context.in_worktree(location)
-    origin = here.origin(trigger="before_merge", description=description, meta=dict(meta))
+    metadata = here.metadata(trigger="before_merge", description=description, meta=dict(meta))
     move = _Move(here, ref, old, new, reason, who)
     try:
-        saved = move.run(origin)
+        saved = move.run(metadata)
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
     return FastForward(saved, location.root)
 
 
-def check(context: Context, ref: str, old: str, new: str) -> None:
+def check(context: OpenWorktree, ref: str, old: str, new: str) -> None:
     """Refuse what `fast_forward` would refuse; nothing is changed and nothing is saved."""
     location = checkout_of(context, ref)
     if location is not None:
@@ -156,13 +145,13 @@ def check(context: Context, ref: str, old: str, new: str) -> None:
         move = _Move(here, ref, old, new, "", "")
         move.refuse_before()
         with here.repository.writer() as writer:
-            move.look(writer, move.delta(writer), capture.Request())
+            move.look(writer, move.delta(writer), capture_state(here.repository, writer, here.settings))
 
 
 class _Move:
     """One branch and its worktree on their way."""
 
-    def __init__(self, here: Context, ref: str, old: str, new: str, reason: str, who: str) -> None:
+    def __init__(self, here: OpenWorktree, ref: str, old: str, new: str, reason: str, who: str) -> None:
         self.here = here
         self.repository = here.repository
         self.location = here.location
@@ -174,7 +163,7 @@ class _Move:
         self.entry: WorktreeJournal | None = None
         self.moved = False
 
-    def run(self, origin: Origin) -> str:
+    def run(self, metadata: Metadata) -> str:
         location = self.location
         self.refuse_before()
         saved = None
@@ -183,7 +172,7 @@ class _Move:
                 self.refuse_before()
                 with self.repository.writer() as writer:
                     delta = self.delta(writer)
-                    now, saved = self._save(writer, delta, origin)
+                    now, saved = self._save(writer, delta, metadata)
                     self._bring(delta, now, folder, saved)
         except BaseException as error:
             if self.entry is not None and not self.moved:
@@ -202,7 +191,7 @@ class _Move:
 
     def refuse_before(self) -> None:
         """Refuse where the worktree is not in a state to be moved at all."""
-        restore.refuse_interrupted(self.location)
+        commands.refuse_interrupted(self.location)
         _refuse_pending(self.here)
         head = refs.read_head(self.location)
         if head.ref != self.ref or head.commit != self.old:
@@ -210,30 +199,27 @@ class _Move:
         working = operation.name_of(operation.read(self.location))
         if working is not None:
             raise WorktreeError(
-                f"a {working} is in progress in '{self.location.root}'", f"finish or abort it first; {_UNCHANGED}"
+                f"a {working} is in progress in '{self.location.root}'", f"finish or abort it first; {UNCHANGED}"
             )
 
-    def _save(self, writer: Writer, delta: Delta, origin: Origin) -> tuple[State, str]:
+    def _save(self, writer: Writer, delta: Delta, metadata: Metadata) -> tuple[State, str]:
         """The state before, and as a checkpoint, with whatever of it will be overwritten; refusals come before it."""
         settings = self.here.settings
-        take_nested = functools.partial(take.take_nested, origin=origin, settings=settings)
-        now = self.look(writer, delta, capture.Request(take_nested=take_nested))
+        now = self.look(writer, delta, capture_worktree(self.here, writer, metadata))
         going = {path: before for path, (before, _) in delta.items() if before is not None and path not in now.raw}
         now = contents.with_unseen(self.repository, writer, settings, now, going)
         now = now._replace(
             not_present=sorted(path for path, (before, _) in delta.items() if before is None),
         )
-        saved = take.record(self.repository, writer, settings, now, origin).checkpoint.id
-        gc.note_loose(self.repository, writer.loose)
+        saved = write_checkpoint(self.here, writer, now, metadata).checkpoint.id
         return now, saved
 
-    def look(self, writer: Writer, delta: Delta, request: capture.Request) -> State:
+    def look(self, writer: Writer, delta: Delta, now: State) -> State:
         """The state now; WorktreeError where something in it is in the way."""
-        now = capture.capture(self.repository, writer, self.here.settings, None, request)
         if now.stages:
             raise WorktreeError(
                 f"there are conflicts to resolve in '{self.location.root}'",
-                f"resolve them first: git status names them; {_UNCHANGED}",
+                f"resolve them first: git status names them; {UNCHANGED}",
             )
         refuse_in_the_way(self.location, writer, now, self.repository.commit_tree(self.old), delta)
         return now
@@ -258,8 +244,8 @@ class _Move:
                 self._read_tree(new_index, "--dry-run")
                 self.entry = journal.start(
                     location,
-                    self.here.timeline,
-                    OPERATION,
+                    self.here.worktree_id,
+                    journal.MERGE,
                     ref=self.ref,
                     old=self.old,
                     new=self.new,
@@ -289,10 +275,10 @@ class _Move:
 
     def _go_back(self, entry: WorktreeJournal, saved: str, error: BaseException) -> None:
         try:
-            go_back(self.here, saved, self.old, self.new)
+            abort_fast_forward(self.here, saved, self.old, self.new)
         except (OSError, AgentosError) as second:
             journal.release(entry)
-            first, then = (take.storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
+            first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
             raise WorktreeError(
                 f"the merge failed ({first}) and could not be taken back ({then})",
                 f"nothing is lost: the state before is checkpoint {saved[:8]}; git agentos worktree repair goes back",
@@ -307,7 +293,7 @@ def _index_lock(location: Location) -> Iterator[None]:
     except LockedError as error:
         raise LockedError(
             f"another git process is at work in '{location.root}' (index.lock exists)",
-            f"try again when it has finished; {_UNCHANGED}",
+            f"try again when it has finished; {UNCHANGED}",
         ) from error
     try:
         yield
@@ -316,46 +302,52 @@ def _index_lock(location: Location) -> Iterator[None]:
             lockfile.release(held)
 
 
-def _refuse_pending(here: Context) -> None:
+def _refuse_pending(here: OpenWorktree) -> None:
     for each in journal.interrupted(here.location):
-        if each.id == here.timeline:
+        if each.id == here.worktree_id:
             raise WorktreeError(
                 f"an interrupted {each.operation} is waiting in '{here.location.root}'",
-                f"git agentos worktree repair {each.id} leads to before or after it; {_UNCHANGED}",
+                f"git agentos worktree repair {each.id} leads to before or after it; {UNCHANGED}",
             )
 
 
 # -- going back ----------------------------------------------------------------------------------------------------
 
 
-def recover(context: Context, found: WorktreeJournal) -> Recovered:
-    """Lead from an interrupted merge to before or after, and end its intent, which was adopted (`intent.adopt`)."""
-    fields = found.fields
+def recover(context: OpenWorktree, interrupted: WorktreeJournal) -> str:
+    """Finish or abort a killed fast-forward; what was done, in words. The journal, which must have been taken over, is
+    removed.
+
+    Where the branch has moved, everything was in place; where it is at its old tip, what was changed is restored from
+    the checkpoint; where it was moved elsewhere meanwhile, nothing is touched.
+    """
+    fields = interrupted.fields
     try:
         ref, old, new, saved = (str(fields[key]) for key in ("ref", "old", "new", "saved"))
         location = Location(str(fields["root"]), str(fields["git_dir"]), context.location.common_dir)
     except KeyError as error:
-        raise WorktreeError(f"the record of an interrupted merge '{found.path}' is damaged", "remove it") from error
-    location = _where_now(context, location)
-    here = context.in_worktree(location)
+        path = interrupted.path
+        raise WorktreeError(f"the record of an interrupted merge '{path}' is damaged", "remove it") from error
+    location = _present_location(context, location)
+    inner = context.in_worktree(location)
     lockfile.remove_stale(location)
     state_dir.remove_abandoned(location)
     tip = refs.resolve(location, ref)
     target = ref.removeprefix(_HEADS)
-    outcome = "left"
+    words = f"'{target}' was moved elsewhere meanwhile, nothing had to be changed"
     if tip == new or (tip is not None and tip != old and context.repository.is_ancestor(new, tip)):
-        outcome = "finished"
+        words = f"the merge into '{target}' is complete"
     elif tip == old and refs.read_head(location).ref == ref:
         try:
-            go_back(here, saved, old, new)
+            abort_fast_forward(inner, saved, old, new)
         except OSError as error:
-            raise take.storage_error(error) from error
-        outcome = "went-back"
-    journal.remove(found)
-    return Recovered(target, location.root, saved, outcome)
+            raise storage_error(error) from error
+        words = f"'{target}' is as it was before the merge"
+    journal.remove(interrupted)
+    return words
 
 
-def _where_now(context: Context, location: Location) -> Location:
+def _present_location(context: OpenWorktree, location: Location) -> Location:
     """The worktree may have been moved since; its git directory has not."""
     if location.git_dir == context.location.git_dir:
         return context.location
@@ -369,7 +361,7 @@ def _where_now(context: Context, location: Location) -> Location:
     return location
 
 
-def go_back(here: Context, saved: str, old: str, new: str) -> None:
+def abort_fast_forward(here: OpenWorktree, saved: str, old: str, new: str) -> None:
     """Bring what differs between two commits back to how the checkpoint `saved` has it, in index and files."""
     location = here.location
     with here.repository.writer() as writer:
@@ -383,8 +375,8 @@ def go_back(here: Context, saved: str, old: str, new: str) -> None:
     staged = _staged(here, gone)
     last = restore_journal.read_last(location)
     if paths or staged:
-        options = Options(paths=[*paths, *staged])
-        restore.restore(here.repository, here.settings, here.origin(), saved, options)
+        options = RestoreOptions(paths=[*paths, *staged])
+        commands.restore(here, here.metadata(), saved, options)
     # `undo` is to go back to the state before the user's last restore, not to the middle of a merge.
     if last is not None:
         restore_journal.write_last(location, last)
@@ -392,17 +384,12 @@ def go_back(here: Context, saved: str, old: str, new: str) -> None:
         restore_journal.forget_last(location)
 
 
-def _remove_hidden(here: Context, paths: Sequence[bytes], delta: Delta) -> None:
+def _remove_hidden(here: OpenWorktree, paths: Sequence[bytes], delta: Delta) -> None:
     """Remove new files that are in no index yet and that ignore rules hide: a restore would not see them."""
     if not paths:
         return
-    data = b"".join(b"./" + path + b"\0" for path in paths)
-    # check-ignore does not do with literal pathspecs; `./` keeps a colon from beginning one.
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    out = here.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
     root = os.fsencode(here.location.root)
-    for shown in filter(None, out.split(b"\0")):
-        path = shown.removeprefix(b"./")
+    for path in ignore.ignored_among(here.repository, paths):
         after = delta[path][1]
         with contextlib.suppress(OSError):
             if after is not None and _holds(here, path, after):
@@ -411,7 +398,7 @@ def _remove_hidden(here: Context, paths: Sequence[bytes], delta: Delta) -> None:
                     os.rmdir(os.path.join(root, parent))  # ends at the first that is not empty
 
 
-def _holds(here: Context, path: bytes, entry: Entry) -> bool:
+def _holds(here: OpenWorktree, path: bytes, entry: Entry) -> bool:
     """Whether what is on disk is what git has put there, whole or up to where it was killed."""
     full = os.path.join(os.fsencode(here.location.root), path)
     wanted = here.repository.blob(entry[1])
@@ -421,7 +408,7 @@ def _holds(here: Context, path: bytes, entry: Entry) -> bool:
         return wanted.startswith(file.read(len(wanted) + 1))
 
 
-def _staged(here: Context, paths: set[bytes]) -> list[bytes]:
+def _staged(here: OpenWorktree, paths: set[bytes]) -> list[bytes]:
     """Those of `paths` that the index has."""
     if not paths:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
@@ -15,7 +15,7 @@ from git_agentos.guard.setup.checks import GuardStatus
 
 
 @authorize.entry("guard", "enable")
-def switch_on(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+def switch_on(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Guard the worktree `id_`, or the one that the command was given in; how it stands then."""
     location = find(context, id_)
     activation.enable(location)
@@ -23,24 +23,24 @@ def switch_on(context: Context, id_: str | None, environment: Mapping[str, str])
 
 
 @authorize.entry("guard", "disable")
-def switch_off(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+def switch_off(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """Take the guard of a worktree away; how it stands then."""
     location = find(context, id_)
     activation.disable(location)
     return checks.guard_status(location, environment)
 
 
-def status(context: Context, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
+def status(context: OpenWorktree, id_: str | None, environment: Mapping[str, str]) -> GuardStatus:
     """How a worktree is guarded, found out by trying."""
     return checks.guard_status(find(context, id_), environment)
 
 
-def find(context: Context, id_: str | None) -> Location:
+def find(context: OpenWorktree, id_: str | None) -> Location:
     """The worktree with this id, managed or not; WorktreeError where there is none, or its folder is not there."""
     if id_ is None:
         return context.location
     values = context.settings.values.get("core.worktree", [])
     for each in worktrees.list_existing(context.location, values[-1] if values else None):
-        if timeline.name_of(each) == id_:
+        if timeline.worktree_id(each) == id_:
             return each
     raise WorktreeError(f"there is no worktree '{id_}'", "git agentos worktree list shows them")

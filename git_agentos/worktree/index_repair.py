@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from git_agentos.checkpoint import format, index_plan, operation, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format, operation, timeline
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import index_plan
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import index, index_damage, lockfile, process, refs, state_dir
 from git_agentos.git.index import IndexEdit
@@ -32,16 +33,16 @@ class DamagedIndex(NamedTuple):
     fix: Callable[[], str]
 
 
-def examine(context: Context, location: Location, id_: str, *, wanted: bool) -> DamagedIndex | None:
-    """Whether the index of a worktree is damaged; `wanted`: also where there is none."""
+def examine(context: OpenWorktree, location: Location, id_: str, *, required: bool) -> DamagedIndex | None:
+    """Whether the index of a worktree is damaged; with `required`: also where there is none."""
     is_missing = not os.path.lexists(os.path.join(location.git_dir, "index"))
-    if (is_missing and not wanted) or (not is_missing and not index_damage.is_damaged(location)):
+    if (is_missing and not required) or (not is_missing and not index_damage.is_damaged(location)):
         return None
     message = f"the index of the worktree '{id_}' is {'missing' if is_missing else 'damaged'}"
     return DamagedIndex(message, lambda: _remake(context, location, id_))
 
 
-def _remake(context: Context, location: Location, id_: str) -> str:
+def _remake(context: OpenWorktree, location: Location, id_: str) -> str:
     there = location if os.path.isdir(location.root) else location._replace(root=location.git_dir)
     inner = context.in_worktree(there)
     path = os.path.join(there.git_dir, "index")
@@ -58,10 +59,10 @@ def _remake(context: Context, location: Location, id_: str) -> str:
             lockfile.release(held)
             raise
         lockfile.commit(held, path)
-    return f"it is {words} again" + (f"; what stood there is kept in '{kept}'" if kept is not None else "")
+    return f"it is {words} again" + damaged.describe(kept)
 
 
-def _build(inner: Context, id_: str, new: str, scratch: str) -> str:
+def _build(inner: OpenWorktree, id_: str, new: str, scratch: str) -> str:
     """Write a new index to the file `new`; what it holds, in words."""
     head = refs.read_head(inner.location).commit
     found = _newest(inner, id_)
@@ -69,7 +70,7 @@ def _build(inner: Context, id_: str, new: str, scratch: str) -> str:
         checkpoint, state = found
         _read_tree(inner, new, "--no-sparse-checkout", state.index_tree)
         begun = State(head=state.head, index_tree=state.index_tree)
-        edit = index_plan.make(inner.repository.writer(), begun, state, None)
+        edit = index_plan.plan_index(inner.repository.writer(), begun, state, None)
         folder = os.path.join(scratch, "intended")
         os.mkdir(folder)
         index.apply(inner.repository, new, edit, folder, inner.settings.values)
@@ -84,7 +85,7 @@ def _build(inner: Context, id_: str, new: str, scratch: str) -> str:
     return words
 
 
-def _leave_out(inner: Context, new: str, scratch: str) -> None:
+def _leave_out(inner: OpenWorktree, new: str, scratch: str) -> None:
     """Flag what a sparse checkout leaves out, and what is not there: `read-tree` does so only where it writes files."""
     repository, values = inner.repository, inner.settings.values
     if parse_boolean(values.get("core.sparsecheckout", [""])[-1]) is not True:
@@ -99,7 +100,7 @@ def _leave_out(inner: Context, new: str, scratch: str) -> None:
     index.apply(repository, new, IndexEdit(skip_worktree=left_out), scratch, values)
 
 
-def _newest(inner: Context, id_: str) -> tuple[str, State] | None:
+def _newest(inner: OpenWorktree, id_: str) -> tuple[str, State] | None:
     with contextlib.suppress(AgentosError):
         link = timeline.newest(inner.repository, id_)
         if link is not None:
@@ -107,6 +108,6 @@ def _newest(inner: Context, id_: str) -> tuple[str, State] | None:
     return None
 
 
-def _read_tree(inner: Context, new: str, *args: str) -> None:
+def _read_tree(inner: OpenWorktree, new: str, *args: str) -> None:
     env = inner.location.environment({"GIT_INDEX_FILE": new})
     process.run(["read-tree", "-m", *args], cwd=inner.location.root, env=env)

@@ -30,6 +30,8 @@ _FOLDER = "worktrees"
 _VERSION = 1
 _PATIENCE = 0.3
 _LONGEST = 1 << 24
+# The operations. DAMAGED stands for one that cannot be read any more.
+CREATE, ARCHIVE, REMOVE, COMPLETE, MERGE = "create", "archive", "remove", "complete", "merge"
 DAMAGED = "damaged"
 
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, journal, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint.model import Checkpoint, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import trees
 from git_agentos.git.location import Location
@@ -64,14 +63,14 @@ class Ended:
     as_left: bool
 
 
-def find(context: Context, id_: str, location: Location | None = None) -> Saved | None:
+def find(context: OpenWorktree, id_: str, location: Location | None = None) -> Saved | None:
     """The newest state that is saved of a worktree; None where there is none. `location` is the worktree's, where it
     has an entry still: that tells whether its last restore came to an end."""
     repository = context.repository
     newest = timeline.newest(repository, id_)
     if newest is None:
         return None
-    meta = format.parts(repository, newest.checkpoint).meta
+    meta = format.open_checkpoint(repository, newest.checkpoint).meta
     of, part = meta.get("restores"), meta.get("restored_part")
     if of is None or (location is not None and _was_interrupted(location)):
         return Saved(newest.checkpoint, meta, newest.checkpoint)
@@ -106,7 +105,7 @@ def _was_interrupted(location: Location) -> bool:
         return True
 
 
-def ended(context: Context, id_: str) -> Ended:
+def ended(context: OpenWorktree, id_: str) -> Ended:
     """What there is of a worktree that was archived, removed or destroyed; WorktreeError where there is nothing."""
     saved = find(context, id_)
     if saved is None:
@@ -123,7 +122,7 @@ def ended(context: Context, id_: str) -> Ended:
     return Ended(last_record(context, id_), last, saved, first, as_left)
 
 
-def last_record(context: Context, id_: str) -> Record:
+def last_record(context: OpenWorktree, id_: str) -> Record:
     """The newest record that a checkpoint of the worktree carries; made up from its checkpoints where none does."""
     known = record.record_from_timeline(context.repository, id_)
     if known is None:

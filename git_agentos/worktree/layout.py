@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import Settings
-from git_agentos.errors import ConfigurationError, UsageError, WorktreeError
+from git_agentos.errors import UNCHANGED, ConfigurationError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.worktrees import BranchUser
@@ -34,7 +34,6 @@ HEADS = "refs/heads/"
 _DEFAULT = "../{repo}.worktrees/{id}"
 _ID, _REPO = "{id}", "{repo}"
 _FIELD = re.compile(r"\{[^{}]*\}")
-_NOTHING = "nothing was changed"
 
 
 class NewPath(NamedTuple):
@@ -95,7 +94,7 @@ def _template(location: Location, settings: Settings) -> tuple[str, str]:
     return os.path.normpath(folder), template[len(folder) :].lstrip(os.sep)
 
 
-def choose_path(context: Context, id_: str, branch: str, *, revived: bool = False) -> NewPath:
+def choose_path(context: OpenWorktree, id_: str, branch: str, *, revived: bool = False) -> NewPath:
     """The place for the new worktree `id_` on its branch `branch` (short); WorktreeError where anything is in its way.
     The turn must be held.
 
@@ -115,11 +114,11 @@ def choose_path(context: Context, id_: str, branch: str, *, revived: bool = Fals
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {_NOTHING}")
+        raise WorktreeError(f"'{above}' is not a directory", f"move it away, or set agentos.worktreeRoot; {UNCHANGED}")
     if any(worktrees.root_or_none(git_dir) == path for git_dir in worktrees.linked_git_dirs(location.common_dir)):
         raise WorktreeError(
             f"a worktree at '{path}' is registered, but its folder is missing",
-            f"git agentos worktree repair; {_NOTHING}",
+            f"git agentos worktree repair; {UNCHANGED}",
         )
     return NewPath(path, branch, exclude(context, path))
 
@@ -129,9 +128,9 @@ def _path_taken(location: Location, path: str) -> WorktreeError:
     if entry is not None and not os.path.lexists(entry) and _is_inside(entry, location.common_dir):
         return WorktreeError(
             f"'{path}' is a worktree whose entry in the repository was removed (git worktree prune)",
-            f"git agentos worktree repair makes it again, as it is; {_NOTHING}",
+            f"git agentos worktree repair makes it again, as it is; {UNCHANGED}",
         )
-    return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {_NOTHING}")
+    return WorktreeError(f"'{path}' exists already", f"move it away, or choose another id; {UNCHANGED}")
 
 
 def _is_inside(entry: str, common_dir: str) -> bool:
@@ -143,10 +142,10 @@ def _check_taken(location: Location, id_: str) -> None:
         if record.id_in_timelines(git_dir, location.common_dir) == id_:
             root = worktrees.root_or_none(git_dir)
             where = f" at '{root}'" if root else ""
-            raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {_NOTHING}")
+            raise WorktreeError(f"there is a worktree '{id_}' already{where}", f"choose another id; {UNCHANGED}")
 
 
-def branch_exists_error(context: Context, id_: str, branch: str) -> WorktreeError:
+def branch_exists_error(context: OpenWorktree, id_: str, branch: str) -> WorktreeError:
     """What is to be said where the branch for a new worktree exists already."""
     location = context.location
     try:
@@ -158,19 +157,19 @@ def branch_exists_error(context: Context, id_: str, branch: str) -> WorktreeErro
         return WorktreeError(f"the branch '{branch}' of an earlier worktree '{id_}' exists already", hint)
     follows = branch in (record.branch_of(id_), record.RUN_BRANCHES + id_)
     what = "choose another id" if follows else f"git branch -m {quote(branch)} NEW renames it"
-    return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {_NOTHING}")
+    return WorktreeError(f"a branch '{branch}' exists already", f"{what}; {UNCHANGED}")
 
 
-def check_branch_name(context: Context, branch: str) -> None:
+def check_branch_name(context: OpenWorktree, branch: str) -> None:
     """UsageError where git would not take the short name `branch` for a branch."""
     args = ["check-ref-format", "--branch", branch]
     if context.repository.git(*args, ok=(0, 128)) != os.fsencode(branch) + b"\n":
-        raise UsageError(f"'{branch}' is not a valid branch name", _NOTHING)
+        raise UsageError(f"'{branch}' is not a valid branch name", UNCHANGED)
 
 
 def _check_not_checked_out(location: Location, branch: str) -> None:
     for user in worktrees.branch_users(location, HEADS + branch):
-        raise WorktreeError(f"the branch '{branch}' is {describe_use(user)}", f"choose another id; {_NOTHING}")
+        raise WorktreeError(f"the branch '{branch}' is {describe_use(user)}", f"choose another id; {UNCHANGED}")
 
 
 def describe_use(user: BranchUser) -> str:
@@ -186,13 +185,13 @@ def _check_room(location: Location, ref: str) -> None:
         if refs.resolve(location, HEADS + parent) is not None:
             raise WorktreeError(
                 f"the branch '{parent}' is in the way of '{name}': git cannot have both",
-                f"rename it (git branch -m {quote(parent)} NEW); {_NOTHING}",
+                f"rename it (git branch -m {quote(parent)} NEW); {UNCHANGED}",
             )
     if refs.list_refs(location, ref + "/"):
-        raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {_NOTHING}")
+        raise WorktreeError(f"branches below '{name}/' are in the way of '{name}'", f"choose another id; {UNCHANGED}")
 
 
-def exclude(context: Context, path: str) -> str | None:
+def exclude(context: OpenWorktree, path: str) -> str | None:
     """The line for `info/exclude` that hides worktrees made inside of the main worktree; None where none is needed."""
     location = context.location
     top = os.path.realpath(main_folder(location))
@@ -276,5 +275,5 @@ def _inside(path: str, folder: str) -> bool:
 
 def _bad_root(path: str, where: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the worktree would be {where}: '{path}'", f"set agentos.worktreeRoot to a folder of its own; {_NOTHING}"
+        f"the worktree would be {where}: '{path}'", f"set agentos.worktreeRoot to a folder of its own; {UNCHANGED}"
     )

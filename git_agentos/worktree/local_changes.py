@@ -10,16 +10,15 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from git_agentos.checkpoint.state import State
-from git_agentos.errors import WorktreeError
-from git_agentos.git import scan, trees
+from git_agentos.checkpoint.model import State
+from git_agentos.errors import UNCHANGED, WorktreeError
+from git_agentos.git import trees, untracked
 from git_agentos.git.location import Location
 from git_agentos.git.trees import Entry
 
 Delta = Mapping[bytes, tuple[Entry | None, Entry | None]]
 
 _NAMED = 5
-_UNCHANGED = "nothing was changed"
 
 
 def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, old_tree: str, delta: Delta) -> None:
@@ -29,7 +28,7 @@ def refuse_in_the_way(location: Location, store: trees.TreeSource, now: State, o
     if changed:
         raise WorktreeError(
             f"local changes in '{location.root}' would be overwritten by the merge: {_name(changed)}",
-            f"commit or stash them, or merge into another branch; {_UNCHANGED}",
+            f"commit or stash them, or merge into another branch; {UNCHANGED}",
         )
     refuse_obstacles(location, store, now, old_tree, delta)
 
@@ -40,7 +39,7 @@ def refuse_obstacles(location: Location, store: trees.TreeSource, now: State, ol
     if obstacles:
         raise WorktreeError(
             f"files in '{location.root}' that git does not track are in the way of the merge: {_name(obstacles)}",
-            f"move them away, or commit them; {_UNCHANGED}",
+            f"move them away, or commit them; {UNCHANGED}",
         )
 
 
@@ -72,7 +71,7 @@ def _obstacles(location: Location, now: State, old_tree: str, store: trees.TreeS
     for path, (before, after) in delta.items():
         if after is None or (before is not None and before[0] != trees.GITLINK) or path in staged:
             continue
-        if scan.is_agentos_path(path):
+        if untracked.is_agentos_path(path):
             found.add(path)
             continue
         for parent in parents(path):

@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
 from git_agentos.errors import AgentosError
-from git_agentos.git import refs, scan
+from git_agentos.git import ignore, refs, untracked
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
 from git_agentos.util import files
@@ -64,13 +64,13 @@ def take_stock(root: str) -> Inventory:
             continue
         for entry in entries:
             if entry.name == b".git":
-                if folder != top and not scan.is_repository(folder):
+                if folder != top and not untracked.is_repository(folder):
                     odd.append(entry.path)
             elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
                 continue
             elif not entry.is_dir(follow_symlinks=False):
                 special.append(entry.path)
-            elif folder != top or not scan.is_agentos_path(entry.name):
+            elif folder != top or not untracked.is_agentos_path(entry.name):
                 waiting.append(entry.path)
     return Inventory(*(sorted(os.path.relpath(path, top) for path in paths) for paths in (closed, special, odd)))
 
@@ -89,7 +89,7 @@ def changed_since(root: str, moment: int) -> str | None:
         except OSError:
             continue
         for entry in entries:
-            if entry.name == b".git" or (folder == top and scan.is_agentos_path(entry.name)):
+            if entry.name == b".git" or (folder == top and untracked.is_agentos_path(entry.name)):
                 continue
             try:
                 if entry.stat(follow_symlinks=False).st_ctime_ns > moment:
@@ -207,10 +207,8 @@ def is_ignored(repository: Repository, state: State, paths: Sequence[str]) -> se
         return set()
     inner = [os.fsdecode(path) + "/" for path in state.nested]
     asked = {path: next((each for each in inner if path.startswith(each)), path) for path in paths}
-    data = b"\0".join(sorted({os.fsencode(path) for path in asked.values()})) + b"\0"
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    out = repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
-    ignored = {os.fsdecode(path) for path in out.split(b"\0") if path}
+    names = sorted({os.fsencode(path) for path in asked.values()})
+    ignored = {os.fsdecode(path) for path in ignore.ignored_among(repository, names)}
     return {path for path, each in asked.items() if each in ignored}
 
 

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from git_agentos import config
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import GitCommandError, StorageError, WorktreeError
 from git_agentos.git import fresh_checkout, gitfile, process, refs, trees, worktrees
 from git_agentos.git.location import Location
 from git_agentos.git.refs import Head
 from git_agentos.git.scan import Scan
 from git_agentos.guard.setup import activation
-from git_agentos.worktree import abort, damaged, journal, layout, pool, record, setup
+from git_agentos.worktree import creation_recovery, damaged, journal, layout, pool, record, setup
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
@@ -69,7 +69,7 @@ class Made(NamedTuple):
     """A worktree that is ready for work: `inner` acts as its agent in it. `untouched`: its files are those that the
     checkout has just written, and there are no others."""
 
-    inner: Context
+    inner: OpenWorktree
     record: Record
     untouched: bool
 
@@ -84,7 +84,7 @@ class Made(NamedTuple):
 class NewWorktree:
     """One worktree that is being made. In `begin`, `enter` and `name` the turn is held."""
 
-    def __init__(self, context: Context, wanted: WorktreeSpec) -> None:
+    def __init__(self, context: OpenWorktree, wanted: WorktreeSpec) -> None:
         self._context = context
         self._common = context.location
         self._wanted = wanted
@@ -92,17 +92,17 @@ class NewWorktree:
         self._place: NewPath
         self._prepared: Prepared | None = None
         self.location: Location
-        self.inner: Context
+        self.inner: OpenWorktree
 
     def begin(self, where: NewPath | None = None) -> None:
         """Nothing is in the way; what will be made is written down."""
         wanted = self._wanted
-        self._intent = journal.start(self._common, wanted.id, abort.OPERATION)
+        self._intent = journal.start(self._common, wanted.id, journal.CREATE)
         revived = wanted.revived is not None
         self._place = where or layout.choose_path(self._context, wanted.id, wanted.branch, revived=revived)
         path = self._place.path
         entries = [os.path.basename(each) for each in worktrees.linked_git_dirs(self._common.common_dir)]
-        fields = abort.nothing_made(path, entries) | {
+        fields = creation_recovery.nothing_made(path, entries) | {
             "parents": _missing_above(path),
             "branch": self._ref if wanted.revived is None else wanted.makes,
             "timeline": timeline.tip(self._common, wanted.id),
@@ -171,7 +171,7 @@ class NewWorktree:
         refs.set_head(location, head, reason=f"worktree create: {wanted.id}", who=who)
         if wanted.sparse:
             self._git(location, "sparse-checkout", "set", "--cone", *wanted.sparse)
-        self.inner = self._context.in_worktree(location)._replace(agent=wanted.id, timeline=wanted.id)
+        self.inner = self._context.in_worktree(location)._replace(agent=wanted.id, worktree_id=wanted.id)
 
     def check_out(self) -> None:
         """The files of the commit; of a prepared worktree, those that are others there."""
@@ -230,7 +230,7 @@ class NewWorktree:
             return
         try:
             with worktrees.lock(self._common):
-                abort.abort_creation(self._common, self._intent)
+                creation_recovery.abort_creation(self._common, self._intent)
         except Exception as error:  # noqa: BLE001 (whatever it was, the user is told what is left)
             journal.release(self._intent)
             raise WorktreeError(
@@ -291,5 +291,5 @@ def _missing_above(path: str) -> list[str]:
     return missing
 
 
-def _has_worktree_config(context: Context) -> bool:
+def _has_worktree_config(context: OpenWorktree) -> bool:
     return config.boolean(context.settings.values, "extensions.worktreeconfig", default=False)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
 from git_agentos.git import process, worktrees
 from git_agentos.git.location import Location
@@ -73,7 +73,7 @@ def unmark(git_dir: str) -> None:
         os.unlink(os.path.join(git_dir, "agentos", _MARK))
 
 
-def refill(context: Context) -> None:
+def refill(context: OpenWorktree) -> None:
     """See to it that the pool is filled, by a process in the background; nothing if agentos.pool asks for none."""
     wanted = config.pool(context.settings.values)
     if wanted == len(prepared(context.location)):

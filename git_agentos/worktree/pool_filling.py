@@ -6,10 +6,10 @@ import contextlib
 import os
 
 from git_agentos import config
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import abort, creation, journal, layout, pool
+from git_agentos.worktree import creation, creation_recovery, journal, layout, pool
 from git_agentos.worktree.layout import NewPath
 from git_agentos.worktree.pool import Prepared
 
@@ -17,7 +17,7 @@ from git_agentos.worktree.pool import Prepared
 _PREFIX = ".pool-"
 
 
-def fill(context: Context) -> int:
+def fill(context: OpenWorktree) -> int:
     """Prepare worktrees at HEAD's commit until there are as many as agentos.pool says, or remove those too many; how
     many are ready then. Nothing if another process is at it."""
     location = context.location
@@ -32,24 +32,24 @@ def fill(context: Context) -> int:
     return len(pool.prepared(location))
 
 
-def _prepare(context: Context, commit: str) -> None:
+def _prepare(context: OpenWorktree, commit: str) -> None:
     name = os.urandom(6).hex()
     path = os.path.join(layout.pool_folder(context.location, context.settings), f"p-{name}")
     where = NewPath(path, "", layout.exclude(context, path))
     creation.prepare(context, where, commit, _PREFIX + name, lambda git_dir: pool.mark(git_dir, commit))
 
 
-def _clean(context: Context) -> None:
+def _clean(context: OpenWorktree) -> None:
     """What a filling that was killed left."""
     for each in journal.interrupted(context.location):
         if each.id.startswith(_PREFIX):
             with worktrees.lock(context.location):
                 adopted = journal.take_over(each)
                 if adopted is not None:
-                    abort.abort_creation(context.location, adopted)
+                    creation_recovery.abort_creation(context.location, adopted)
 
 
-def _drop(context: Context, surplus: Prepared) -> None:
+def _drop(context: OpenWorktree, surplus: Prepared) -> None:
     """Remove a prepared worktree, unless it has been claimed meanwhile."""
     location = context.location
     with worktrees.lock(location):
@@ -57,6 +57,6 @@ def _drop(context: Context, surplus: Prepared) -> None:
             return
         git_dirs = worktrees.linked_git_dirs(location.common_dir)
         others = [os.path.basename(each) for each in git_dirs if each != surplus.git_dir]
-        begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), abort.OPERATION)
-        gone = abort.nothing_made(surplus.path, others)
-        abort.abort_creation(location, journal.update(begun, **gone))
+        begun = journal.start(location, _PREFIX + os.path.basename(surplus.path).removeprefix("p-"), journal.CREATE)
+        gone = creation_recovery.nothing_made(surplus.path, others)
+        creation_recovery.abort_creation(location, journal.update(begun, **gone))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git import refs, state_dir, worktrees
 from git_agentos.git.location import Location
@@ -33,7 +33,7 @@ class Pruned(NamedTuple):
     record: Record
 
 
-def find(context: Context) -> Iterator[Pruned]:
+def find(context: OpenWorktree) -> Iterator[Pruned]:
     """Those in the folder that agents' worktrees are in, by name."""
     try:
         folder = layout.worktrees_folder(context.location, context.settings)
@@ -47,7 +47,7 @@ def find(context: Context) -> Iterator[Pruned]:
                 yield one
 
 
-def _examine(context: Context, root: str) -> Pruned | None:
+def _examine(context: OpenWorktree, root: str) -> Pruned | None:
     target = worktrees.read_gitfile(root)
     if target is None or os.path.lexists(target):
         return None
@@ -66,14 +66,14 @@ def _examine(context: Context, root: str) -> Pruned | None:
     return Pruned(there[0][0], root, git_dir, there[0][1])
 
 
-def _record(context: Context, id_: str) -> Record | None:
+def _record(context: OpenWorktree, id_: str) -> Record | None:
     with contextlib.suppress(AgentosError):
         if timeline.tip(context.location, id_) is not None:
             return record.record_from_timeline(context.repository, id_)
     return None
 
 
-def bring_back(context: Context, one: Pruned) -> str:
+def rebuild_entry(context: OpenWorktree, one: Pruned) -> str:
     """Make the entry again; what was done, in words. The turn must be held."""
     location = Location(one.root, one.git_dir, context.location.common_dir)
     head, words = _head(context, one, location)
@@ -88,7 +88,7 @@ def bring_back(context: Context, one: Pruned) -> str:
         record.write(new, made)
         os.rename(new, one.git_dir)
     worktrees.relink(one.git_dir, one.root)
-    fault = index_repair.examine(context, location, one.id, wanted=True)
+    fault = index_repair.examine(context, location, one.id, required=True)
     index = f", its index {fault.fix().removeprefix('it is ').removesuffix(' again')}" if fault is not None else ""
     guard = ""
     if activation.has_record(location):
@@ -97,7 +97,7 @@ def bring_back(context: Context, one: Pruned) -> str:
     return f"it has one again, {words}{index}{guard}"
 
 
-def _head(context: Context, one: Pruned, location: Location) -> tuple[bytes, str]:
+def _head(context: OpenWorktree, one: Pruned, location: Location) -> tuple[bytes, str]:
     """HEAD as the newest checkpoint has it; detached where another worktree uses the branch by now."""
     commit: str | None = None
     branch: str | None = one.record.branch

@@ -18,7 +18,7 @@ from typing import Any
 
 from git_agentos import config
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
 from git_agentos.errors import AgentosError, WorktreeError
 from git_agentos.git import worktrees
 from git_agentos.git.location import Location
@@ -85,6 +85,11 @@ class AgentWorktree:
         return self.record.id
 
     @property
+    def ref(self) -> str:
+        """The full name of its branch."""
+        return "refs/heads/" + self.record.branch
+
+    @property
     def location(self) -> Location:
         """Where it is, symbolic links resolved."""
         return Location(os.path.realpath(self.root), self.git_dir, self.common_dir)
@@ -117,7 +122,7 @@ def put(path: str, text: str) -> None:
 
 def record_from_checkpoint(repository: Repository, checkpoint: str) -> Record | None:
     """The record that a checkpoint of an ended worktree carries; None where it carries none."""
-    data = format.read_cargo(repository, checkpoint, ATTACHMENT)
+    data = format.read_attachment(repository, checkpoint, ATTACHMENT)
     return _parse(data, f"{checkpoint[:8]}:worktree.json") if data is not None else None
 
 
@@ -261,4 +266,4 @@ def find(common_dir: str, id_: str) -> AgentWorktree:
 
 def id_in_timelines(git_dir: str, common_dir: str) -> str:
     """The id of any linked worktree, an agent's or not: the name of its timeline."""
-    return timeline.name_of(Location("", git_dir, common_dir))
+    return timeline.worktree_id(Location("", git_dir, common_dir))

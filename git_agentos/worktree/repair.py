@@ -1,49 +1,51 @@
-"""`worktree repair`: from whatever a kill, a moved folder or a power cut left, back to a sound state; nothing is lost.
+"""`worktree repair`: back to a sound state after a kill, a move or a power cut. Nothing is lost.
 
-    interrupted commands   by their intents: a creation that was not recorded is taken back, a removal goes on where the
-                           folder is in the trash already, else it is taken back, a merge leads to before or after
-    locks                  ours are proven stale by their flock; git's by there being nobody who could have made them
-    entries                the folder and git's entry of it find each other again where one of them was moved; the
-                           record is made anew where it is damaged
-    the guard              it is placed again, in every guarded worktree, where it leads to where the repository was
-                           before, or where what git starts was edited, removed or cannot be started
-    the trash              what a deletion that was killed left is deleted
+    journals       what wrote the journal of an interrupted command recovers it: it is finished or aborted
+    locks          a stale lock of ours is proven by its flock; one of git's by no process that could hold it
+    guard          is placed again, in every guarded worktree, where it leads to where the repository was before, or
+                   where what git starts was edited, removed or cannot be started
+    entries        folder and entry are linked again where one of them was moved; the record is rebuilt where it is
+                   damaged (`entry_checks`)
+    trash          what a killed deletion left is deleted
 
-A folder that is not there is told, and nothing of it is dropped: it may be on a disk that is not mounted. Worktrees
-that are not ours are left alone, but for the lock that a killed `git worktree add` leaves.
+A missing folder is reported, and nothing of its worktree is dropped: it may be on a disk that is not mounted. Worktrees
+of others are left alone, but for the lock that a killed `git worktree add` leaves.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from git_agentos.checkpoint import format, take, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.errors import AgentosError, WorktreeError
+from git_agentos.checkpoint import format, timeline
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import AgentosError, LockedError, WorktreeError, storage_error
+from git_agentos.findings import DOCTOR_FIX, Finding, Fixable, fixable, reason_of, resolve
 from git_agentos.git import lockfile, stale_locks, state_dir, worktrees
 from git_agentos.git.location import Location
 from git_agentos.guard import authorize
 from git_agentos.guard.setup import activation
 from git_agentos.guard.setup import checks as guard
-from git_agentos.process import occupants
 from git_agentos.util import files
-from git_agentos.worktree import abort, completion, entry_checks, journal, layout, pruned, record, removal, trash
-from git_agentos.worktree.entry_checks import Fault
+from git_agentos.worktree import creation_recovery, entry_checks, journal, layout, pruned, record, removal, trash
+from git_agentos.worktree.entry_checks import repairable
 from git_agentos.worktree.journal import WorktreeJournal
 from git_agentos.worktree.trash import TrashEntry
 
-_MOVES = ("moved", "disconnected")
-_PATIENCE = 2.0  # seconds that another git has to let go of a lock
+_PREFIX = "worktree-"
+_MOVES = ("worktree-moved", "worktree-disconnected")
+_LOCK_TIMEOUT = 2.0  # seconds that another git has to release a lock
+
+_Located = tuple[str | None, Finding | Fixable]  # with the id of its worktree; None: of the whole repository
 
 
 @dataclass(frozen=True)
-class Mended:
-    """One thing that was found: `code` says what, `id` of which worktree (None: of the whole repository).
+class RepairFinding:
+    """One finding of the JSON kind `worktree-repair`: `id` is the worktree's (None: of the whole repository).
 
-    `fixed` tells that it is mended; else `hint` is what to do.
+    `fixed` tells that it has been corrected; else `hint` is what to do.
     """
 
     id: str | None
@@ -57,12 +59,12 @@ class Mended:
 class Repair:
     """Everything that `repair` found: the JSON kind `worktree-repair`."""
 
-    findings: list[Mended]
+    findings: list[RepairFinding]
 
 
 @authorize.entry("worktree", "repair")
-def repair(context: Context, id_: str | None = None) -> Repair:
-    """Bring the managed worktrees (or the one with this id) back to a sound state; what was found, and what was done.
+def repair(context: OpenWorktree, id_: str | None = None) -> Repair:
+    """Bring the agents' worktrees (or the one with this id) back to a sound state; what was found, and what was fixed.
 
     WorktreeError where nothing is known of the id.
     """
@@ -70,165 +72,152 @@ def repair(context: Context, id_: str | None = None) -> Repair:
         layout.check_id(id_)
     try:
         with worktrees.lock(context.location):
-            return Repair(list(_Work(context, id_, mend=True).run()))
+            return Repair([_reported(*each) for each in _Repair(context, id_, fix=True).run()])
     except OSError as error:
-        raise take.storage_error(error) from error
+        raise storage_error(error) from error
 
 
-def examine(context: Context) -> list[Mended]:
+def examine(context: OpenWorktree) -> list[RepairFinding]:
     """What `repair` would find; nothing is changed."""
-    return list(_Work(context, None, mend=False).run())
+    return [_reported(*each) for each in _Repair(context, None, fix=False).run()]
 
 
-class _Work:
-    """One look at all that can be wrong."""
+def report(context: OpenWorktree, *, fix: bool) -> list[Finding]:
+    """The findings of all worktrees for `doctor`; with `fix`, corrected where that is possible.
 
-    def __init__(self, context: Context, id_: str | None, *, mend: bool) -> None:
+    What is wrong with the guard, and was not corrected here, the checks of the guard report.
+    """
+    found = _fix_all(context) if fix else [finding for _, finding in _Repair(context, None, fix=False).run()]
+    return [each for each in found if each.fixed or not each.code.startswith("guard-")]
+
+
+@authorize.entry("worktree", "repair")
+def _fix_all(context: OpenWorktree) -> list[Finding]:
+    try:
+        with worktrees.lock(context.location):
+            return [finding for _, finding in _Repair(context, None, fix=True).run()]
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def _reported(id_: str | None, finding: Finding) -> RepairFinding:
+    return RepairFinding(id_, finding.code.removeprefix(_PREFIX), finding.message, finding.fixed, finding.hint)
+
+
+class _Repair:
+    """One run of all checks. With `fix` each finding is corrected before the next check runs."""
+
+    def __init__(self, context: OpenWorktree, id_: str | None, *, fix: bool) -> None:
         self.context = context
         self.location = context.location
         self.only = id_
-        self.mend = mend
+        self.fix = fix
         self.seen = id_ is None or id_ == timeline.MAIN
-        self.busy: set[str] = set()  # ids that a living command is at work on
-        self.unguarded: dict[str, None] = {}  # ids of worktrees whose guard led elsewhere, and does not any more
-        self.thrown: list[TrashEntry] = []  # what has just gone into the trash
+        self.busy: set[str] = set()  # ids of worktrees that a live command works on
+        self.guard_placed: dict[str, None] = {}  # ids of worktrees whose guard led elsewhere, and was placed again
+        self.guard_error: AgentosError | OSError | None = None
+        self.guard_tried = False
+        self.trashed: list[TrashEntry] = []  # what this run has put into the trash
 
-    def run(self) -> Iterator[Mended]:
-        yield from self._intents()
+    def run(self) -> Iterator[tuple[str | None, Finding]]:
+        for id_, found in self._checks():
+            yield id_, self._with_guard(id_, resolve(found, fix=self.fix))
+        for id_ in self.guard_placed:
+            message = f"the guard of the worktree '{id_}' led to where the repository was before: it was placed again"
+            yield id_, Finding(guard.MOVED, "error", message, fixed=True)
+        yield from ((id_, resolve(found, fix=self.fix)) for id_, found in self._trash())
+        if not self.seen and timeline.tip(self.location, str(self.only)) is None:
+            raise WorktreeError(f"there is no managed worktree '{self.only}'", "git agentos worktree list shows them")
+
+    def _checks(self) -> Iterator[_Located]:
+        yield from self._journals()
         yield from self._our_locks()
         yield from self._git_locks()
         yield from self._guard()
         for one in list(pruned.find(self.context)):
-            if one.id not in self.busy and self._wanted(one.id):
-                yield self._mended(entry_checks.pruned_fault(self.context, one))
+            if one.id not in self.busy and self._selected(one.id):
+                yield one.id, entry_checks.check_pruned(self.context, one)
         for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
-            yield from map(self._with_guard, self._entry(git_dir))
+            yield from self._entry(git_dir)
         yield from self._other_indexes()
-        yield from self._guarded_again()
-        yield from self._trash()
-        if not self.seen and timeline.tip(self.location, str(self.only)) is None:
-            raise WorktreeError(f"there is no managed worktree '{self.only}'", "git agentos worktree list shows them")
 
-    def _wanted(self, id_: str | None) -> bool:
+    def _selected(self, id_: str | None) -> bool:
         if self.only is not None and id_ != self.only:
             return False
         self.seen = True
         return True
 
-    def _waits(self, id_: str | None, code: str, message: str) -> Mended:
-        """A finding that repair mends, and that was only looked at."""
-        return Mended(id_, code, message, False, f"git agentos worktree repair{f' {id_}' if id_ else ''}")
-
-    def _mended(self, fault: Fault) -> Mended:
-        """What became of a fault: one that cannot be mended does not keep the others waiting."""
-        if fault.fix is None:
-            return Mended(fault.id, fault.code, fault.message, False, fault.hint)
-        if not self.mend:
-            return self._waits(fault.id, fault.code, fault.message)
-        try:
-            words = fault.fix()
-        except (AgentosError, OSError) as error:
-            why, hint = _told(error)
-            return Mended(fault.id, fault.code, f"{fault.message}, and cannot be repaired: {why}", False, hint)
-        return Mended(fault.id, fault.code, f"{fault.message}: {words}" if words else fault.message, True)
-
     # -- interrupted commands --------------------------------------------------------------------------------------
 
-    def _intents(self) -> Iterator[Mended]:
-        for found in journal.find_all(self.location):
-            if journal.owner_is_alive(found):
-                self.busy.add(found.id)
-                if self.only == found.id:
+    def _journals(self) -> Iterator[_Located]:
+        for each in journal.find_all(self.location):
+            if journal.owner_is_alive(each):
+                self.busy.add(each.id)
+                if self.only == each.id:
                     self.seen = True
-                    message = f"another command ({found.operation}) is at work on '{found.id}'"
-                    yield Mended(found.id, "at-work", message, False, "try again when it has finished")
-                continue
-            if not self._wanted(found.id):
-                continue
-            if not self.mend:
-                message = f"a worktree {found.operation} of '{found.id}' was interrupted"
-                yield self._waits(found.id, "interrupted", message)
-                continue
-            adopted = journal.take_over(found)
-            if adopted is None:
-                continue
+                    message = f"another command ({each.operation}) is at work on '{each.id}'"
+                    yield each.id, Finding("worktree-at-work", "info", message, "try again when it has finished")
+            elif self._selected(each.id):
+                message = f"a {each.operation} of the worktree '{each.id}' was interrupted"
+                if each.operation == journal.DAMAGED:
+                    message = f"the record of an interrupted command on '{each.id}' is damaged"
+                yield each.id, repairable(each.id, "worktree-interrupted", "error", message, self._recovery(each))
+        if self.fix:
+            self._remove_dead_owners()
+
+    def _recovery(self, interrupted: WorktreeJournal) -> Callable[[], str]:
+        def recover() -> str:
+            taken = journal.take_over(interrupted)
+            if taken is None:
+                return "it has ended meanwhile"
             try:
-                message = self._settle(adopted)
-            except (AgentosError, OSError, KeyError, TypeError, ValueError) as error:
-                journal.release(adopted)
-                why, hint = _told(error)
-                message = f"an interrupted {found.operation} of '{found.id}' could not be settled: {why}"
-                yield Mended(found.id, "interrupted", message, False, hint)
-                continue
+                return self._recover(taken)
+            except (KeyError, TypeError, ValueError) as error:
+                journal.release(taken)
+                raise WorktreeError(
+                    f"its record is damaged ({type(error).__name__}: {error})",
+                    "remove it once you have looked at the worktree",
+                ) from error
             except BaseException:
-                journal.release(adopted)
+                journal.release(taken)
                 raise
-            yield Mended(found.id, "interrupted", message, True)
-        if self.mend:
-            self._clean_intents()
 
-    def _settle(self, found: WorktreeJournal) -> str:
-        """Lead from an interrupted command to before or after, and end its intent; what was done, in words."""
-        if found.operation == journal.DAMAGED:
-            return self._settle_damaged(found)
-        what = f"a {found.operation} of the worktree '{found.id}' was interrupted: "
-        if found.operation == abort.OPERATION:
-            return what + _settle_creation(self.location, found)
-        if found.operation in (removal.REMOVE, removal.ARCHIVE):
-            return what + self._settle_removal(found)
-        if found.operation == completion.OPERATION:
-            journal.remove(found)
-            return what + "run it again"
-        if found.operation == "merge":
-            from git_agentos.worktree import fast_forward
+        return recover
 
-            done = fast_forward.recover(self.context, found)
-            words = {"finished": "it is complete now", "went-back": "everything is as it was before it"}
-            return (
-                f"a merge into '{done.target}' was interrupted: {words.get(done.outcome, 'nothing had to be changed')}"
-            )
+    def _recover(self, taken: WorktreeJournal) -> str:
+        """Have an interrupted command finished or aborted by what wrote its journal; what was done, in words."""
+        if taken.operation == journal.DAMAGED:
+            return self._set_journal_aside(taken)
+        if taken.operation == journal.CREATE:
+            return creation_recovery.recover(self.location, taken)
+        if taken.operation in (journal.REMOVE, journal.ARCHIVE):
+            recovered = removal.recover(self.context, taken)
+            if recovered.trash is not None:
+                self.trashed.append(recovered.trash)
+            return recovered.message
+        if taken.operation == journal.COMPLETE:
+            journal.remove(taken)
+            return "run it again"
+        if taken.operation == journal.MERGE:
+            from git_agentos.worktree import fast_forward  # it takes long to load
+
+            return fast_forward.recover(self.context, taken)
         raise WorktreeError(
-            f"'{found.operation}' is not an operation that this version knows", "use the version that was interrupted"
+            f"'{taken.operation}' is not an operation that this version knows", "use the version that was interrupted"
         )
 
-    def _settle_damaged(self, found: WorktreeJournal) -> str:
-        """Nobody knows what was done: what there is of the worktree is looked over like any other."""
-        kept = journal.set_damaged_aside(self.location, found)
-        words = f"the record of an interrupted command on '{found.id}' was damaged"
-        words += f": it is kept in '{kept}'" if kept is not None else ": it is gone"
+    def _set_journal_aside(self, taken: WorktreeJournal) -> str:
+        """What was done is unknown: the worktree is checked like any other."""
+        kept = journal.set_damaged_aside(self.location, taken)
+        words = f"it is kept in '{kept}'" if kept is not None else "it is removed"
         with contextlib.suppress(AgentosError):
-            link = timeline.newest(self.context.repository, found.id)
+            link = timeline.newest(self.context.repository, taken.id)
             if link is not None and format.read(self.context.repository, link.checkpoint).trigger == "before_merge":
                 words += f"; if it was a merge, the state before it is checkpoint {link.checkpoint[:8]}"
         return words
 
-    def _settle_removal(self, found: WorktreeJournal) -> str:
-        """Forward where the folder is in the trash, and nobody has touched it since it was saved; else back."""
-        fields = found.fields
-        if "git_dir" not in fields:
-            journal.remove(found)
-            return "nothing had been touched"
-        folder, git_dir = fields["folder"], fields["git_dir"]
-        thrown = os.path.lexists(folder) and not os.path.lexists(fields["path"])
-        if os.path.lexists(git_dir) and (not thrown or removal.stirs(folder, fields["since"]) is not None):
-            removal.move_back(self.location, found)
-            journal.remove(found)
-            return "it is as it was"
-        words = "it is removed"
-        try:
-            removal.forward(self.location, found)
-        except WorktreeError as error:
-            words += f", but {error.message}: it stays"
-        else:
-            if fields["ref"] is not None:
-                removal.forget_branch(self.context.repository, fields["ref"].removeprefix(layout.HEADS))
-            removal.unguard(self.location)
-        journal.remove(found)
-        self.thrown.append(TrashEntry(folder, fields["entry"]))
-        return words
-
-    def _clean_intents(self) -> None:
-        """Remove what is no more than the sign of somebody who was killed while writing an intent, or after its end."""
+    def _remove_dead_owners(self) -> None:
+        """Remove the owner files of commands that were killed while writing their journal, or after its end."""
         folder = os.path.join(self.location.shared_state_dir, "worktrees")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for name in sorted(os.listdir(folder)):
@@ -243,11 +232,12 @@ class _Work:
 
     # -- locks -----------------------------------------------------------------------------------------------------
 
-    def _our_locks(self) -> Iterator[Mended]:
-        if not self.mend:
-            return  # `doctor` tells of these already
+    def _our_locks(self) -> Iterator[_Located]:
+        if not self.fix:
+            return  # the checks of `doctor` on checkpoints find these
         for path in lockfile.remove_stale(self.location):
-            yield Mended(None, "stale-lock", f"'{path}' was left by a killed command of ours", True)
+            message = f"'{path}' was left by a killed command of ours"
+            yield None, Finding("stale-lock", "warning", message, fixed=True)
         for git_dir in [self.location.common_dir, *worktrees.linked_git_dirs(self.location.common_dir)]:
             if record.identify(git_dir) not in self.busy:
                 files.remove_unfinished(git_dir)
@@ -255,34 +245,28 @@ class _Work:
                 with contextlib.suppress(OSError):
                     state_dir.remove_abandoned(Location("", git_dir, self.location.common_dir))
 
-    def _git_locks(self) -> Iterator[Mended]:
+    def _git_locks(self) -> Iterator[_Located]:
         places = stale_locks.everywhere(self.location)
         ids = {path: id_ for id_, path in self._lock_files()}
         candidates = [stale_locks.Candidate(path, places) for path in ids]
-        with stale_locks.examined(candidates, patience=_PATIENCE if self.mend else 0.0) as found:
+        with stale_locks.examined(candidates, patience=_LOCK_TIMEOUT if self.fix else 0.0) as found:
             for lock in found:
                 id_ = ids[lock.path]
-                if lock.reason is not None:
-                    if os.path.lexists(lock.path):
-                        message = f"'{lock.path}' exists: {lock.reason}"
-                        yield Mended(id_, "locked", message, False, "if no git runs here any more, remove the file")
-                    continue
-                message = f"'{lock.path}' was left by a git command that was killed"
-                if not self.mend:
-                    yield self._waits(id_, "stale-git-lock", message)
-                elif lock.remove(self.location):
-                    yield Mended(id_, "stale-git-lock", message, True)
+                if lock.reason is None:
+                    message = f"'{lock.path}' was left by a git command that was killed"
 
-    def _places(self) -> list[str]:
-        """Where a git that works in this repository stands: its git directories and its worktrees."""
-        found = [self.location.common_dir, layout.main_folder(self.location)]
-        for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
-            with contextlib.suppress(OSError):
-                found.append(worktrees.root_of(git_dir))
-        return found
+                    def remove(lock: stale_locks.Lock = lock) -> str:
+                        if not lock.remove(self.location):
+                            raise LockedError("a git command uses it by now", "try again when it has finished")
+                        return ""
+
+                    yield id_, repairable(id_, "stale-git-lock", "warning", message, remove)
+                elif os.path.lexists(lock.path):
+                    message = f"'{lock.path}' exists: {lock.reason}"
+                    yield id_, Finding("locked", "warning", message, "if no git runs here any more, remove the file")
 
     def _lock_files(self) -> Iterator[tuple[str | None, str]]:
-        """git's lock files, with the id of the worktree that they are in the way of."""
+        """git's lock files, with the id of the worktree that they block."""
         common = self.location.common_dir
         ours = set(lockfile.find_stale(self.location))
         for git_dir in [common, *worktrees.linked_git_dirs(common)]:
@@ -303,8 +287,7 @@ class _Work:
         return path in [os.path.join(common, name) + ".lock" for name in names]
 
     def _branches(self, id_: str) -> set[str]:
-        """The full names of the branches that a worktree may have been given: what is on record of it may be damaged,
-        or not be there yet."""
+        """The full names of the branches that a worktree may have been given: its record may be damaged or missing."""
         found = {prefix + id_ for prefix in (record.BRANCHES, record.RUN_BRANCHES)}
         for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
             with contextlib.suppress(WorktreeError):
@@ -320,102 +303,81 @@ class _Work:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def _id(self, git_dir: str) -> str:
-        """The id of a worktree; of one that is not managed, what its timeline is called."""
+        """The id of an agent's worktree; of another one, the name of its timeline."""
         return record.identify(git_dir) or record.id_in_timelines(git_dir, self.location.common_dir)
 
-    def _entry(self, git_dir: str) -> Iterator[Mended]:
+    def _entry(self, git_dir: str) -> Iterator[_Located]:
         id_ = self._id(git_dir)
-        if id_ in self.busy or not self._wanted(id_):
+        if id_ in self.busy or not self._selected(id_):
             return
         try:
-            for fault in entry_checks.initializing(git_dir, id_, self._places()):
-                yield self._mended(fault)
+            for found in entry_checks.check_initializing(git_dir, id_, self._places()):
+                yield id_, found
             if record.identify(git_dir) is not None:
-                yield from map(self._mended, entry_checks.faults(self.context, git_dir, id_))
+                for found in entry_checks.check_entry(self.context, git_dir, id_):
+                    yield id_, found
         except (AgentosError, OSError) as error:
-            why, hint = _told(error)
-            yield Mended(id_, "damaged-entry", f"the worktree '{id_}' cannot be looked over: {why}", False, hint)
+            reason, hint = reason_of(error)
+            message = f"the worktree '{id_}' cannot be checked: {reason}"
+            yield id_, Finding("worktree-damaged-entry", "error", message, hint)
 
-    def _other_indexes(self) -> Iterator[Mended]:
-        """The index of the main worktree, and of the one that the command was given in, where that is not managed."""
+    def _places(self) -> list[str]:
+        """The folders that a git works in which runs in this repository: its git directories and its worktrees."""
+        found = [self.location.common_dir, layout.main_folder(self.location)]
+        for git_dir in worktrees.linked_git_dirs(self.location.common_dir):
+            with contextlib.suppress(OSError):
+                found.append(worktrees.root_of(git_dir))
+        return found
+
+    def _other_indexes(self) -> Iterator[_Located]:
+        """The index of the main worktree, and of the one that the command was given in, where that is no agent's."""
         values = self.context.settings.values.get("core.worktree", [])
         for location in worktrees.list_existing(self.location, values[-1] if values else None):
-            is_meant = location.is_main or location.git_dir == self.location.git_dir
-            if not is_meant or (not location.is_main and record.identify(location.git_dir) is not None):
+            is_concerned = location.is_main or location.git_dir == self.location.git_dir
+            if not is_concerned or (not location.is_main and record.identify(location.git_dir) is not None):
                 continue
-            id_ = timeline.name_of(location)
-            if id_ not in self.busy and self._wanted(id_):
-                yield from map(self._mended, entry_checks.index_faults(self.context, location, id_, wanted=False))
+            id_ = timeline.worktree_id(location)
+            if id_ not in self.busy and self._selected(id_):
+                for found in entry_checks.check_index(self.context, location, id_, required=False):
+                    yield id_, found
 
     # -- the guard -------------------------------------------------------------------------------------------------
 
-    def _guard(self) -> Iterator[Mended]:
-        """Place the guard again. What has to be said of worktrees that moved is left in `self.unguarded`: it belongs to
-        what is said of the move."""
+    def _guard(self) -> Iterator[_Located]:
+        """Place the guard again. Of worktrees that moved it is told with the move (`_with_guard`)."""
         moved = [activation.worktree_id_of(path) for path in activation.misdirected_files(self.location)]
-        found = guard.problems(self.location, os.environ)
-        why, hint = None, None
-        if found and self.mend:
+        for each in guard.problems(self.location, os.environ):
+            found = repairable(None, each.code, each.severity, each.message, self._place_guard)
+            if self.fix and each.code == guard.MOVED and resolve(found, fix=True).fixed:
+                self.guard_placed = dict.fromkeys(moved)
+            else:
+                yield None, found
+
+    def _place_guard(self) -> str:
+        """Place the guard again, once: that corrects everything that is wrong with it."""
+        if not self.guard_tried:
+            self.guard_tried = True
             try:
                 activation.reinstall_locked(self.location)
             except (AgentosError, OSError) as error:
-                why, hint = _told(error)
-        for each in found:
-            if not self.mend:
-                yield self._waits(None, each.code, each.message)
-            elif why is not None:
-                yield Mended(None, each.code, f"{each.message}, and cannot be repaired: {why}", False, hint)
-            elif each.code == guard.MOVED:
-                self.unguarded = dict.fromkeys(moved)
-            else:
-                yield Mended(None, each.code, f"{each.message}: it was set again", True)
+                self.guard_error = error
+        if self.guard_error is not None:
+            raise self.guard_error
+        return "it was set again"
 
-    def _with_guard(self, found: Mended) -> Mended:
-        if found.id not in self.unguarded or not found.fixed or found.code not in _MOVES:
-            return found
-        del self.unguarded[found.id]
-        return replace(found, message=f"{found.message}; its guard was placed again")
-
-    def _guarded_again(self) -> Iterator[Mended]:
-        for id_ in self.unguarded:
-            message = f"the guard of the worktree '{id_}' led to where the repository was before: it was placed again"
-            yield Mended(id_, guard.MOVED, message, True)
+    def _with_guard(self, id_: str | None, finding: Finding) -> Finding:
+        if id_ not in self.guard_placed or not finding.fixed or finding.code not in _MOVES:
+            return finding
+        del self.guard_placed[id_]
+        return replace(finding, message=f"{finding.message}; its guard was placed again")
 
     # -- the trash -------------------------------------------------------------------------------------------------
 
-    def _trash(self) -> Iterator[Mended]:
+    def _trash(self) -> Iterator[_Located]:
         found = list(trash.leftovers(self.location)) if self.only is None else []
-        for bin_ in found:
-            if bin_ in self.thrown:
-                continue
-            size = trash.size(bin_)
-            message = f"{size} bytes of a removed worktree are still in '{bin_.folder}'"
-            yield Mended(None, "trash", message, True) if self.mend else self._waits(None, "trash", message)
-        if self.mend:
-            trash.delete([*dict.fromkeys([*self.thrown, *found])])
-
-
-def _settle_creation(location: Location, found: WorktreeJournal) -> str:
-    """Before, unless all was done but for the end."""
-    for git_dir in worktrees.linked_git_dirs(location.common_dir):
-        # The record is written last: where there is one, damaged or not, somebody may have worked there since.
-        if worktrees.root_or_none(git_dir) == found.fields.get("path") and record.has_record(git_dir):
-            journal.remove(found)
-            return "it is complete"
-    path = found.fields.get("path")
-    alive = occupants.find(path) if path is not None and os.path.isdir(path) else []
-    if alive:
-        raise WorktreeError(f"process {alive[0].pid} ({alive[0].name}) works in '{path}'", "end it, then repair again")
-    abort.abort_creation(location, found)
-    return "what had been made of it is gone"
-
-
-def _told(error: Exception) -> tuple[str, str | None]:
-    """What an error says, and its hint."""
-    if isinstance(error, AgentosError):
-        return error.message, error.hint
-    if isinstance(error, OSError):
-        name = error.filename2 or error.filename
-        where = f"'{os.fsdecode(name)}': " if isinstance(name, str | bytes) else ""
-        return where + (error.strerror or str(error)).lower(), None
-    return f"its record is damaged ({type(error).__name__}: {error})", "remove it once you have looked at the worktree"
+        for entry in found:
+            if entry not in self.trashed:
+                message = f"{trash.size(entry)} bytes of a removed worktree are still in '{entry.folder}'"
+                yield None, fixable("worktree-trash", "info", message, lambda: "", DOCTOR_FIX)
+        if self.fix:
+            trash.delete([*dict.fromkeys([*self.trashed, *found])])

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from git_agentos import log
-from git_agentos.checkpoint import format, restore
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.restore import Options, Restoration
-from git_agentos.checkpoint.state import State
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import commands
+from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions
 from git_agentos.errors import RestoreError, UsageError
 from git_agentos.git import trees
 from git_agentos.worktree import creation, last_state, layout, submodules
@@ -23,7 +24,7 @@ from git_agentos.worktree.new_worktree import Made, WorktreeSpec
 
 
 def revive(
-    context: Context,
+    context: OpenWorktree,
     id_: str,
     *,
     task: str | None = None,
@@ -49,7 +50,7 @@ def check(id_: str, sparse: Sequence[str]) -> None:
 
 
 def bring_back(
-    context: Context, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
+    context: OpenWorktree, found: Ended, id_: str, *, task: str | None = None, lock: bool = False, guard: bool = True
 ) -> Restoration:
     """`revive`, of what is known of the worktree."""
     saved = found.saved
@@ -59,7 +60,7 @@ def bring_back(
             f"checkpoint {saved.state[:8]} was made before the first commit: git cannot make a worktree of it",
             f"git agentos restore {saved.state[:8]} --agent {id_} --no-branch brings its files here",
         )
-    move = restore.way_back(context.location, saved.state, target)
+    move = commands.initial_head(context.location, saved.state, target)
     wanted = WorktreeSpec(
         id_,
         found.record.base_ref,
@@ -73,13 +74,13 @@ def bring_back(
 
     def bring_up(made: Made) -> Restoration:
         inner = made.inner
-        origin = inner.origin()._replace(created_by=context.agent)
+        metadata = inner.metadata()._replace(created_by=context.agent)
         submodules.put_back(inner.location, id_, inner.location.git_dir)
-        done = restore.bring_back(inner.repository, inner.settings, origin, saved.state, target, move)
+        done = commands.restore_new_worktree(inner, metadata, saved.state, target, move)
         if saved.part is not None and saved.of is not None:
-            restore.restore(inner.repository, inner.settings, origin, saved.of, Options.of_part(saved.part))
+            commands.restore(inner, metadata, saved.of, RestoreOptions.of_part(saved.part))
         log.revive(inner)
-        log.note(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
+        log.try_add(inner, "action", f"worktree {id_} revived", checkpoint_id=found.source.id, task_id=wanted.task)
         return done
 
     done = creation.make(context, wanted, bring_up)
@@ -87,7 +88,7 @@ def bring_back(
     return done
 
 
-def _later(context: Context, target: State) -> frozenset[bytes]:
+def _later(context: OpenWorktree, target: State) -> frozenset[bytes]:
     """The files of the commit that are others in `target`, or not there: nobody needs them checked out first."""
     repository = context.repository
     if "extensions.partialclone" in context.settings.values:

@@ -20,10 +20,10 @@ import stat
 from dataclasses import replace
 from typing import NamedTuple
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.config import SETUP
 from git_agentos.errors import ConfigurationError, GitCommandError, WorktreeError
-from git_agentos.git import configuration, process, scan, worktrees
+from git_agentos.git import configuration, ignore, process, untracked, worktrees
 from git_agentos.git.location import Location, locate
 from git_agentos.process import programs
 from git_agentos.worktree.record import Record
@@ -34,7 +34,7 @@ _TOLD_LINES = 20
 _OWN_SCOPES = ("system", "global", "local", "command")
 
 
-def prepare(source: Context, inner: Context, made: Record, *, owner: int) -> Record:
+def prepare(source: OpenWorktree, inner: OpenWorktree, made: Record, *, owner: int) -> Record:
     """Bring submodules and set-up files from the worktree `source` into the new one, and run the set-up command in it;
     the record with what was done. `owner` is a descriptor that git keeps open."""
     _submodules(source.location.root, inner.location.root, owner)
@@ -68,7 +68,7 @@ def command_of(location: Location) -> str | None:
     return found or None
 
 
-def _run(command: str, inner: Context, made: Record) -> None:
+def _run(command: str, inner: OpenWorktree, made: Record) -> None:
     env = process.user_environment({"AGENTOS_AGENT_ID": made.id, "AGENTOS_TASK_ID": made.task or ""})
     ended = programs.run_shell(command, cwd=inner.location.root, env=env)
     if ended.code != 0:
@@ -83,7 +83,7 @@ def _run(command: str, inner: Context, made: Record) -> None:
 # -- files that git does not bring -------------------------------------------------------------------------------------
 
 
-def copy_included(source: Context, inner: Context) -> list[bytes]:
+def copy_included(source: OpenWorktree, inner: OpenWorktree) -> list[bytes]:
     """Copy what `.worktreeinclude` asks for; the paths. What the commit has itself is never overwritten."""
     there, here = os.fsencode(source.location.root), os.fsencode(inner.location.root)
     folders: dict[bytes, None] = {}
@@ -99,7 +99,7 @@ def copy_included(source: Context, inner: Context) -> list[bytes]:
     return taken
 
 
-def _included(source: Context) -> list[bytes]:
+def _included(source: OpenWorktree) -> list[bytes]:
     """The files in the source worktree that match `.worktreeinclude` and that git ignores."""
     rules = os.path.join(source.location.root, INCLUDE)
     try:
@@ -108,14 +108,10 @@ def _included(source: Context) -> list[bytes]:
     except FileNotFoundError:
         return []
     out = source.repository.git("ls-files", "--others", "--ignored", "-z", f"--exclude-from={rules}")
-    found = [path for path in out.split(b"\0") if path and not path.endswith(b"/") and not scan.is_agentos_path(path)]
-    if not found:
-        return []
-    # check-ignore knows no literal pathspecs; none that begins with `./` is magic, and none of them is a pattern to it.
-    data = b"".join(b"./" + path + b"\0" for path in found)
-    env = {"GIT_LITERAL_PATHSPECS": "0"}
-    ignored = source.repository.git("check-ignore", "-z", "--stdin", data=data, env=env, ok=(0, 1))
-    return [path.removeprefix(b"./") for path in ignored.split(b"\0") if path]
+    found = [
+        path for path in out.split(b"\0") if path and not path.endswith(b"/") and not untracked.is_agentos_path(path)
+    ]
+    return ignore.ignored_among(source.repository, found)
 
 
 def _room(root: bytes, path: bytes, made: dict[bytes, None]) -> bool:

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RepositoryError, WorktreeError
 from git_agentos.git import merge_tree, process, refs, worktrees
 from git_agentos.git.location import Location
-from git_agentos.guard.setup import effect
+from git_agentos.guard.setup import probe
 from git_agentos.process import occupants
 from git_agentos.process.occupants import Occupant
 from git_agentos.worktree import journal, layout, pruned, record
@@ -131,7 +131,7 @@ class _Known(NamedTuple):
     record: Record | None
 
 
-def list_worktrees(context: Context) -> Worktrees:
+def list_worktrees(context: OpenWorktree) -> Worktrees:
     """Every managed worktree, by id: active, complete, archived and broken ones."""
     known = sorted([*_entries(context), *_archived(context)], key=lambda each: each.id)
     there = occupants.standing_in(each.root for each in known if each.root is not None)
@@ -139,7 +139,7 @@ def list_worktrees(context: Context) -> Worktrees:
         return Worktrees(list(pool.map(lambda each: _look(context, each, there), known)))
 
 
-def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
+def show(context: OpenWorktree, id_: str, *, new: bool = False, saved: Checkpoint | None = None) -> Worktree:
     """One managed worktree; WorktreeError where there is none of that id.
 
     `new`: it has just been made, and nobody asks who works inside, nor for its size. `saved` is a checkpoint that has
@@ -150,7 +150,7 @@ def show(context: Context, id_: str, *, new: bool = False, saved: Checkpoint | N
     return _look(context, known, there, new=new, saved=saved)
 
 
-def path(context: Context, id_: str) -> str:
+def path(context: OpenWorktree, id_: str) -> str:
     """Where a worktree is; WorktreeError where there is none, or it has no folder any more."""
     found = find(context, id_)
     if found.git_dir is None:
@@ -163,12 +163,12 @@ def path(context: Context, id_: str) -> str:
     return found.root
 
 
-def ids(context: Context) -> list[str]:
+def ids(context: OpenWorktree) -> list[str]:
     """The ids of all managed worktrees, archived ones too, by name."""
     return sorted({each.id for each in (*_entries(context), *_archived(context))})
 
 
-def find(context: Context, id_: str) -> _Known:
+def find(context: OpenWorktree, id_: str) -> _Known:
     """What is on record of the worktree `id_`, live, broken or archived; WorktreeError where there is none."""
     for each in (*_entries(context), *_archived(context, only=id_)):
         if each.id == id_:
@@ -180,7 +180,7 @@ def find(context: Context, id_: str) -> _Known:
 # -- which there are ---------------------------------------------------------------------------------------------------
 
 
-def _entries(context: Context) -> Iterator[_Known]:
+def _entries(context: OpenWorktree) -> Iterator[_Known]:
     """Managed worktrees that have an entry, and those whose entry was pruned while their folder is there; one that is
     being made is not there yet."""
     location = context.location
@@ -199,7 +199,7 @@ def _entries(context: Context) -> Iterator[_Known]:
             yield _Known(one.id, one.git_dir, one.root, one.record)
 
 
-def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
+def _archived(context: OpenWorktree, only: str | None = None) -> Iterator[_Known]:
     """Timelines that end in an archive and have no entry."""
     location = context.location
     live = {each.id for each in _entries(context)}
@@ -210,7 +210,7 @@ def _archived(context: Context, only: str | None = None) -> Iterator[_Known]:
             link = timeline.newest(context.repository, name)
             if link is None:
                 continue
-            parts = format.parts(context.repository, link.checkpoint)
+            parts = format.open_checkpoint(context.repository, link.checkpoint)
             if parts.meta.get("trigger") == ARCHIVED.removesuffix("d"):
                 yield _Known(name, None, None, record.record_from_checkpoint(context.repository, link.checkpoint))
 
@@ -224,7 +224,7 @@ def _timelines(location: Location) -> list[str]:
 
 
 def _look(
-    context: Context,
+    context: OpenWorktree,
     known: _Known,
     there: Mapping[str, list[Occupant]],
     *,
@@ -264,7 +264,7 @@ def _look(
         locked=os.path.exists(os.path.join(known.git_dir, "locked")),
         process=_first(there.get(known.root, [])),
         disk_bytes=size,
-        guard=effect.state(location),
+        guard=probe.state(location),
     )
 
 
@@ -276,7 +276,7 @@ def _counted(location: Location) -> tuple[Dirty, int]:
         return dirty.result(), size
 
 
-def _without_folder(context: Context, known: _Known) -> Worktree:
+def _without_folder(context: OpenWorktree, known: _Known) -> Worktree:
     """One that is archived, or broken."""
     made = known.record
     branch = made.branch if made is not None else record.BRANCHES + known.id
@@ -320,7 +320,7 @@ def _dirty(location: Location) -> Dirty:
     return Dirty(staged, unstaged, untracked, conflicted)
 
 
-def _last_checkpoint(context: Context, id_: str) -> LastCheckpoint | None:
+def _last_checkpoint(context: OpenWorktree, id_: str) -> LastCheckpoint | None:
     with contextlib.suppress(AgentosError, OSError):
         link = timeline.newest(context.repository, id_)
         if link is not None:
@@ -339,7 +339,7 @@ def _saved(found: Checkpoint) -> Dirty:
     return Dirty(len(found.staged_changes), len(found.unstaged_changes), len(found.untracked_files), 0)
 
 
-def _last_entry(context: Context, location: Location) -> LastEntry | None:
+def _last_entry(context: OpenWorktree, location: Location) -> LastEntry | None:
     from git_agentos import log  # loads the database's driver
 
     found = log.last(location, context.settings, context.repository)
@@ -376,7 +376,7 @@ def _size(folder: str) -> int:
 # -- compared with the base --------------------------------------------------------------------------------------------
 
 
-def target_commit(context: Context, made: Record) -> str | None:
+def target_commit(context: OpenWorktree, made: Record) -> str | None:
     """The commit that a worktree's work is to go to: its base's present tip, or what the main worktree is on."""
     if made.base_ref != made.base_sha:
         found = _commit(context, made.base_ref)
@@ -388,7 +388,7 @@ def target_commit(context: Context, made: Record) -> str | None:
     return None
 
 
-def base_ref(context: Context, name: str) -> str | None:
+def base_ref(context: OpenWorktree, name: str) -> str | None:
     """The full name of the branch or tag that `name` is, as a record has it; None where there is none."""
     for prefix in ("" if name.startswith("refs/") else layout.HEADS, "refs/remotes/", "refs/tags/"):
         with contextlib.suppress(RepositoryError):
@@ -397,7 +397,7 @@ def base_ref(context: Context, name: str) -> str | None:
     return None
 
 
-def _commit(context: Context, name: str) -> str | None:
+def _commit(context: OpenWorktree, name: str) -> str | None:
     """The commit that a base is at now. What is no name of a ref (`HEAD~1`) is none: it depends on where one stands."""
     ref = base_ref(context, name)
     if ref is None or not ref.startswith("refs/tags/"):
@@ -406,7 +406,7 @@ def _commit(context: Context, name: str) -> str | None:
     return _git(context, *args, ok=(0, 1, 128)).decode().strip() or None
 
 
-def _against_base(context: Context, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
+def _against_base(context: OpenWorktree, head: str | None, made: Record) -> tuple[int | None, int | None, str | None]:
     """Commits ahead, commits behind, and how the work is integrated."""
     target = target_commit(context, made)
     if head is None or target is None:
@@ -420,7 +420,7 @@ def _against_base(context: Context, head: str | None, made: Record) -> tuple[int
     return ahead, behind, "ancestor" if ahead == 0 else integration(context, head, target)
 
 
-def integration(context: Context, head: str, target: str) -> str | None:
+def integration(context: OpenWorktree, head: str, target: str) -> str | None:
     """How the commits that lead to `head` are in `target`, which does not reach `head`; None where they are not."""
     repository = context.repository
     tree = repository.commit(target).tree
@@ -436,7 +436,7 @@ def integration(context: Context, head: str, target: str) -> str | None:
     return "nothing-to-add" if out.split(b"\n")[0].decode() == tree else None
 
 
-def _squashed(context: Context, base: str, head: str, target: str) -> bool:
+def _squashed(context: OpenWorktree, base: str, head: str, target: str) -> bool:
     """Whether a commit from `base` to `target` makes the change that the branch makes as a whole."""
     changed = _git(context, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head).split(b"\0")
     paths = [path for path in changed if path]
@@ -451,10 +451,10 @@ def _squashed(context: Context, base: str, head: str, target: str) -> bool:
     return not wanted.isdisjoint(found)
 
 
-def _patch_ids(context: Context, patch: bytes) -> set[bytes]:
+def _patch_ids(context: OpenWorktree, patch: bytes) -> set[bytes]:
     out = process.run(["patch-id", "--stable"], env=context.location.environment(), data=patch)
     return {line.split(b" ")[0] for line in out.splitlines() if line}
 
 
-def _git(context: Context, *args: str | bytes, ok: Sequence[int] = (0,)) -> Any:
+def _git(context: OpenWorktree, *args: str | bytes, ok: Sequence[int] = (0,)) -> Any:
     return process.run(args, env=context.location.environment(), ok=ok)

@@ -72,7 +72,7 @@ def move(source: str, target: str) -> None:
     os.rename(source, target)
 
 
-def tidy(bin_: TrashEntry) -> None:
+def remove_empty_folders(bin_: TrashEntry) -> None:
     """Remove the folders around, where they are empty."""
     for path in bin_:
         with contextlib.suppress(OSError):

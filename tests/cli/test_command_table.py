@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 import typer
 
-from git_agentos.cli import app
-from git_agentos.cli import authorization as permission
-from git_agentos.cli import command_tree as tree
-from git_agentos.cli import invocation as common
+from git_agentos.cli import app, authorization, command_tree, invocation
 from git_agentos.cli.output import Output
-from git_agentos.cli.prescan import look
+from git_agentos.cli.prescan import prescan
 from git_agentos.guard.policy import command_table
 from git_agentos.guard.policy.command_table import COMMON_FLAGS, COMMON_VALUED, Request
 from git_agentos.guard.policy.operations import OPERATIONS
 
-LEAVES = {each.path: each for each in tree.root().walk() if each.path and (not each.subcommands or each.runs_alone)}
+LEAVES = {
+    each.path: each for each in command_tree.root().walk() if each.path and (not each.subcommands or each.runs_alone)
+}
 
 
 def test_every_command_has_a_row_and_every_row_a_command() -> None:
@@ -96,12 +95,12 @@ def test_a_line_is_read_as_the_parser_reads_it(line: str, monkeypatch: pytest.Mo
     words = shlex.split(line)
     seen: list[Request] = []
 
-    def note(ctx: Any, run: common.Invocation) -> Any:
-        seen.append(permission.request(ctx, run))
+    def note(ctx: Any, run: invocation.Invocation) -> Any:
+        seen.append(authorization.request(ctx, run))
         raise typer.Exit
 
-    monkeypatch.setattr(permission, "running", note)
-    app.execute(words, look(words), common.Invocation(Output.standard(json=False), None, words))
+    monkeypatch.setattr(authorization, "authorized", note)
+    app.execute(words, prescan(words), invocation.Invocation(Output.standard(json=False), None, words))
     read = command_table.parse(words)
     assert read is not None
     [typed] = seen

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import errors
-from git_agentos.cli import invocation as common
+from git_agentos.cli import invocation
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 
@@ -23,10 +23,10 @@ RUN = [sys.executable, "-m", "git_agentos"]
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Let the next command meet `error` where it opens its workspace."""
 
-    def fail(self: common.Invocation) -> None:
+    def fail(self: invocation.Invocation) -> None:
         raise error
 
-    monkeypatch.setattr(common.Invocation, "workspace", fail)
+    monkeypatch.setattr(invocation.Invocation, "workspace", fail)
 
 
 def test_done_is_0(cli: Cli, repo: Repo) -> None:
@@ -146,9 +146,9 @@ def test_interrupted_is_130(repo: Repo) -> None:
         "import os, signal\n"
         # A shell starts background jobs with SIGINT ignored, and they hand that on.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from git_agentos.cli import common, entry\n"
+        "from git_agentos.cli import entry, invocation\n"
         "def stop(self): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(10)\n"
-        "common.Invocation.workspace = stop\n"
+        "invocation.Invocation.workspace = stop\n"
         "entry.main()"
     )
     done = subprocess.run([sys.executable, "-c", code, "undo"], capture_output=True, text=True, timeout=30)

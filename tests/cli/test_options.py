@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.cli import command_tree as tree
-from git_agentos.cli.entry import _under
+from git_agentos.cli import command_tree
+from git_agentos.cli.entry import as_subcommand
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 
@@ -16,7 +16,7 @@ COMMON = {"-C", "--as", "--json", "-q", "--quiet", "-h", "--help"}
 
 
 def test_every_command_has_all_of_them() -> None:
-    for command in tree.root().walk():
+    for command in command_tree.root().walk():
         assert {name for option in command.options if option.common for name in option.names} == COMMON
 
 
@@ -67,9 +67,9 @@ def test_quiet_leaves_ids_alone(cli: Cli, repo: Repo) -> None:
 
 
 def test_an_executable_of_its_own_is_the_same_command() -> None:
-    assert _under("restore", ["latest", "-q"]) == ["restore", "latest", "-q"]
-    assert _under("checkpoint", []) == ["checkpoint"]
-    assert _under("checkpoint", ["--version"]) == ["--version"]
+    assert as_subcommand("restore", ["latest", "-q"]) == ["restore", "latest", "-q"]
+    assert as_subcommand("checkpoint", []) == ["checkpoint"]
+    assert as_subcommand("checkpoint", ["--version"]) == ["--version"]
 
 
 def test_version(cli: Cli, tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
-"""The look at the raw command line: right where it is certain, silent where it is not."""
+"""What is read from the raw command line: right where it is certain, nothing where it is not."""
 
 from __future__ import annotations
 
 import pytest
 
-from git_agentos.cli import command_tree as tree
-from git_agentos.cli import prescan as argv
-from git_agentos.cli.prescan import Look, look
+from git_agentos.cli import command_tree, prescan
+from git_agentos.cli.prescan import Prescan
+from git_agentos.cli.prescan import prescan as scan
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ from git_agentos.cli.prescan import Look, look
     ],
 )
 def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
-    seen = look(line.split())
-    assert (seen.command, seen.creates, seen.directory) == ("checkpoint", True, directory)
+    scanned = scan(line.split())
+    assert (scanned.command, scanned.is_plain_checkpoint, scanned.directory) == ("checkpoint", True, directory)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_plain_creation_is_seen(line: str, directory: str) -> None:
     ],
 )
 def test_anything_else_starts_no_scan(line: str) -> None:
-    assert not look(line.split()).creates
+    assert not scan(line.split()).is_plain_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_anything_else_starts_no_scan(line: str) -> None:
     [("restore x", "restore"), ("-C checkpoint undo", "undo"), ("--as a status -q", "status"), ("--bogus undo", None)],
 )
 def test_the_command_is_named_only_where_it_is_certain(line: str, command: str | None) -> None:
-    assert look(line.split()).command == command
+    assert scan(line.split()).command == command
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,18 @@ def test_the_command_is_named_only_where_it_is_certain(line: str, command: str |
     ],
 )
 def test_json_is_noticed_before_the_parser(line: str, json: bool) -> None:
-    assert look(line.split()).json is json
+    assert scan(line.split()).json is json
 
 
 def test_several_directories_add_up_as_in_git() -> None:
-    assert look(["-C", "a", "-C", "", "-C", "b"]).directory == "a/b"
-    assert look([]) == Look(None, False, False, ".")
+    assert scan(["-C", "a", "-C", "", "-C", "b"]).directory == "a/b"
+    assert scan([]) == Prescan(None, False, False, ".")
 
 
 def test_the_names_are_the_parsers() -> None:
-    """The look knows each option that a plain creation has, and whether it takes a value."""
-    command = tree.find(["checkpoint"])
+    """The prescan knows each option that a plain creation has, and whether it takes a value."""
+    command = command_tree.find(["checkpoint"])
     parsed = {name: option.metavar is not None for option in command.options for name in option.names}
-    known = dict.fromkeys(argv.COMMON_VALUES | argv.CREATE_VALUES, True) | dict.fromkeys(argv.COMMON_FLAGS, False)
+    valued = prescan.COMMON_VALUES | prescan.CREATE_VALUES
+    known = dict.fromkeys(valued, True) | dict.fromkeys(prescan.COMMON_FLAGS, False)
     assert {name: takes for name, takes in parsed.items() if name not in ("-h", "--help")} == known

@@ -9,13 +9,13 @@ from datetime import datetime
 
 import pytest
 
-from git_agentos.checkpoint.state import Skipped
+from git_agentos.checkpoint.model import Skipped
 from git_agentos.cli import status_line
 from git_agentos.cli.output import Output, Style, Text
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.progress import RunProgress
+from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import rollback as text_rollback
 from git_agentos.cli.render.text import run as text_run
-from git_agentos.cli.status_line import Progress
 from git_agentos.run.events import Attempt, Left, Run, Step
 from git_agentos.run.rollback import Rollback
 from git_agentos.run.sealing import Verification
@@ -104,70 +104,70 @@ def lines(said: Text) -> list[str]:
 
 
 def test_passed() -> None:
-    said = text_run.ended(RUN)
+    said = text_run.finished(RUN)
     assert lines(said) == [
         "Run r-1 passed.",
         "Its work is on branch 'agentos/run-r-1', in /home/ada/app.worktrees/run-r-1; no other branch has moved.",
     ]
-    assert said.brief == "r-1\n"
+    assert said.quiet == "r-1\n"
     assert said.hints == (
-        "'git agentos run diff r-1' shows what it changed",
+        "'git agentos run diff r-1' shows its changes",
         "'git agentos run accept r-1' merges it into 'main'",
-        "'git agentos rollback r-1' takes all of it back",
+        "'git agentos rollback r-1' discards its changes",
     )
 
 
 def test_passed_without_a_validation_is_told_that_it_cannot_be_accepted() -> None:
-    said = text_run.ended(replace(RUN, steps=[AGENT]))
+    said = text_run.finished(replace(RUN, steps=[AGENT]))
     assert "cannot be accepted" in lines(said)[-1]
     assert not any("accept" in hint for hint in said.hints)
 
 
 def test_failed_and_kept() -> None:
-    said = text_run.ended(LOST)
+    said = text_run.finished(LOST)
     assert lines(said)[0] == "Run r-1 failed: 'make test' exited with 2."
     assert said.hints == (
-        "'git agentos run logs r-1 --step 2' shows what the step said",
-        "'git agentos run diff r-1' shows what it changed",
-        "'git agentos rollback r-1' takes all of it back",
+        "'git agentos run logs r-1 --step 2' prints the output of the step",
+        "'git agentos run diff r-1' shows its changes",
+        "'git agentos rollback r-1' discards its changes",
     )
 
 
 def test_failed_without_a_change() -> None:
     lazy = replace(AGENT, outcome="no-changes", changed=0)
-    said = text_run.ended(replace(LOST, reason="step 1 (agent) exited with 0, but changed nothing", steps=[lazy]))
-    assert lines(said)[1] == "It has changed nothing. Its worktree stays: /home/ada/app.worktrees/run-r-1"
-    assert said.hints == ("'git agentos run logs r-1 --step 1' shows what the step said",)
+    said = text_run.finished(replace(LOST, reason="step 1 (agent) exited with 0, but changed nothing", steps=[lazy]))
+    assert lines(said)[1] == "It has changed nothing. Its worktree is kept: /home/ada/app.worktrees/run-r-1"
+    assert said.hints == ("'git agentos run logs r-1 --step 1' prints the output of the step",)
 
 
 def test_whoever_touched_a_protected_branch_is_not_said_to_have_moved_none() -> None:
-    said = text_run.ended(replace(LOST, steps=[replace(AGENT, outcome="protected-branch")]))
+    said = text_run.finished(replace(LOST, steps=[replace(AGENT, outcome="protected-branch")]))
     assert lines(said)[1] == "Its work is on branch 'agentos/run-r-1', in /home/ada/app.worktrees/run-r-1."
 
 
 def test_failed_and_taken_back_says_where_the_work_is() -> None:
-    said = text_run.ended(replace(LOST, rolled_back_to="pre_run"))
+    said = text_run.finished(replace(LOST, rolled_back_to="pre_run"))
     assert lines(said)[1:] == [
         "Its worktree is as it was before the run, at aaaaaaaa: /home/ada/app.worktrees/run-r-1",
-        "What the run did is saved, and can be brought back.",
+        "The work of the run is saved, and can be restored.",
     ]
-    assert said.hints[-1] == "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' brings what it did back"
+    assert said.hints[-1] == "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' restores its work"
     assert not any("rollback" in hint for hint in said.hints)
 
 
 def test_taken_back_and_not_all_of_it_saved() -> None:
     lost = [Skipped("/home/ada/app.worktrees/run-r-1", "the folder was missing")]
     run = replace(LOST, rolled_back_to="pre_run", not_saved=lost, last_saved=B, last_saved_at="2026-11-22T10:15:00Z")
-    said = text_run.ended(run)
+    said = text_run.finished(run)
     assert lines(said)[2:] == [
-        "What the run did could not be saved completely:",
+        "The work of the run could not be saved completely:",
         "  /home/ada/app.worktrees/run-r-1: the folder was missing",
         (
-            f"The last checkpoint from before that is bbbbbbbb of {text.local('2026-11-22T10:15:00Z')};"
+            f"The last checkpoint before that is bbbbbbbb of {layout.local_time('2026-11-22T10:15:00Z')};"
             " later changes to it are not saved."
         ),
     ]
-    assert said.hints[-1].endswith("undo' brings what could be saved of it back")
+    assert said.hints[-1].endswith("undo' restores what could be saved of its work")
     assert "Not saved:   /home/ada/app.worktrees/run-r-1\n" in str(text_run.details(run, PLAIN).result)
 
 
@@ -188,30 +188,30 @@ def test_how_a_run_left_its_worktree(left: Left, says: str) -> None:
 
 
 def test_taken_back_to_a_step_or_a_checkpoint() -> None:
-    assert "is back at step:2: /" in lines(text_run.ended(replace(LOST, rolled_back_to="step:2")))[1]
-    assert "is back at bbbbbbbb: /" in lines(text_run.ended(replace(LOST, rolled_back_to=B)))[1]
+    assert "was rolled back to step:2: /" in lines(text_run.finished(replace(LOST, rolled_back_to="step:2")))[1]
+    assert "was rolled back to bbbbbbbb: /" in lines(text_run.finished(replace(LOST, rolled_back_to=B)))[1]
 
 
 def test_interrupted() -> None:
-    said = text_run.ended(replace(LOST, state="interrupted", reason="interrupted by SIGINT"))
+    said = text_run.finished(replace(LOST, state="interrupted", reason="interrupted by SIGINT"))
     assert lines(said)[:2] == [
         "Run r-1 was interrupted by SIGINT.",
-        "No process of it is left. Everything up to the step that it was in is saved.",
+        "None of its processes is left. Everything up to the interrupted step is saved.",
     ]
     assert said.hints == (
-        "'git agentos run resume r-1' goes on with that step",
-        "'git agentos rollback r-1' takes the run back to where it began",
+        "'git agentos run resume r-1' continues with that step",
+        "'git agentos rollback r-1' resets the run to its base",
     )
 
 
 def test_a_run_that_never_had_a_worktree() -> None:
-    said = text_run.ended(replace(LOST, context=None, steps=[], attempts=[], reason="no such ref"))
+    said = text_run.finished(replace(LOST, context=None, steps=[], attempts=[], reason="no such ref"))
     assert lines(said) == ["Run r-1 failed: no such ref.", "It has no worktree: nothing was changed."]
     assert said.hints == ()
 
 
 def test_cancelled_and_problems() -> None:
-    said = text_run.ended(replace(LOST, state="cancelled", reason=None, problems=[HOSTILE]))
+    said = text_run.finished(replace(LOST, state="cancelled", reason=None, problems=[HOSTILE]))
     assert lines(said)[0] == "Run r-1 is cancelled."
     assert said.warnings == ("bad\\033[31m\\n\\377\\342\\200\\256",)
 
@@ -237,14 +237,14 @@ def test_accepted() -> None:
     said = text_run.accepted(RUN, MERGE, PLAIN)
     assert lines(said) == [
         "Accepted run r-1: 'main' is now at bbbbbbbb.",
-        "The files in /home/ada/app came along; local changes are kept.",
+        "The files in /home/ada/app were updated; local changes are kept.",
         "The state before is saved as cccccccc.",
-        "The run's worktree stays: /home/ada/app.worktrees/run-r-1",
+        "The run's worktree is kept: /home/ada/app.worktrees/run-r-1",
     ]
-    assert (said.brief, said.warnings) == ("bbbbbbbb\n", ("w",))
-    assert said.hints[0] == "'git -C /home/ada/app reset --keep aaaaaaaa' takes it back"
+    assert (said.quiet, said.warnings) == ("bbbbbbbb\n", ("w",))
+    assert said.hints[0] == "'git -C /home/ada/app reset --keep aaaaaaaa' undoes the merge"
     elsewhere = text_run.accepted(RUN, replace(MERGE, worktree_path=None, saved=None), PLAIN)
-    assert elsewhere.hints[0] == "'git update-ref refs/heads/main aaaaaaaa' takes it back"
+    assert elsewhere.hints[0] == "'git update-ref refs/heads/main aaaaaaaa' undoes the merge"
 
 
 def test_accepted_with_nothing_to_merge() -> None:
@@ -260,7 +260,7 @@ def test_not_accepted() -> None:
         "    price.sh",
         '    "bad\\033[31m\\n\\377\\342\\200\\256"',
     ]
-    assert said.brief == 'price.sh\n"bad\\033[31m\\n\\377\\342\\200\\256"\n'
+    assert said.quiet == 'price.sh\n"bad\\033[31m\\n\\377\\342\\200\\256"\n'
     assert "run diff r-1 | git apply --3way" in said.hints[1]
 
 
@@ -278,7 +278,7 @@ def test_the_list_is_a_table() -> None:
         "r-1   failed, rolled back  T-42  1 of 3    main (aaaaaaaa)  5 minutes ago",
         "r-1   passed               T-42  0 of 3    -                5 minutes ago",
     ]
-    assert said.brief == "r-22\nr-1\nr-1\nr-1\n"
+    assert said.quiet == "r-22\nr-1\nr-1\nr-1\n"
     assert "resume r-22" in said.hints[0]
     assert text_run.listing([], PLAIN).notes == ("no runs",)
     damaged = replace(RUN, state="interrupted", context=None, problems=["no such thing"])
@@ -300,14 +300,14 @@ def test_details() -> None:
         "  2. validate, attempt 1: failed (exit 2), 0:00 [step:2 is bbbbbbbb]",
         "     make test",
     ]
-    assert said.brief == "r-1\n"
+    assert said.quiet == "r-1\n"
 
 
 def test_details_of_what_is_under_way_and_of_what_was_accepted() -> None:
     step = replace(AGENT, outcome=None, exit_code=None, seconds=None, changed=None, checkpoint_before=None)
     going = lines(text_run.details(replace(RUN, state="running", steps=[step], process=4711), PLAIN))
     assert "Process:     4711" in going
-    assert "  1. agent, attempt 1: under way" in going
+    assert "  1. agent, attempt 1: running" in going
     done = replace(RUN, state="accepted", accepted_into="main", merge_commit=B)
     waits = replace(RUN, state="interrupted", reason="interrupted by SIGTERM")
     assert lines(text_run.details(waits, PLAIN))[1] == "State:       interrupted by SIGTERM"
@@ -320,7 +320,7 @@ def test_logs() -> None:
         b"== step 1: agent, attempt 1, ok, 1:02, 3 paths changed\none\n\x1b[31mtwo\n"
         b"== step 2: validate, attempt 1, failed (exit 2), 0:00\nbad \xff\n"
     )
-    assert said.brief == b"one\n\x1b[31mtwo\nbad \xff\n"
+    assert said.quiet == b"one\n\x1b[31mtwo\nbad \xff\n"
     shown = text_run.logs([(AGENT, b"\x1b]0;x\x07\xff\n", b"")], TERMINAL).result
     assert isinstance(shown, bytes)
     assert shown.endswith(b"\\033]0;x\\007\\377\n")
@@ -329,23 +329,21 @@ def test_logs() -> None:
 
 def test_difference() -> None:
     patch = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+\xff\n"
-    assert text_run.difference(patch, PLAIN, stat=False).result == patch
-    assert (
-        text_run.difference(patch, PLAIN, stat=True).result == " x | +1 -1\n 1 path changed, 1 added, 1 removed lines\n"
-    )
-    assert "\\377" in str(text_run.difference(patch, TERMINAL, stat=False).result)
-    assert text_run.difference(b"", PLAIN, stat=False).notes == ("the run has changed nothing",)
+    assert text_run.diff(patch, PLAIN, stat=False).result == patch
+    assert text_run.diff(patch, PLAIN, stat=True).result == " x | +1 -1\n 1 path changed, 1 added, 1 removed lines\n"
+    assert "\\377" in str(text_run.diff(patch, TERMINAL, stat=False).result)
+    assert text_run.diff(b"", PLAIN, stat=False).notes == ("the run has changed nothing",)
 
 
 def test_verified() -> None:
     good = Verification("r-1", True, "0" * 64, C, 12, 1, [])
     assert lines(text_run.verified(good, PLAIN)) == [
-        "The evidence of run r-1 is complete and as it was sealed: 12 files, 1 commit.",
-        "Checkpoint cccccccc vouches for it.",
+        "The evidence of run r-1 is complete and unchanged since it was sealed: 12 files, 1 commit.",
+        "Checkpoint cccccccc records its hash.",
     ]
     bad = text_run.verified(replace(good, ok=False, problems=["one", HOSTILE]), PLAIN)
-    assert lines(bad)[:2] == ["The evidence of run r-1 does not hold: 2 problems.", "  one"]
-    assert bad.brief == "one\nbad\\033[31m\\n\\377\\342\\200\\256\n"
+    assert lines(bad)[:2] == ["The evidence of run r-1 does not verify: 2 problems.", "  one"]
+    assert bad.quiet == "one\nbad\\033[31m\\n\\377\\342\\200\\256\n"
 
 
 # -- rollback ----------------------------------------------------------------------------------------------------------
@@ -354,28 +352,28 @@ def test_verified() -> None:
 def test_rolled_back() -> None:
     said = text_rollback.rolled_back(BACK)
     assert lines(said) == [
-        "Run r-1 is back where it began: 1 path written, 2 removed.",
+        "Run r-1 was reset to its base: 1 path written, 2 removed.",
         "/home/ada/app.worktrees/run-r-1 is on branch 'agentos/run-r-1' at aaaaaaaa.",
-        "Everything that was there before is saved as bbbbbbbb, ignored files and commits too.",
+        "The state before is saved as bbbbbbbb, ignored files and commits included.",
     ]
-    assert said.hints == ("'git -C /home/ada/app.worktrees/run-r-1 agentos undo' brings it back",)
-    assert said.brief == "bbbbbbbb\n"
+    assert said.hints == ("'git -C /home/ada/app.worktrees/run-r-1 agentos undo' restores it",)
+    assert said.quiet == "bbbbbbbb\n"
     step = text_rollback.rolled_back(replace(BACK, point="step:2", changed=[], removed=[], branch=None))
     assert lines(step)[:2] == [
-        "Run r-1 is back at step:2: no file had to change.",
+        "Run r-1 was reset to step:2: no file had to change.",
         "HEAD in /home/ada/app.worktrees/run-r-1 is detached at aaaaaaaa.",
     ]
-    assert "back at cccccccc:" in lines(text_rollback.rolled_back(replace(BACK, point=C)))[0]
+    assert "reset to cccccccc:" in lines(text_rollback.rolled_back(replace(BACK, point=C)))[0]
 
 
 def test_rolled_back_from_a_damaged_worktree_names_what_was_not_saved() -> None:
     damaged = replace(BACK, recreated=True, not_saved=[Skipped(HOSTILE, "cannot be read")])
     said = text_rollback.rolled_back(damaged)
-    assert "Its worktree was damaged or gone, and was made again: /home/ada/app.worktrees/run-r-1" in lines(said)
-    assert lines(said)[-1] == "What could be read of it before is saved as bbbbbbbb."
+    assert "Its worktree was damaged or missing, and was rebuilt: /home/ada/app.worktrees/run-r-1" in lines(said)
+    assert lines(said)[-1] == "What could be read of the state before is saved as bbbbbbbb."
     assert said.hints == (
-        "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' brings back what could be read",
-        "'git agentos checkpoint list --agent run-r-1' shows what was saved of it earlier",
+        "'git -C /home/ada/app.worktrees/run-r-1 agentos undo' restores what could be read",
+        "'git agentos checkpoint list --agent run-r-1' lists its earlier checkpoints",
     )
     assert len(text_rollback.rolled_back(replace(damaged, saved=None)).hints) == 1
     assert said.warnings == ('could not be saved: "bad\\033[31m\\n\\377\\342\\200\\256" (cannot be read)',)
@@ -384,13 +382,13 @@ def test_rolled_back_from_a_damaged_worktree_names_what_was_not_saved() -> None:
 def test_a_dry_run_says_that_nothing_was_changed() -> None:
     said = text_rollback.rolled_back(replace(BACK, dry_run=True, saved=None))
     assert lines(said) == [
-        "Would take run r-1 back to where it began: 1 path written, 2 removed.",
+        "Would reset run r-1 to its base: 1 path written, 2 removed.",
         "  write   price.sh",
         "  remove  junk",
         "  remove  build/out.o",
         "Nothing was changed.",
     ]
-    assert (said.brief, said.hints) == ("price.sh\njunk\nbuild/out.o\n", ())
+    assert (said.quiet, said.hints) == ("price.sh\njunk\nbuild/out.o\n", ())
 
 
 def test_nothing_that_is_not_ours_reaches_the_terminal() -> None:
@@ -406,8 +404,8 @@ def test_nothing_that_is_not_ours_reaches_the_terminal() -> None:
     )  # fmt: skip
     merge = replace(MERGE, target=HOSTILE, worktree_path=HOSTILE, warnings=[HOSTILE])
     said = [
-        *(text_run.ended(replace(run, state=state)) for state in ("passed", "failed", "interrupted", "cancelled")),
-        text_run.ended(replace(run, rolled_back_to=None)),
+        *(text_run.finished(replace(run, state=state)) for state in ("passed", "failed", "interrupted", "cancelled")),
+        text_run.finished(replace(run, rolled_back_to=None)),
         text_run.details(run, PLAIN),
         text_run.listing([run], PLAIN),
         text_run.accepted(run, merge, PLAIN),
@@ -415,10 +413,10 @@ def test_nothing_that_is_not_ours_reaches_the_terminal() -> None:
         text_run.verified(Verification("r", False, None, None, 0, 0, [HOSTILE]), PLAIN),
         text_rollback.rolled_back(back),
         text_rollback.rolled_back(replace(back, dry_run=True)),
-        Text(text_run.begun(run) + text_run.step_begins(run, step) + text_run.step_ended(run, step, PLAIN)),
+        Text(text_run.run_header(run) + text_run.step_started(run, step) + text_run.step_ended(run, step, PLAIN)),
     ]
     for each in said:
-        for part in (each.result, each.brief, *each.notes, *each.warnings, *each.hints):
+        for part in (each.result, each.quiet, *each.notes, *each.warnings, *each.hints):
             assert isinstance(part, str)
             assert part.replace("\n", "").isprintable()
 
@@ -437,7 +435,7 @@ def streams(kind: type[io.TextIOWrapper]) -> tuple[Output, io.BytesIO]:
 
 
 def go(output: Output) -> None:
-    with Progress(output) as watcher:
+    with RunProgress(output) as watcher:
         watcher.prepared(RUN)
         watcher.step_begins(RUN, AGENT)
         watcher.output(b"first\x1b[31m\n")
@@ -471,7 +469,7 @@ def test_on_a_terminal_one_line_is_written_over_again(monkeypatch: pytest.Monkey
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(status_line, "_REDRAW", 0.01)
     output, err = streams(_Terminal)
-    with Progress(output) as watcher:
+    with RunProgress(output) as watcher:
         watcher.step_begins(RUN, AGENT)
         watcher.output(b"half\tway\n")
         while b"half" not in err.getvalue():
@@ -488,7 +486,7 @@ def test_on_a_terminal_one_line_is_written_over_again(monkeypatch: pytest.Monkey
 def test_an_error_in_the_middle_leaves_no_half_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     output, err = streams(_Terminal)
-    with pytest.raises(ZeroDivisionError), Progress(output) as watcher:
+    with pytest.raises(ZeroDivisionError), RunProgress(output) as watcher:
         watcher.step_begins(RUN, AGENT)
         raise ZeroDivisionError
     assert err.getvalue().endswith(b"\r\x1b[K")
@@ -507,11 +505,11 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     [("plain", 10, "plain"), ("plain", 3, "pla"), ("日本語", 5, "日本"), ("e\u0301e\u0301", 1, "e\u0301"), ("", 0, "")],
 )
 def test_a_line_is_cut_by_columns(line: str, columns: int, kept: str) -> None:
-    assert status_line.cut(line, columns) == kept
+    assert status_line.truncate(line, columns) == kept
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.4, "0:00"), (62.4, "1:02"), (3599, "59:59"), (3600, "1:00:00"), (90061, "25:01:01")]
 )
 def test_elapsed(seconds: float, said: str) -> None:
-    assert text_run.elapsed(seconds) == said
+    assert layout.clock(seconds) == said

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from git_agentos.cli import progress
-from git_agentos.cli.commands import tdd_do
+from git_agentos.cli.commands import tdd as tdd_command
 from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.output import Output, Style, Text
-from git_agentos.cli.progress import Walk
+from git_agentos.cli.progress import WorkflowProgress
 from git_agentos.cli.render.html import workflow as html_tdd
 from git_agentos.cli.render.text import tdd as text_tdd
 from git_agentos.errors import PolicyError
@@ -134,9 +134,11 @@ def test_how_well_a_node_went(node: str, then: str, grade: str) -> None:
 
 def test_one_that_cannot_be_believed() -> None:
     found = replace(WORKFLOW, state="tampered", node=None, words=["abort"], reason="a row has no code", history=[])
-    said = text_tdd.ended(found, PLAIN)
-    assert lines(said)[0] == "Workflow 87-3fa9c1 cannot be believed: a row has no code."
-    assert said.hints == ("'git agentos tdd abort 87-3fa9c1' takes everything back, and saves it first",)
+    said = text_tdd.finished(found, PLAIN)
+    assert lines(said)[0] == "Workflow 87-3fa9c1 cannot be trusted: a row has no code."
+    assert said.hints == (
+        "'git agentos tdd abort 87-3fa9c1' saves everything, then removes the worktree and the branch",
+    )
     assert "State:      tampered: a row has no code" in lines(text_tdd.status(found, PLAIN))
 
 
@@ -144,23 +146,23 @@ def test_one_that_cannot_be_believed() -> None:
 
 
 def test_one_that_waits_and_is_green() -> None:
-    said = text_tdd.ended(WORKFLOW, PLAIN)
+    said = text_tdd.finished(WORKFLOW, PLAIN)
     assert lines(said) == [
         "Workflow 87-3fa9c1 waits for a decision: the work is green.",
-        "Tests passed: pytest exited with 0, and nothing spoke against it.",
+        "Tests passed: pytest exited with 0, no veto.",
         "Its work (2 changed paths, on branch 'feat/issue-87') is in /home/ada/app.worktrees/run-87-3fa9c1",
     ]
-    assert said.brief == "87-3fa9c1\n"
+    assert said.quiet == "87-3fa9c1\n"
     assert said.hints == (
-        "'git agentos tdd show 87-3fa9c1' shows what was done, the tests and the change",
+        "'git agentos tdd show 87-3fa9c1' shows its history and its changes",
         "'git agentos tdd approve 87-3fa9c1' merges it into 'main'",
-        "'git agentos tdd abort 87-3fa9c1' takes everything back, and saves it first",
-        "'git agentos tdd resume --retry 87-3fa9c1' gives it another round",
+        "'git agentos tdd abort 87-3fa9c1' saves everything, then removes the worktree and the branch",
+        "'git agentos tdd resume --retry 87-3fa9c1' starts another round",
     )
 
 
 def test_one_that_is_not_green_cannot_be_approved() -> None:
-    said = text_tdd.ended(replace(RED, vetoes=["'a.py' was changed"], findings=["a.py:3: os._exit"]), PLAIN)
+    said = text_tdd.finished(replace(RED, vetoes=["'a.py' was changed"], findings=["a.py:3: os._exit"]), PLAIN)
     assert lines(said)[:4] == [
         "Workflow 87-3fa9c1 waits for a decision: N4 pass gate: 1 failed.",
         "Tests not passed: pytest exited with 1.",
@@ -173,7 +175,7 @@ def test_one_that_is_not_green_cannot_be_approved() -> None:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (None, "not passed: no run of them counts"),
+        (None, "not passed: there is no valid test run"),
         (0, "not passed: pytest exited with 0, which alone is not enough"),
         (-1, "not passed: they took too long, and were ended"),
         (137, "not passed: pytest exited with 137"),
@@ -184,7 +186,7 @@ def test_what_is_said_of_tests_that_have_not_passed(code: int | None, told: str)
 
 
 def test_conflicts_are_named() -> None:
-    assert lines(text_tdd.ended(CONFLICT, PLAIN))[2:5] == [
+    assert lines(text_tdd.finished(CONFLICT, PLAIN))[2:5] == [
         "It conflicts with 'main' in 2 paths:",
         "  p.py",
         '  "\\377"',
@@ -192,21 +194,21 @@ def test_conflicts_are_named() -> None:
 
 
 def test_the_end() -> None:
-    merged = text_tdd.ended(replace(GONE, state="merged", merge_commit=B), PLAIN)
+    merged = text_tdd.finished(replace(GONE, state="merged", merge_commit=B), PLAIN)
     assert lines(merged) == [
-        "Workflow 87-3fa9c1 is merged: 'main' has it, in bbbbbbbb.",
-        "Its worktree and the branch 'feat/issue-87' are gone; everything is saved as cccccccc.",
+        "Workflow 87-3fa9c1 is merged into 'main', as bbbbbbbb.",
+        "Its worktree and the branch 'feat/issue-87' were removed; everything is saved as cccccccc.",
     ]
-    aborted = text_tdd.ended(replace(GONE, state="aborted", reason=None), PLAIN)
+    aborted = text_tdd.finished(replace(GONE, state="aborted", reason=None), PLAIN)
     assert lines(aborted)[0] == "Workflow 87-3fa9c1 is aborted."
     for said in (merged, aborted):
-        assert said.hints[-1] == "'git agentos worktree create run-87-3fa9c1 --revive' brings its worktree back"
+        assert said.hints[-1] == "'git agentos worktree create run-87-3fa9c1 --revive' restores its worktree"
 
 
 def test_interrupted() -> None:
-    said = text_tdd.ended(replace(WORKFLOW, state="interrupted", node=N3, reason=None), PLAIN)
+    said = text_tdd.finished(replace(WORKFLOW, state="interrupted", node=N3, reason=None), PLAIN)
     assert lines(said)[0] == "Workflow 87-3fa9c1 was interrupted at N3 implement."
-    assert said.hints == ("'git agentos tdd resume 87-3fa9c1' goes on with that node",)
+    assert said.hints == ("'git agentos tdd resume 87-3fa9c1' continues with that node",)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_interrupted() -> None:
     ],
 )
 def test_exit_codes(change: dict[str, Any], wanted: str | None, code: int) -> None:
-    assert tdd_do._code(replace(WORKFLOW, **change), wanted) == code
+    assert tdd_command._exit_code(replace(WORKFLOW, **change), wanted) == code
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -239,7 +241,7 @@ def test_the_list() -> None:
         "87-3fa9c1  waiting             87     N6    feat/issue-87  main  10 minutes ago",
         "9-000000   waiting, elsewhere  87     N6    feat/issue-87  main  10 minutes ago",
     ]
-    assert said.brief == "87-3fa9c1\n9-000000\n"
+    assert said.quiet == "87-3fa9c1\n9-000000\n"
     assert text_tdd.listing([], PLAIN).notes == ("no workflows",)
 
 
@@ -260,7 +262,7 @@ def test_everything_is_shown() -> None:
         "   | FAILED\\033[31m",
         "   +a * b",
         "    veto: 'tests/test_price.py' was changed",
-        "What it changes since aaaaaaaa\ndiff --git a/p.py b/p.py",
+        "Changes since aaaaaaaa\ndiff --git a/p.py b/p.py",
     ):
         assert wanted in told, wanted
 
@@ -291,15 +293,15 @@ def test_nothing_reaches_the_terminal_that_it_would_obey() -> None:
     found = Review(workflow, b"+\x1b[31m\xff\n", HOSTILE)
     evidence = text_tdd.Evidence(outputs={1: b"\x1b[31m\xff"}, patches={1: b"\x1b[31m"})
     said = [
-        text_tdd.began(workflow),
+        text_tdd.header(workflow),
         text_tdd.node_ended(hostile, PLAIN),
         *text_tdd.review(found, replace(PLAIN, terminal=True)),
-        text_tdd.again(workflow, HOSTILE),
+        text_tdd.invalid_answer(workflow, HOSTILE),
         *text_tdd.policy([HOSTILE]),
     ]
     for each in (
-        text_tdd.ended(workflow, PLAIN),
-        text_tdd.ended(replace(workflow, state="merged", merge_commit=B), PLAIN),
+        text_tdd.finished(workflow, PLAIN),
+        text_tdd.finished(replace(workflow, state="merged", merge_commit=B), PLAIN),
         text_tdd.listing([workflow], PLAIN),
         text_tdd.status(workflow, PLAIN),
         text_tdd.details(found, evidence, PLAIN),
@@ -391,7 +393,7 @@ def invocation(kind: type[io.TextIOWrapper] = io.TextIOWrapper) -> tuple[Invocat
 
 
 def go(run: Invocation) -> None:
-    with Walk(run) as watcher:
+    with WorkflowProgress(run) as watcher:
         watcher.began(WORKFLOW)
         for each in HISTORY:
             watcher.node_begins(WORKFLOW, each["node"])
@@ -420,7 +422,7 @@ def test_one_line_a_node() -> None:
 def test_on_a_terminal_the_node_at_hand_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     run, err = invocation(_Terminal)
-    with Walk(run) as watcher:
+    with WorkflowProgress(run) as watcher:
         watcher.node_begins(replace(WORKFLOW, history=HISTORY[:2]), N2)
         assert err.getvalue() == b"[3] N2 fail gate  0:00"
 
@@ -473,30 +475,30 @@ def typist(monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
 
 def test_the_data_policy_wants_exactly_yes(typist: Typist) -> None:
     run, err = typist.answering(b"yes\n")
-    tdd_do._consent(run, Walk(run), agreed=False)(["  40 bytes  \x1b[31m"])
+    tdd_command._consent(run, WorkflowProgress(run), accepted=False)(["  40 bytes  \x1b[31m"])
     assert b"  40 bytes  \\033[31m\n" in err.getvalue()
     for answer in (b"y\n", b"\n", b"Yes\n", b"\x04"):
         run, _ = typist.answering(answer)
-        with pytest.raises(PolicyError, match="did not agree"):
-            tdd_do._consent(run, Walk(run), agreed=False)([])
+        with pytest.raises(PolicyError, match="did not accept the data policy"):
+            tdd_command._consent(run, WorkflowProgress(run), accepted=False)([])
 
 
 def test_it_asks_until_a_word_counts(typist: Typist) -> None:
     run, err = typist.answering(b"yes\n", b"Approve\n", b"approve \n", b"\n", b"approve\n")
-    assert Walk(run)._word(WORKFLOW) == "approve"
+    assert WorkflowProgress(run).choose(WORKFLOW) == "approve"
     told = err.getvalue().decode()
     assert told.count("approve, abort or retry: ") == 5
-    assert "'approve ' is no answer: type exactly approve, abort or retry" in told
+    assert "'approve ' is not an answer: type exactly approve, abort or retry" in told
     run, _ = typist.answering(b"approve\n", b"abort\n")
-    assert Walk(run)._word(RED) == "abort"
+    assert WorkflowProgress(run).choose(RED) == "abort"
     run, _ = typist.answering(b"\x04")
-    assert Walk(run)._word(WORKFLOW) is None
+    assert WorkflowProgress(run).choose(WORKFLOW) is None
 
 
 def test_what_was_typed_before_the_question_does_not_count(typist: Typist) -> None:
     typist.type(b"approve\n")
     run, _ = typist.answering(b"abort\n")
-    assert Walk(run)._word(WORKFLOW) == "abort"
+    assert WorkflowProgress(run).choose(WORKFLOW) == "abort"
 
 
 def test_a_signal_ends_the_question_and_is_heard_by_whoever_listens(typist: Typist) -> None:
@@ -508,8 +510,8 @@ def test_a_signal_ends_the_question_and_is_heard_by_whoever_listens(typist: Typi
         for number in before:
             run, err = typist.answering()
             typist.asked = threading.Timer(0.02, os.kill, [os.getpid(), number]).start
-            walk = Walk(run)
-            assert progress.heard(lambda: walk._word(WORKFLOW)) is None  # noqa: B023 (called at once)
+            walk = WorkflowProgress(run)
+            assert progress.interruptible(lambda: walk.choose(WORKFLOW)) is None  # noqa: B023 (called at once)
             assert heard.pop() == number
             assert err.getvalue().endswith(b": \n")
     finally:
@@ -526,9 +528,9 @@ def test_whoever_wants_the_result_alone_is_told_and_asked_nothing(
     setattr(run.output, mode, True)
     typist.asked = lambda: pytest.fail("nobody is to be asked")
     go(run)
-    assert Walk(run).ask(REVIEW) is None
-    with pytest.raises(PolicyError, match="nothing was made or sent"):
-        tdd_do._consent(run, Walk(run), agreed=False)(["policy"])
+    assert WorkflowProgress(run).ask(REVIEW) is None
+    with pytest.raises(PolicyError, match="nothing was created or sent"):
+        tdd_command._consent(run, WorkflowProgress(run), accepted=False)(["policy"])
     assert err.getvalue() == b""
 
 
@@ -539,12 +541,12 @@ def test_what_is_shown_before_the_decision() -> None:
         "Review of workflow 87-3fa9c1, issue 87",
         "diff --git a/p.py b/p.py",
         "… 306 more lines; 'git agentos tdd show 87-3fa9c1' shows all of it",
-        "passed: pytest exited with 0, and nothing spoke against it",
+        "passed: pytest exited with 0, no veto",
         "  … 60 lines before; 'git agentos tdd show 87-3fa9c1' shows all of it",
-        "nothing was found",
+        "no findings",
         "  approve  merges it into 'main'",
     ):
         assert wanted in told, wanted
     told = text_tdd.review(replace(REVIEW, workflow=RED), PLAIN)
-    assert told[-1] == "It cannot be approved: its tests have not passed as they should."
+    assert told[-1] == "It cannot be approved: its tests have not passed."
     assert "It conflicts with 'main' in 2 paths:" in text_tdd.review(replace(REVIEW, workflow=CONFLICT), PLAIN)

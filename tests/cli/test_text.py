@@ -11,6 +11,8 @@ import pytest
 
 from git_agentos.cli.output import Style, Text
 from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.render.text import layout, restore, status
+from git_agentos.overview import Overview
 from git_agentos.workspace import (
     Checkpoint,
     Diff,
@@ -69,40 +71,40 @@ def test_a_checkpoint_is_its_short_id_and_warns_of_what_it_left_out() -> None:
     assert said == Text("a1b2c3d4\n", "a1b2c3d4\n", (), ("not saved: core (too large)",), ())
     told = text.created(CHECKPOINT, TERMINAL)
     assert told.result == "a1b2c3d4\n"
-    assert told.notes == ("saved the state (1 staged, 2 changed); nothing was touched",)
-    assert told.hints == ("'git agentos restore a1b2c3d4' comes back to this state",)
+    assert told.notes == ("saved the state (1 staged, 2 changed); nothing was changed",)
+    assert told.hints == ("'git agentos restore a1b2c3d4' restores this state",)
 
 
 def test_an_unchanged_state_is_said() -> None:
     said = text.created(replace(CHECKPOINT, unchanged=True, skipped=[]), PLAIN)
-    assert said.notes == ("nothing has changed since checkpoint a1b2c3d4: no new one was made",)
+    assert said.notes == ("nothing has changed since checkpoint a1b2c3d4: no new checkpoint was created",)
 
 
 def test_many_skipped_paths_are_not_a_flood() -> None:
     many = replace(CHECKPOINT, skipped=[Skipped(f"f{n}", "r") for n in range(30)])
     warnings = text.created(many, PLAIN).warnings
     assert len(warnings) == 11
-    assert warnings[-1] == "not saved: 20 more; 'git agentos checkpoint show a1b2c3d4' names them"
+    assert warnings[-1] == "not saved: 20 more; 'git agentos checkpoint show a1b2c3d4' lists them"
 
 
 def test_the_list() -> None:
     other = replace(CHECKPOINT, id=B, trigger="milestone", description="", created_at="2026-11-21T10:00:00Z")
-    said = text.timeline([CHECKPOINT, other], PLAIN)
+    said = text.listing([CHECKPOINT, other], PLAIN)
     assert said.result == (
         "a1b2c3d4  3 minutes ago  manual     before the rename\n"  #
         "b1b2c3d4  2 hours ago    milestone\n"
     )
-    assert said.brief == "a1b2c3d4\nb1b2c3d4\n"
-    assert text.timeline([], PLAIN).notes == ("no checkpoints",)
+    assert said.quiet == "a1b2c3d4\nb1b2c3d4\n"
+    assert text.listing([], PLAIN).notes == ("no checkpoints",)
 
 
 def test_agents_are_named_where_there_are_several() -> None:
     other = replace(CHECKPOINT, id=B, timeline="dev", created_by="ada")
-    assert "  dev (ada)  before the rename\n" in str(text.timeline([CHECKPOINT, other], PLAIN).result)
+    assert "  dev (ada)  before the rename\n" in str(text.listing([CHECKPOINT, other], PLAIN).result)
 
 
 def test_show() -> None:
-    assert text.shown(CHECKPOINT, PLAIN).result == (
+    assert text.details(CHECKPOINT, PLAIN).result == (
         f"checkpoint {A}\n"
         "Agent:     main\n"
         "Date:      2026-11-21 11:57:00 +0000 (3 minutes ago)\n"
@@ -129,14 +131,14 @@ def test_show() -> None:
 
 
 def test_restore_says_where_one_is_and_how_to_come_back() -> None:
-    said = text.restored(RESTORED)
+    said = restore.restored(RESTORED)
     assert said.result == (
         "Restored checkpoint a1b2c3d4: 2 paths written, 1 removed.\n"
         "You are on branch 'restore/a1b2c3d4/20261121T120000Z'.\n"
-        "The state you had before is saved as b1b2c3d4.\n"
+        "The state before is saved as b1b2c3d4.\n"
     )
-    assert said.hints == ("'git agentos undo' comes back to it",)
-    assert said.brief == "b1b2c3d4\n"
+    assert said.hints == ("'git agentos undo' returns to it",)
+    assert said.quiet == "b1b2c3d4\n"
 
 
 @pytest.mark.parametrize(
@@ -148,12 +150,12 @@ def test_restore_says_where_one_is_and_how_to_come_back() -> None:
     ],
 )
 def test_whereabouts(branch: str | None, head: str | None, kept: bool, expected: str) -> None:
-    said = text.restored(replace(RESTORED, branch=branch, head=head), kept_branch=kept)
+    said = restore.restored(replace(RESTORED, branch=branch, head=head), kept_branch=kept)
     assert expected in str(said.result).splitlines()
 
 
 def test_a_dry_run_lists_the_paths_and_says_that_nothing_was_changed() -> None:
-    said = text.restored(replace(RESTORED, saved=None, dry_run=True))
+    said = restore.restored(replace(RESTORED, saved=None, dry_run=True))
     assert said.result == (
         "Would restore checkpoint a1b2c3d4: 2 paths written, 1 removed.\n"
         "  write   one\n"
@@ -166,24 +168,24 @@ def test_a_dry_run_lists_the_paths_and_says_that_nothing_was_changed() -> None:
 
 
 def test_undo_can_be_undone() -> None:
-    said = text.undone(RESTORED)
-    assert str(said.result).startswith("Undone: this is the state of checkpoint a1b2c3d4 again")
-    assert said.hints == ("'git agentos undo' once more comes back to it",)
+    said = restore.undone(RESTORED)
+    assert str(said.result).startswith("Undone: the state is that of checkpoint a1b2c3d4 again")
+    assert said.hints == ("'git agentos undo' again returns to it",)
 
 
 def test_recover() -> None:
     nothing = Recovery("nothing", None, None, None, [], [], [], [])
-    assert text.recovered(nothing).result == "Nothing to recover: no restore was interrupted here.\n"
-    assert "Removed '/g/index.lock'" in str(text.recovered(replace(nothing, cleaned=["/g/index.lock"])).result)
+    assert restore.recovered(nothing).result == "Nothing to recover: no restore was interrupted here.\n"
+    assert "Removed '/g/index.lock'" in str(restore.recovered(replace(nothing, cleaned=["/g/index.lock"])).result)
     finished = replace(nothing, outcome="finished", checkpoint=A, saved=B, branch="main")
-    assert "is now complete" in str(text.recovered(finished).result)
-    back = text.recovered(replace(finished, outcome="went-back"))
+    assert "is now complete" in str(restore.recovered(finished).result)
+    back = restore.recovered(replace(finished, outcome="went-back"))
     assert "everything is as it was before it" in str(back.result)
     assert back.hints == ()
 
 
 def test_a_pick_that_stops_says_both_ways_on() -> None:
-    said = text.picked(Pick([A], B, A, ["clash.txt"], "conflict"))
+    said = restore.picked(Pick([A], B, A, ["clash.txt"], "conflict"))
     assert "  clash.txt\n" in str(said.result)
     assert [re.findall("--[a-z]+", hint) for hint in said.hints] == [["--continue"], ["--abort"]]
 
@@ -206,7 +208,7 @@ STATUS = Status(
 
 
 def test_status() -> None:
-    said = text.status(STATUS, PLAIN)
+    said = status.status(Overview(STATUS), PLAIN)
     assert said.result == (
         "Agent 'main', on branch 'topic' at commit b1b2c3d4\n"
         "Worktree: /w\n"
@@ -215,20 +217,22 @@ def test_status() -> None:
         "Last checkpoint: a1b2c3d4, 3 minutes ago (manual): before the rename\n"
         "Interrupted: restore of checkpoint a1b2c3d4\n"
     )
-    assert said.hints == ("'git agentos recover' finishes it or goes back; nothing is lost",)
+    assert said.hints == (
+        "'git agentos recover' finishes it, 'git agentos recover --abort' aborts it; nothing is lost",
+    )
     fresh = replace(STATUS, branch=None, dirty=False, operation=None, last_checkpoint=None, interrupted=None)
-    assert text.status(fresh, PLAIN).result == (
+    assert status.status(Overview(fresh), PLAIN).result == (
         "Agent 'main', HEAD detached at commit b1b2c3d4\nWorktree: /w\nChanges: none\nLast checkpoint: none\n"
     )
 
 
 def test_doctor() -> None:
-    assert text.findings([], PLAIN, fix=False).result == "Nothing is wrong with this repository's set-up.\n"
+    assert status.findings([], PLAIN, fix=False).result == "No problems found.\n"
     found = Finding("a-code", "warning", "it is bad", "do this", False)
-    said = text.findings([found], PLAIN, fix=False)
+    said = status.findings([found], PLAIN, fix=False)
     assert said.result == "warning: it is bad [a-code]\n  do this\n"
-    assert said.hints == ("'git agentos doctor --fix' mends what it can",)
-    assert text.findings([replace(found, fixed=True)], PLAIN, fix=True).result == "fixed: it is bad [a-code]\n"
+    assert said.hints == ("'git agentos doctor --fix' fixes what it can",)
+    assert status.findings([replace(found, fixed=True)], PLAIN, fix=True).result == "fixed: it is bad [a-code]\n"
 
 
 PATCH = (
@@ -243,8 +247,8 @@ DIFF = Diff(A, None, (FileChange("one", "M"),), PATCH)
 
 
 def test_a_patch_is_byte_for_byte_unless_a_terminal_reads_it() -> None:
-    assert text.difference(DIFF, PLAIN, stat=False).result == PATCH
-    shown = str(text.difference(DIFF, TERMINAL, stat=False).result)
+    assert text.diff(DIFF, PLAIN, stat=False).result == PATCH
+    shown = str(text.diff(DIFF, TERMINAL, stat=False).result)
     assert "\x1b[31m-old \\033[31m\x1b[m\n" in shown
     assert "\x1b[31m--- minus\x1b[m\n" in shown
     assert "\x1b[32m++++ plus\x1b[m\n" in shown
@@ -253,14 +257,14 @@ def test_a_patch_is_byte_for_byte_unless_a_terminal_reads_it() -> None:
 
 
 def test_stat_counts_what_the_hunks_hold() -> None:
-    assert text.difference(DIFF, PLAIN, stat=True).result == (
+    assert text.diff(DIFF, PLAIN, stat=True).result == (
         " one           | +2 -2\n"
         " two           | Bin\n"
         ' "th\\377ree"   | +0 -1\n'
         " with space    | +1 -0\n"
         " 4 paths changed, 3 added, 3 removed lines\n"
     ).replace("   |", " |")
-    assert text.difference(replace(DIFF, patch=b""), PLAIN, stat=True).result == ""
+    assert text.diff(replace(DIFF, patch=b""), PLAIN, stat=True).result == ""
 
 
 def test_contents_are_raw_but_for_a_terminal() -> None:
@@ -288,22 +292,26 @@ HOSTILE_RESTORATION = replace(
     "said",
     [
         text.created(HOSTILE_CHECKPOINT, PLAIN),
-        text.timeline([HOSTILE_CHECKPOINT, replace(HOSTILE_CHECKPOINT, timeline="b")], PLAIN),
-        text.shown(HOSTILE_CHECKPOINT, PLAIN),
-        text.restored(HOSTILE_RESTORATION),
-        text.restored(replace(HOSTILE_RESTORATION, dry_run=True)),
-        text.undone(HOSTILE_RESTORATION),
-        text.recovered(Recovery("finished", A, B, HOSTILE, [], [], [Skipped(HOSTILE, HOSTILE)], [HOSTILE])),
-        text.picked(Pick([A], B, A, [HOSTILE], "conflict")),
-        text.status(
-            replace(STATUS, agent=HOSTILE, branch=HOSTILE, worktree_path=HOSTILE, last_checkpoint=HOSTILE_CHECKPOINT),
+        text.listing([HOSTILE_CHECKPOINT, replace(HOSTILE_CHECKPOINT, timeline="b")], PLAIN),
+        text.details(HOSTILE_CHECKPOINT, PLAIN),
+        restore.restored(HOSTILE_RESTORATION),
+        restore.restored(replace(HOSTILE_RESTORATION, dry_run=True)),
+        restore.undone(HOSTILE_RESTORATION),
+        restore.recovered(Recovery("finished", A, B, HOSTILE, [], [], [Skipped(HOSTILE, HOSTILE)], [HOSTILE])),
+        restore.picked(Pick([A], B, A, [HOSTILE], "conflict")),
+        status.status(
+            Overview(
+                replace(
+                    STATUS, agent=HOSTILE, branch=HOSTILE, worktree_path=HOSTILE, last_checkpoint=HOSTILE_CHECKPOINT
+                )
+            ),
             PLAIN,
         ),
-        text.findings([Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)], PLAIN, fix=False),
+        status.findings([Finding(HOSTILE, "error", HOSTILE, HOSTILE, False)], PLAIN, fix=False),
     ],
 )
 def test_no_control_character_ever(said: Text) -> None:
-    parts: list[Any] = [said.result, said.brief, *said.notes, *said.warnings, *said.hints]
+    parts: list[Any] = [said.result, said.quiet, *said.notes, *said.warnings, *said.hints]
     for part in parts:
         assert isinstance(part, str)
         assert part.replace("\n", "").isprintable()
@@ -323,4 +331,4 @@ def test_no_control_character_ever(said: Text) -> None:
     ],
 )
 def test_ages(created_at: str, expected: str) -> None:
-    assert text.age(created_at, NOW) == expected
+    assert layout.relative_time(created_at, NOW) == expected

@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 from git_agentos.cli.output import Style, Text
+from git_agentos.cli.render.text import layout
 from git_agentos.cli.render.text import worktree as text_worktree
 from git_agentos.worktree.status import ActiveProcess, Dirty, LastCheckpoint, LastEntry, Worktree
 
@@ -44,16 +45,16 @@ def test_created() -> None:
     said = text_worktree.created(ONE, PLAIN, revived=False)
     assert said.result == (
         "Created worktree 'dev-001' on branch 'agent/dev-001': /home/ada/app.worktrees/dev-001\n"
-        "It begins at aaaaaaaa (main).\n"
+        "It starts at aaaaaaaa (main).\n"
     )
-    assert said.brief == b"/home/ada/app.worktrees/dev-001\n"
+    assert said.quiet == b"/home/ada/app.worktrees/dev-001\n"
     revived = text_worktree.created(ONE, PLAIN, revived=True)
     assert revived.result == (
-        "Brought worktree 'dev-001' back on branch 'agent/dev-001': /home/ada/app.worktrees/dev-001\n"
-        "It is as it was left, ignored files, log and memory included.\n"
+        "Revived worktree 'dev-001' on branch 'agent/dev-001': /home/ada/app.worktrees/dev-001\n"
+        "It is as it was when it was archived, ignored files, log and memory included.\n"
     )
     detached = text_worktree.created(dataclasses.replace(ONE, branch=None), PLAIN, revived=True)
-    assert str(detached.result).startswith("Brought worktree 'dev-001' back at ")
+    assert str(detached.result).startswith("Revived worktree 'dev-001' at ")
 
 
 def test_the_list_is_a_table() -> None:
@@ -65,12 +66,12 @@ def test_the_list_is_a_table() -> None:
         "dev-2    complete        T-42  clean                             +3 squash-merged  5 minutes ago  1.2 MiB",
         "x        archived        -     -                                 +3 -1             5 minutes ago  -",
     ]
-    assert said.brief == "dev-001\ndev-2\nx\n"
+    assert said.quiet == "dev-001\ndev-2\nx\n"
     assert said.hints == ()
 
 
 def test_the_list_hints() -> None:
-    assert text_worktree.listing([], PLAIN).notes == ("no worktrees of agents",)
+    assert text_worktree.listing([], PLAIN).notes == ("no agents' worktrees",)
     assert "repair dev-001" in text_worktree.listing([replace(ONE, state="broken")], PLAIN).hints[0]
 
 
@@ -122,4 +123,4 @@ def test_no_control_character_ever(said: Text) -> None:
     ("number", "words"), [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 40, "5.0 TiB")]
 )
 def test_sizes(number: int | None, words: str) -> None:
-    assert text_worktree.size(number) == words
+    assert layout.size(number) == words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from git_agentos.cli import command_tree as tree
+from git_agentos.cli import command_tree
 from tests.cli.conftest import Cli
 from tests.support.repo import Repo
 
@@ -86,13 +86,13 @@ def test_hostile_words_do_not_reach_the_terminal(cli: Cli) -> None:
         assert answer.talk.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("command", list(tree.root().walk()), ids=lambda each: "-".join(each.path) or "root")
+@pytest.mark.parametrize("command", list(command_tree.root().walk()), ids=lambda each: "-".join(each.path) or "root")
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_every_command_has_help(cli: Cli, command: tree.Command, flag: str) -> None:
+def test_every_command_has_help(cli: Cli, command: command_tree.Command, flag: str) -> None:
     answer = cli(*command.path, flag)
     assert (answer.code, answer.err) == (0, b"")
-    assert answer.text == tree.help_text(command)
-    assert answer.text.splitlines()[0] == tree.usage(command)
+    assert answer.text == command_tree.help_text(command)
+    assert answer.text.splitlines()[0] == command_tree.usage(command)
     assert command.summary in answer.text
     assert max(map(len, answer.text.splitlines())) <= 80
     for option in command.options:
@@ -104,7 +104,7 @@ def test_every_command_has_help(cli: Cli, command: tree.Command, flag: str) -> N
 
 
 def test_summaries_fit_their_line() -> None:
-    for command in tree.root().subcommands:
+    for command in command_tree.root().subcommands:
         assert len(command.summary) <= 56
 
 

@@ -124,7 +124,7 @@ def work(argv: list[str], steps: Steps) -> NoReturn:
     from git_agentos.cli import entry
 
     steps.begin()
-    entry._leave(entry.run(argv))
+    entry.exit_now(entry.run(argv))
 
 
 def _end_children() -> None:

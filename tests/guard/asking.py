@@ -15,7 +15,7 @@ from git_agentos.git.location import locate
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import ALLOW, APPROVE, FORBID, Assessment, Decision, SaveScope
-from git_agentos.guard.enforcement.enforcer import Verdict, enforce
+from git_agentos.guard.enforcement.enforcer import LayerCall, Verdict, enforce
 from git_agentos.guard.identity import Identity
 from tests.support.tool import Result
 
@@ -55,7 +55,7 @@ def run_by(
     call = Call(("git", *words), str(cwd), os.environ)
     known = GuardSettings(**settings)
     pid = os.getpid() if pid is None else pid
-    return enforce(call, assessment, who, layer=layer, pid=pid, settings=known, wait=wait, tell=tell)
+    return enforce(call, assessment, who, LayerCall(layer, pid, known, on_wait=tell if wait else None))
 
 
 def common_dir(path: Path) -> str:

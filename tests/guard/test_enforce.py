@@ -45,7 +45,7 @@ def checkpoints(dev: Repo) -> list[dict[str, object]]:
 
 
 def test_plain_allow_does_nothing_at_all(dev: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enforcer, "_Case", None)
+    monkeypatch.setattr(enforcer, "_Enforcement", None)
     verdict = run_by(AGENT, judged(ALLOW, dev.path, "status"), "status", cwd=dev.path)
     assert (verdict.run, verdict.message, verdict.approval) == (True, "", None)
 

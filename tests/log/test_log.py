@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from git_agentos import log, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint import log_sync
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, CheckpointNotFound, UsageError
 from git_agentos.log import Entry
-from git_agentos.store import database, entries
+from git_agentos.store import database, entries, rows
 from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.support.signals import by_default
@@ -27,7 +28,7 @@ from tests.support.tool import run, run_ok
 FILE = ".agentos/issue_workflow.db"
 
 
-def context_of(repo: Repo, who: str | None = None) -> Context:
+def context_of(repo: Repo, who: str | None = None) -> OpenWorktree:
     return open_workspace(repo.path, agent=who).context
 
 
@@ -186,11 +187,10 @@ def test_a_checkpoint_is_an_entry_of_its_own(repo: Repo) -> None:
 
 
 def test_a_kill_between_checkpoint_and_mark_loses_and_repeats_nothing(repo: Repo) -> None:
-    from git_agentos.checkpoint import carry
 
     log.add(context_of(repo), "action", "one")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(carry, "done", lambda *_: None)
+        patch.setattr(log_sync, "mark_saved", lambda *_: None)
         first = open_workspace(repo.path).checkpoint("first")
     assert has(repo, first.id)
     second = open_workspace(repo.path).checkpoint("second")
@@ -200,12 +200,10 @@ def test_a_kill_between_checkpoint_and_mark_loses_and_repeats_nothing(repo: Repo
 
 def test_one_entry_in_two_checkpoints_is_one(repo: Repo) -> None:
     """Two checkpoints made at the same moment may both carry it."""
-    from git_agentos.checkpoint import carry
-
     made = log.add(context_of(repo), "action", "one")
-    both = carry.Load([entries.Waiting(1, entries.line(made))], [])
+    both = log_sync.PendingLog([rows.PendingRow(1, entries.line(made))], [])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(carry, "waiting", lambda *_: both)
+        patch.setattr(log_sync, "pending", lambda *_: both)
         checkpoints = [open_workspace(repo.path).checkpoint(name).id for name in ("first", "second")]
     assert [has(repo, each) for each in checkpoints] == [True, True]
     repo.remove(".agentos")
@@ -224,7 +222,7 @@ def test_without_a_database_nothing_of_it_is_loaded(repo: Repo) -> None:
     code = (
         "import sys\nfrom git_agentos.cli.entry import run\n"
         "assert run(['checkpoint', '-q']) == 0\nassert run(['restore', '-q', 'latest']) == 0\n"
-        "bad = {'sqlite3', 'git_agentos.checkpoint.carry', 'git_agentos.log', 'git_agentos.store.database'}\n"
+        "bad = {'sqlite3', 'git_agentos.checkpoint.log_sync', 'git_agentos.log', 'git_agentos.store.database'}\n"
         "print(sorted(bad & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo.path, capture_output=True, text=True, check=True)
@@ -400,8 +398,7 @@ def test_archive_and_revive(repo: Repo) -> None:
     import sqlite3
 
     from git_agentos import memory
-    from git_agentos.checkpoint import take
-    from git_agentos.checkpoint.take import Cargo
+    from git_agentos.checkpoint.creation import create_checkpoint
 
     place = agent(repo, "dev")
     context = context_of(place)
@@ -413,10 +410,9 @@ def test_archive_and_revive(repo: Repo) -> None:
     connection.execute("CREATE TABLE theirs (x)")
     connection.commit()
     connection.close()
-    with context.repository.writer() as writer:
-        files = log.archive_files(context, writer)
-        writer.flush()
-    made = take.take(context.repository, context.settings, context.origin(trigger="archive"), cargo=Cargo(files))
+    made = create_checkpoint(
+        context, context.metadata(trigger="archive"), attach=lambda writer: log.archive_files(context, writer)
+    )
     assert [each["summary"] for each in carried(repo, made.checkpoint.id, "database/log.jsonl")] == ["one", "c", "two"]
     assert len(carried(repo, made.checkpoint.id, "database/memory.jsonl")) == 1
     before = log.entries(context)

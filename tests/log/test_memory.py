@@ -8,14 +8,14 @@ import os
 import pytest
 
 from git_agentos import log, memory, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import CheckpointNotFound, UsageError
 from tests.support.agents import agent
 from tests.support.repo import Repo
 from tests.support.tool import run, run_ok
 
 
-def context_of(repo: Repo, who: str | None = None) -> Context:
+def context_of(repo: Repo, who: str | None = None) -> OpenWorktree:
     return open_workspace(repo.path, agent=who).context
 
 

@@ -78,14 +78,14 @@ def test_undo_keeps_what_another_agent_has_logged_since(repo: Repo) -> None:
 
 
 def test_the_other_agents_own_failed_restore_is_no_change(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from git_agentos.checkpoint import apply
+    from git_agentos.checkpoint.restore import application
 
     first = at(repo, "a").checkpoint("first")
     repo.write("readme.txt", "changed\n")
     at(repo, "a").restore(first.id, no_branch=True)
     repo.write("docs/guide.md", "changed too\n")
     with monkeypatch.context() as patch:
-        patch.setattr(apply.Application, "wrong", lambda _: [b"docs/guide.md"])
+        patch.setattr(application.Application, "wrong", lambda _: [b"docs/guide.md"])
         with pytest.raises(RestoreError):
             at(repo, "b").restore(first.id, no_branch=True)
     at(repo, "a").undo()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.process import contained
 from git_agentos.run import commands, evidence_store, spec
 from git_agentos.run.events import Run, Step
@@ -31,7 +31,7 @@ else echo wrong > answer.txt; echo first > first.txt; fi
 IS_RIGHT = "grep -q right answer.txt || { echo 'the answer is wrong' >&2; exit 3; }"
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.goal import Restoration
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore.request import Restoration
 from git_agentos.run import rollback
 from git_agentos.run.rollback import PRE_RUN, Rollback
 from git_agentos.workspace import open_workspace
@@ -90,7 +90,7 @@ class Ground:
         return self.repo.path / ".git/worktrees" / self.path.name
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(str(self.repo.path)).context
 
     def roll_back(self, point: str = PRE_RUN, *, dry_run: bool = False) -> Rollback:

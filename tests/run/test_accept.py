@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import LockedError, RunError, UsageError, WorktreeError
 from git_agentos.run import accept, evidence_store, lock, sealing
 from git_agentos.run.events import Run, run_of
@@ -32,7 +32,7 @@ class Site:
     n: int = 0
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     def step(self, kind: str, work: Callable[[Repo], object] = lambda _: None, outcome: str = "ok") -> None:

@@ -21,7 +21,7 @@ from tests.support.repo import Repo
 
 
 def said(run: Run) -> str:
-    found = text_run.ended(run).result
+    found = text_run.finished(run).result
     assert isinstance(found, str)
     return found
 
@@ -76,7 +76,7 @@ def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("agent", "detail", "words"),
     [
-        ("echo > x.log", "ignored files have changed", "It has changed ignored files, and nothing else."),
+        ("echo > x.log", "ignored files have changed", "It has only changed ignored files."),
         ("git checkout -q --detach", "HEAD is detached", "HEAD is detached at"),
         (
             "git checkout -q -b aside",
@@ -86,9 +86,13 @@ def test_a_repository_inside_that_is_changed_or_deleted(repo: Repo) -> None:
         (
             "git tag aside",
             "other refs have moved",
-            "Meanwhile other refs were made, moved or deleted: 'refs/tags/aside'.",
+            "Meanwhile other refs were created, moved or deleted: 'refs/tags/aside'.",
         ),
-        ("git branch aside", "other refs have moved", "Meanwhile other branches were made, moved or deleted: 'aside'."),
+        (
+            "git branch aside",
+            "other refs have moved",
+            "Meanwhile other branches were created, moved or deleted: 'aside'.",
+        ),
     ],
 )
 def test_what_is_no_work_is_told_all_the_same(repo: Repo, agent: str, detail: str, words: str) -> None:
@@ -161,7 +165,7 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
     words = said(run)
     assert "is saved, and can be brought back" not in words
     assert "could not be saved completely:\n" in words
-    assert f"The last checkpoint from before that is {str(run.last_saved)[:8]} of " in words
+    assert f"The last checkpoint before that is {str(run.last_saved)[:8]} of " in words
     assert check_document(ask("run", "show", "T-1")) == "run"
     done = ask("rollback", "T-1", kind="rollback")
     assert (done["not_saved"], done["last_saved"]) == ([], None)
@@ -170,7 +174,7 @@ def test_what_was_destroyed_is_not_said_to_be_saved(
 def test_what_is_put_aside_is_saved(repo: Repo) -> None:
     run = start(repo, "echo > new; rm .git", on_failure="rollback", guard=False)
     assert (run.state, run.not_saved, run.last_saved) == ("failed", [], None)
-    assert "What the run did is saved, and can be brought back." in said(run)
+    assert "The work of the run is saved, and can be restored." in said(run)
     open_workspace(worktree(run).path).undo()
     assert worktree(run).exists("new")
 

@@ -12,11 +12,11 @@ import pytest
 from git_agentos import GitWorktreeWorkspaceService
 from git_agentos.cli.output import Style
 from git_agentos.cli.render.text import run as text_run
-from git_agentos.cli.render.text import run_cleanup as text_run_end
 from git_agentos.errors import RunError, UsageError
 from git_agentos.git import refs
 from git_agentos.run import accept, cleanup, commands, evidence_store
 from git_agentos.worktree import creation, journal, removal, status, trash
+from git_agentos.worktree.final_checkpoint import FinalCheckpoint
 from tests.cli.test_documents import check, schema_of
 from tests.run.field import context_of, start, worktree
 from tests.support.repo import Repo
@@ -158,7 +158,7 @@ def test_what_is_left_alone(repo: Repo) -> None:
 def test_a_branch_that_has_more_than_is_saved_stays(repo: Repo) -> None:
     """The worktree was archived by hand, and somebody went on with the branch."""
     made(repo)
-    removal.end_worktree(context_of(repo), "run-r", removal.ARCHIVE)
+    removal.end_worktree(context_of(repo), "run-r", journal.ARCHIVE)
     repo.git("switch", "--quiet", "agentos/run-r")
     repo.write("later.txt", "later\n")
     repo.commit("later")
@@ -182,8 +182,8 @@ def test_what_is_asked_wrongly_changes_nothing(repo: Repo) -> None:
 
 
 KILLED = {
-    "before it is saved": (removal._End, "_save", False),
-    "after it is saved": (removal._End, "_save", True),
+    "before it is saved": (FinalCheckpoint, "save", False),
+    "after it is saved": (FinalCheckpoint, "save", True),
     "before the folder goes": (trash, "move", False),
     "after the folder went": (trash, "move", True),
     "before the branch goes": (refs, "drop", False),
@@ -240,9 +240,9 @@ def test_what_is_said() -> None:
     saved, oid = "a" * 40, "b" * 40
     one = cleanup.Cleaned("r", "/w", saved, "agentos/run-r", oid, True, get_back=["bring it"])
     done = cleanup.Cleanup([one], [cleanup.Kept("s", "it has not ended: it is open")], dry_run=False)
-    text = text_run_end.cleaned(done, Style())
+    text = text_run.cleaned_up(done, Style())
     assert str(text.result).splitlines() == [
         "Run r: archived /w in aaaaaaaa, deleted branch 'agentos/run-r' (bbbbbbbb)",
         "left: run s: it has not ended: it is open",
     ]
-    assert text.hints == ("'bring it' brings it back",)
+    assert text.hints == ("'bring it' restores it",)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import RunError, UsageError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.run import accept, commands, doctor, evidence_store, lock, sealing
@@ -36,7 +36,7 @@ class Driven:
     run: WorkspaceContext
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OpenWorktree:
         return open_workspace(self.repo.path).context
 
     @property
@@ -95,7 +95,7 @@ def test_it_comes_back_on_it(driven: Driven, ended: str) -> None:
         assert removal.archive(context, "run-r").branch == BRANCH
         assert status.show(context, "run-r").branch == BRANCH
     elif ended.startswith("removed"):
-        gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
+        gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
         assert (gone.branch, gone.branch_sha, gone.branch_deleted) == (BRANCH, commit, True)
         assert refs.resolve(context.location, REF) is None
     else:

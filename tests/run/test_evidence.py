@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from git_agentos import GitWorktreeWorkspaceService, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RepositoryError, RunError, StorageError, UsageError
 from git_agentos.git import trees
 from git_agentos.run import events, evidence_store, fingerprint, lock, sealing
@@ -30,7 +30,7 @@ from tests.support.repo import Repo
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -334,7 +334,7 @@ def test_a_sealed_run(repo: Repo, sealed: Evidence) -> None:
         {repo.oid(), *(event[key] for event in sealed.events() for key in ("checkpoint",) if key in event)}
         | {Repo(Path(evidence_store.context_of(sealed).worktree_path)).oid()}
     )
-    extra = context.repository.commit(format.parts(context.repository, made.id).extra).tree
+    extra = context.repository.commit(format.open_checkpoint(context.repository, made.id).metadata_commit).tree
     entry = trees.find(context.repository, extra, b"runs/r")
     assert entry is not None
     carried = {os.fsdecode(path): oid for path, (_, oid) in trees.walk(context.repository, entry[1])}
@@ -363,7 +363,7 @@ def test_what_happens_later_is_sealed_again(repo: Repo, sealed: Evidence) -> Non
     newest = timeline.newest(context.repository, "run-r")
     assert newest is not None
     for name, _ in sealed.files():
-        data = format.read_cargo(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
+        data = format.read_attachment(context.repository, newest.checkpoint, os.fsencode(f"runs/r/{name}"))
         assert data == sealed.read(name), name
     told = sealed.events()
     shutil.rmtree(sealed.folder)

@@ -231,12 +231,12 @@ def test_branches_that_moved_meanwhile(repo: Repo) -> None:
         repo.git("branch", name)
     run = start(repo, agent, validate=["git branch three"], guard=False, protected="release")
     assert [each.moved for each in run.steps] == [["gone", "one", "two"], ["three"]]
-    said = str(text_run.ended(run).result)
-    assert "Meanwhile other branches were made, moved or deleted: 'gone', 'one', 'three', 'two'." in said
+    said = str(text_run.finished(run).result)
+    assert "Meanwhile other branches were created, moved or deleted: 'gone', 'one', 'three', 'two'." in said
     assert "no other branch has moved" not in said
     quiet = start(repo, "echo > new; git add new; git commit -qm mine", validate=["true"], guard=False)
     assert [each.moved for each in quiet.steps] == [[], []]
-    assert "no other branch has moved" in str(text_run.ended(quiet).result)
+    assert "no other branch has moved" in str(text_run.finished(quiet).result)
 
 
 def test_the_url_of_a_database_is_nobody_elses(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

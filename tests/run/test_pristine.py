@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint import format, walk
+from git_agentos.checkpoint import format
+from git_agentos.checkpoint.capture import listing
 from git_agentos.git.location import locate
 from git_agentos.run import baseline
 from git_agentos.workspace import open_workspace
@@ -30,7 +31,7 @@ def test_nothing_is_touched_in_a_new_worktree(ground: Ground) -> None:
     young = {path for path, row in known.young.items() if row is None}
     assert look.touched is not None
     assert set(look.touched) == young
-    assert look.walked.folders == walk.walk(location.root).folders
+    assert look.walked.folders == listing.list_directories(location.root).folders
 
 
 def test_what_is_touched_is_found(ground: Ground) -> None:
@@ -59,7 +60,7 @@ def test_a_walk_that_knows_sees_what_one_sees_that_does_not(ground: Ground) -> N
     Repo.init(ground.path / "inner")
     known = baseline.read(location)
     assert known is not None
-    one, other = baseline.compare(location, known).walked, walk.walk(location.root)
+    one, other = baseline.compare(location, known).walked, listing.list_directories(location.root)
     assert one.folders == other.folders
     assert one.empty == other.empty == [b"docs/empty"]
     assert (one.special, one.repositories, one.odd) == (other.special, other.repositories, other.odd)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import GitWorktreeWorkspaceService, WorkspaceContext, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.guard.assessment import assessor
 from git_agentos.guard.call import Call
 from git_agentos.guard.configuration import settings
@@ -24,7 +24,7 @@ from tests.support.tool import run as tool
 CLOSED = ("main", "release/*")
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(str(repo.path)).context
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, RunError
 from git_agentos.run import accept, commands, doctor, evidence_store
 from tests.run.field import context_of, events, start
@@ -52,21 +52,21 @@ def test_it_is_gone_on_with(repo: Repo) -> None:
     assert accept.accept(context_of(repo), "T-1")[0].state == "accepted"
 
 
-def _resume(context: Context) -> None:
+def _resume(context: OpenWorktree) -> None:
     assert commands.resume(context, "T-1").state == "failed"
 
 
-def _cancel(context: Context) -> None:
+def _cancel(context: OpenWorktree) -> None:
     with pytest.raises(RunError, match="has ended: failed"):
         commands.cancel(context, "T-1")
 
 
-def _roll_back(context: Context) -> None:
+def _roll_back(context: OpenWorktree) -> None:
     assert commands.rollback(context, "T-1", "pre_run").point == "pre_run"
 
 
 @pytest.mark.parametrize("finish", [_resume, _cancel, _roll_back])
-def test_one_that_failed(repo: Repo, finish: Callable[[Context], None]) -> None:
+def test_one_that_failed(repo: Repo, finish: Callable[[OpenWorktree], None]) -> None:
     unsealed(repo, 1)
     finish(context_of(repo))
     assert commands.show(context_of(repo), "T-1").state == "failed"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import git_agentos
 from git_agentos import GitWorktreeWorkspaceService, NullWorkspaceService, WorkspaceContext, open_workspace
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs
 from git_agentos.run import baseline, events, evidence_store, lock, preparation, workspace
@@ -45,7 +45,7 @@ FIELDS = [each.name for each in fields(WorkspaceContext) if each.name != "task_i
 BRANCH = "refs/heads/agentos/run-r"
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -175,7 +175,7 @@ def test_where_it_begins(repo: Repo) -> None:
     taken = open_workspace(run.worktree_path).checkpoints()
     assert {each.created_by for each in taken} == {"claude"}
     here = run_context(context_of(repo), run)
-    assert (here.agent, here.timeline, here.location.root) == ("claude", "run-b", run.worktree_path)
+    assert (here.agent, here.worktree_id, here.location.root) == ("claude", "run-b", run.worktree_path)
     repo.git("checkout", "-q", "--detach")
     assert prepare(repo, "c", base_ref="HEAD")[1].base_ref == repo.oid()
     for bad, error in (({"base_ref": "nowhere"}, WorktreeError), ({"agent_id": "no/pe"}, UsageError)):
@@ -523,7 +523,7 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     assert status.show(context, "run-r").branch == "agentos/run-r"
     link = timeline.newest(context.repository, "run-r")
     assert link is not None
-    data = format.read_cargo(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
+    data = format.read_attachment(context.repository, link.checkpoint, b"runs/r/workspace_context.json")
     assert data is not None
     assert WorkspaceContext.from_json(data) == run
     assert (repo.path / ".agentos/runs/r/events.jsonl").exists()
@@ -537,7 +537,7 @@ def test_it_is_removed_archived_and_revived(repo: Repo) -> None:
     assert there.text("symbolic-ref", "HEAD") == BRANCH
     assert there.read("untracked.txt") == b"untracked\n"
     assert refs.resolve(context.location, "refs/heads/agent/run-r") is None
-    gone = removal.end_worktree(context, "run-r", removal.REMOVE, delete_branch=True)
+    gone = removal.end_worktree(context, "run-r", "remove", delete_branch=True)
     assert gone.branch_deleted
     assert refs.resolve(context.location, BRANCH) is None
     assert (repo.path / ".agentos/runs/r/workspace_context.json").exists()

@@ -70,15 +70,15 @@ def test_what_is_taken_is_refused_and_nothing_is_left(repo: Repo) -> None:
 
 
 def test_a_failure_on_the_way_leaves_nothing(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from git_agentos.checkpoint import apply
+    from git_agentos.checkpoint.restore import application
 
     repo.write("readme.txt", "changed\n")
     taken = open_workspace(repo.path).checkpoint("then")
 
-    def fails(self: apply.Application) -> None:
+    def fails(self: application.Application) -> None:
         raise OSError(28, "No space left on device", "x")
 
-    monkeypatch.setattr(apply.Application, "run", fails)
+    monkeypatch.setattr(application.Application, "run", fails)
     before = complete_state(repo.path)
     with pytest.raises(Exception, match="no space left"):
         open_workspace(repo.path).restore(taken.id, worktree="fresh")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from git_agentos.checkpoint import gitdir
+from git_agentos.checkpoint.restore import gitdir
 from git_agentos.errors import StorageError
 from tests.support.repo import Repo, fill
 from tests.support.scenario import Scenario, Scenarios, run_case

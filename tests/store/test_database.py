@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import log, memory, open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosWarning, DamagedDatabase, DatabaseError
 from git_agentos.store import database, migrations
 from tests.support.repo import Repo
@@ -18,7 +18,7 @@ from tests.support.repo import Repo
 FILE = ".agentos/issue_workflow.db"
 
 
-def context_of(repo: Repo) -> Context:
+def context_of(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 

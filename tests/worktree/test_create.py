@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import take
 from git_agentos.errors import AgentosError, ConfigurationError, StorageError, UsageError, WorktreeError
 from git_agentos.git import refs, worktrees
-from git_agentos.worktree import abort, creation, journal, record, setup, status
+from git_agentos.worktree import creation, creation_recovery, journal, record, setup, status
 from tests.support.disk import fill_disk
 from tests.support.repo import Repo, fill
 from tests.support.tool import run, run_ok
@@ -211,7 +210,8 @@ def _fail(monkeypatch: pytest.MonkeyPatch, target: object, name: str, error: Bas
 @pytest.mark.parametrize("error", [_BrokenError(), KeyboardInterrupt(), OSError(28, "No space left on device", "x")])
 @pytest.mark.parametrize(
     ("target", "name"),
-    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (take, "take"), (record, "write")],
+    [(record, "name"), (refs, "update"), (refs, "set_head"), (setup, "prepare"), (creation, "create_checkpoint"),
+     (record, "write")],
     ids=["id", "branch", "head", "setup", "checkpoint", "record"],
 )  # fmt: skip
 def test_whatever_fails_nothing_is_left(
@@ -328,7 +328,7 @@ def test_a_killed_one_is_taken_back(repo: Repo) -> None:
     with worktrees.lock(context.location):
         owned = journal.take_over(left)
         assert owned is not None
-        abort.abort_creation(context.location, owned)
+        creation_recovery.abort_creation(context.location, owned)
     assert_nothing_left(before_killed, repo)
     repo.git("config", "--unset", "agentos.setup")
     assert before.keys() == whole(repo).keys()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import agent_merge, conflicts, creation, journal, pool, pool_filling, repair, status
 from tests.support.repo import Repo, fill
@@ -64,7 +64,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 

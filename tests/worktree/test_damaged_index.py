@@ -98,7 +98,7 @@ def seen(there: Repo) -> tuple[bytes, bytes, bytes]:
     )
 
 
-def found(repo: Repo, id_: str | None = None) -> list[repair.Mended]:
+def found(repo: Repo, id_: str | None = None) -> list[repair.RepairFinding]:
     return repair.repair(open_workspace(repo.path).context, id_).findings
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import capture as capturing
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.creation import capture_worktree
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import (
     AgentosError,
     IncompleteCaptureError,
@@ -36,7 +36,7 @@ from tests.test_processes import living, until
 from tests.worktree.whole import assert_nothing_left, whole
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -174,7 +174,7 @@ def test_the_answer_for_people(repo: Repo) -> None:
     done = run(repo.path, "worktree", "remove", "dev-001")
     out, err = done.out.decode(), done.err.decode()
     assert done.code == 0
-    for words in ("changed files: 3", "untracked files: 3", "ignored files: 3", "commits that no other ref has: 1"):
+    for words in ("changed files: 3", "untracked files: 3", "ignored files: 3", "commits that are on no other ref: 1"):
         assert words in out, out
     assert "submodules and nested repositories: 2" in out
     assert "Branch 'agent/dev-001' stays" in out
@@ -543,7 +543,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
     there = make(repo)
     there.write("new.txt", "new\n")
     settle(there)
-    capture, name = capturing.capture, "refs/agentos/timelines/dev-001"
+    capture, name = capture_worktree, "refs/agentos/timelines/dev-001"
     taken: list[str] = []
 
     def slowly(*args: Any, **options: Any) -> Any:
@@ -553,7 +553,7 @@ def test_a_checkpoint_of_somebody_else_in_the_same_moment_is_kept(repo: Repo, mo
             repo.git("update-ref", name, taken[0])
         return state
 
-    monkeypatch.setattr(capturing, "capture", slowly)
+    monkeypatch.setattr(removal, "capture_worktree", slowly)
     removal.remove(context(repo), "dev-001")
     assert reached(repo, taken[0])
 

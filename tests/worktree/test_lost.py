@@ -13,7 +13,7 @@ import pytest
 
 from git_agentos import open_workspace
 from git_agentos.checkpoint import timeline
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import WorktreeError
 from git_agentos.worktree import creation, removal, repair, revival, status
 from git_agentos.worktree.removal import Removal
@@ -22,7 +22,7 @@ from tests.support.state import complete_state, differences
 from tests.support.tool import run, run_ok
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -73,7 +73,7 @@ def _a_dangling_link(there: Repo) -> None:
 
 
 LOSSES: tuple[Callable[[Repo], None], ...] = (_removed, _emptied, _all_but_ours, _a_file, _a_dangling_link)
-END: dict[str, Callable[[Context, str], Removal]] = {"remove": removal.remove, "archive": removal.archive}
+END: dict[str, Callable[[OpenWorktree, str], Removal]] = {"remove": removal.remove, "archive": removal.archive}
 
 
 def end(repo: Repo, how: str) -> Removal:

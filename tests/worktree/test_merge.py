@@ -847,7 +847,7 @@ def test_a_merge_that_was_killed_is_in_the_way_of_the_next(repo: Repo) -> None:
     assert_refused(repo.path, "worktree", "merge", "dev-001", mentions="repair", keeps=repo.path)
 
 
-def test_recover_tells_what_it_found(repo: Repo) -> None:
+def test_recovery_of_a_merge_says_what_it_did(repo: Repo) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     done = _merge(repo, "dev-001")
     context = open_workspace(repo.path).context
@@ -858,26 +858,29 @@ def test_recover_tells_what_it_found(repo: Repo) -> None:
             git_dir=context.location.git_dir, root=context.location.root, saved=done["saved"],
         )  # fmt: skip
         before = complete_state(repo.path, strict=True)
-        outcome = merging.recover(context, entry).outcome
-        if outcome != "went-back":
-            assert_unchanged(before, complete_state(repo.path, strict=True), outcome)
+        words = fast_forward.recover(context, entry)
+        if words != aborted:
+            assert_unchanged(before, complete_state(repo.path, strict=True), words)
         assert journal.find_all(context.location) == []
-        return outcome
+        return words
 
-    assert recovered() == "finished"
+    finished = "the merge into 'main' is complete"
+    aborted = "'main' is as it was before the merge"
+    untouched = "'main' was moved elsewhere meanwhile, nothing had to be changed"
+    assert recovered() == finished
     repo.write("later.txt", "later\n")
     repo.commit("later")
-    assert recovered() == "finished"
+    assert recovered() == finished
     repo.git("reset", "-q", "--hard", done["before"])
-    assert recovered() == "went-back"
+    assert recovered() == aborted
     repo.commit("another way")
-    assert recovered() == "left"
+    assert recovered() == untouched
     repo.git("checkout", "-q", "--detach", done["before"])
     repo.git("update-ref", "refs/heads/main", done["before"])
-    assert recovered() == "left"
+    assert recovered() == untouched
 
 
-def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
+def test_recovery_of_a_merge_without_its_folder_fails(repo: Repo, tmp_path: Path) -> None:
     work(repo, "dev-001", {"one.txt": "one\n"})
     there = tmp_path / "there"
     repo.git("worktree", "add", "-q", str(there), "other")
@@ -895,7 +898,7 @@ def test_recover_needs_the_folder(repo: Repo, tmp_path: Path) -> None:
     )
     os.rename(there, tmp_path / "gone")
     with pytest.raises(WorktreeError, match="not there"):
-        merging.recover(context, entry)
+        fast_forward.recover(context, entry)
     assert journal.find_all(context.location) != []
     journal.release(entry)
     git(repo.path, "worktree", "list")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint.context import Context
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.git import worktrees
 from git_agentos.worktree import creation, journal, record, removal, repair, status, trash
 from tests.support.repo import Repo, git_run
@@ -23,7 +23,7 @@ from tests.test_processes import living
 from tests.worktree.whole import whole
 
 
-def context(repo: Repo) -> Context:
+def context(repo: Repo) -> OpenWorktree:
     return open_workspace(repo.path).context
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_wrong(repo: Repo) -> None:
     before, state = whole(repo), complete_state(there.path, strict=True)
     done = run_ok(repo.path, "worktree", "repair")
     assert done == {"schema": "agentos.worktree-repair.v1", "findings": []}
-    assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing had to be repaired.\n"
+    assert run(repo.path, "worktree", "repair", "dev-001").out == b"Nothing to repair.\n"
     assert whole(repo) == before
     assert not differences(state, complete_state(there.path, strict=True), strict=True)
 
@@ -284,7 +284,7 @@ def _thrown(repo: Repo, there: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal that is killed when the folder is in the trash."""
     code = (
         "import os; from git_agentos import open_workspace; from git_agentos.worktree import removal;"
-        "removal.stirs = lambda folder, since: os.kill(os.getpid(), 9);"
+        "removal.in_use_or_changed = lambda folder, since: os.kill(os.getpid(), 9);"
         f"removal.remove(open_workspace({str(repo.path)!r}).context, 'dev-001')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo.path)
@@ -347,4 +347,4 @@ def test_no_other_worktree_is_pruned(repo: Repo, tmp_path: Path, make_repo: Call
     shutil.move(tmp_path / "unmounted", tmp_path / "disk")
     assert Repo(tmp_path / "disk").text("symbolic-ref", "HEAD") == "refs/heads/theirs"
     assert not there.path.exists()
-    assert removal.ARCHIVE == "archive"
+    assert journal.ARCHIVE == "archive"

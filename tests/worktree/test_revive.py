@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from git_agentos import open_workspace
-from git_agentos.checkpoint import apply
+from git_agentos.checkpoint.restore import application
 from git_agentos.git.location import locate
 from git_agentos.git.repository import Repository
 from git_agentos.worktree import creation, removal, revival
@@ -94,7 +94,7 @@ def test_nothing_is_written_through_a_link_nor_over_what_is_there(repo: Repo, tm
     repository = Repository(locate(str(repo.path)))
     blob = repo.text("rev-parse", "HEAD:" + repo.text("ls-files").splitlines()[0])
     content = repository.blob(blob)
-    staged = apply.Staged(str(waiting), str(root))
+    staged = application.Prepared(str(waiting), str(root))
     for path in (b"link/file", b"link/deep/file", b"there", b"there/below", b"folder/file", b"new/deep/file"):
         staged.write(repository, path, blob, 0o600)
     assert sorted(staged.written) == [b"folder/file", b"new/deep/file"]

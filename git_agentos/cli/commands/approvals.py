@@ -1,13 +1,14 @@
-"""`git agentos approvals`: what agents may not do without being asked about, and the answers."""
+"""`git agentos approvals`: list, show, grant and deny approval requests."""
 
 import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from git_agentos.cli import authorization as permission
-from git_agentos.cli.invocation import Invocation, command
-from git_agentos.cli.render.text import approvals as text_approvals
+from git_agentos.cli import authorization
+from git_agentos.cli.command import group
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.render.text import approvals as render
 from git_agentos.util import times
 
 if TYPE_CHECKING:
@@ -17,80 +18,66 @@ if TYPE_CHECKING:
 Request = Annotated[str, typer.Argument(metavar="REQUEST")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command and what is below it."""
-    group = typer.Typer(name="approvals", rich_markup_mode=None)
-    group.callback()(approvals)
-    group.command("list")(list_)
-    group.command("show")(show)
-    group.command("grant")(grant)
-    group.command("deny")(deny)
-    app.add_typer(group)
+@group()
+def approvals(ctx: Invocation) -> None:
+    """Grant or deny approval requests.
 
-
-@command
-def approvals(run: Invocation) -> None:
-    """Answer what agents ask leave for.
-
-    An agent's git command that needs approval is stopped, and waits here as a request.
+    An agent's git command that needs approval is stopped and files a request.
     """
 
 
-@command
+@approvals.command()
 def list_(
-    run: Invocation,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Those too that were denied or used, or have expired.")
-    ] = False,
+    ctx: Invocation,
+    everything: Annotated[bool, typer.Option("--all", help="Include denied, used and expired requests.")] = False,
 ) -> None:
-    """List what waits, and what is granted and not used yet."""
+    """List pending and unused requests."""
     from git_agentos.guard.approval import approvals as domain
 
-    approvals_ = domain.read_all(_store(run.workspace(), create=False))
-    found = approvals_ if everything else domain.open_only(approvals_)
-    run.output.show("approval-list", {"approvals": found}, lambda style: text_approvals.listed(found, style))
+    requests = domain.read_all(_store(ctx.workspace(), create=False))
+    result = requests if everything else domain.open_only(requests)
+    ctx.output.show("approval-list", {"approvals": result}, lambda style: render.listing(result, style))
 
 
-@command
-def show(run: Invocation, request: Request) -> None:
-    """Show one request: what would run, where, and who asks."""
+@approvals.command()
+def show(ctx: Invocation, request: Request) -> None:
+    """Show a request: the command, its folder, its agent."""
     from git_agentos.guard.approval import approvals as domain
 
-    found = domain.find(_store(run.workspace(), create=False), request)
-    run.output.show("approval", found, lambda style: text_approvals.shown(found, style))
+    result = domain.find(_store(ctx.workspace(), create=False), request)
+    ctx.output.show("approval", result, lambda style: render.details(result, style))
 
 
-@command
-def grant(run: Invocation, request: Request) -> None:
-    """Let a request's command run, once.
+@approvals.command()
+def grant(ctx: Invocation, request: Request) -> None:
+    """Allow a request once.
 
-    It holds for an hour (agentos.approvalExpiry), and as long as all that 'approvals show' tells is the same: command
-    line, folder, worktree, HEAD, agent, variables, configuration, and the text of a harness. Not for agents.
+    The grant expires after an hour (agentos.approvalExpiry), and it is valid only while everything that 'approvals
+    show' lists is unchanged: command line, folder, worktree, HEAD, agent, variables, configuration, and the text of a
+    harness. Not for agents.
     """
     from git_agentos.guard.approval import approvals as domain
 
-    workspace = run.workspace()
-    asked = times.to_seconds(domain.find(_store(workspace, create=False), request).created_at)
-    by = permission.require(run, workspace.context.location, "granting", since=asked)
-    found = domain.grant(_store(workspace, create=True), request, by=by)
-    run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
+    workspace = ctx.workspace()
+    created = times.to_seconds(domain.find(_store(workspace, create=False), request).created_at)
+    by = authorization.require_operator(ctx, workspace.context.location, "granting", since=created)
+    result = domain.grant(_store(workspace, create=True), request, by=by)
+    ctx.output.show("approval", result, lambda style: render.decided(result, style))
 
 
-@command
+@approvals.command()
 def deny(
-    run: Invocation,
+    ctx: Invocation,
     request: Request,
-    message: Annotated[
-        str | None, typer.Option("-m", "--message", metavar="TEXT", help="Tell the agent why.", show_default=False)
-    ] = None,
+    message: Annotated[str | None, typer.Option("-m", "--message", metavar="TEXT", help="Tell the agent why.")] = None,
 ) -> None:
-    """Refuse a request, or take back a grant that was not used yet. Not for agents."""
+    """Deny a request, or withdraw an unused grant. Not for agents."""
     from git_agentos.guard.approval import approvals as domain
 
-    workspace = run.workspace()
-    by = permission.require(run, workspace.context.location, "denying")
-    found = domain.deny(_store(workspace, create=True), request, by=by, note=message)
-    run.output.show("approval", found, lambda style: text_approvals.decided(found, style))
+    workspace = ctx.workspace()
+    by = authorization.require_operator(ctx, workspace.context.location, "denying")
+    result = domain.deny(_store(workspace, create=True), request, by=by, note=message)
+    ctx.output.show("approval", result, lambda style: render.decided(result, style))
 
 
 def _store(workspace: "Workspace", *, create: bool) -> "Store":

@@ -1,26 +1,50 @@
-"""`git agentos checkpoint`: take a checkpoint, and look at those taken."""
+"""`git agentos checkpoint`: create, list, show, diff, cat, search."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand
 
-from git_agentos.cli.invocation import Agent, All, Id, Invocation, Limit, command, number, paths_from
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.command import group
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.options import Id, Since, Stat, Timelines, number, pairs
+from git_agentos.cli.render.text import checkpoint as render
 from git_agentos.errors import UsageError
 
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="T", help="Only those since T: ISO 8601, or '2 hours ago'.", show_default=False),
-]
-Trigger = Annotated[
-    str | None, typer.Option("--trigger", metavar="T", help="Only those of trigger T.", show_default=False)
-]
-Task = Annotated[str | None, typer.Option("--task", metavar="ID", help="Only those of task ID.", show_default=False)]
+Limit = Annotated[str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N checkpoints.")]
 
 
-class _DiffCommand(TyperCommand):
-    """Keeps apart what stands behind `--`: typer would give the first of it to ID2."""
+class Create(NamedTuple):
+    """The options of `checkpoint` without a subcommand."""
+
+    message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Describe the checkpoint.")] = ""
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger",
+            metavar="TRIGGER",
+            help="Why the checkpoint is taken. If nothing has changed, only manual (the default) and milestone "
+            "create a new checkpoint.",
+        ),
+    ] = None
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Task ID to record.")] = None
+    meta: Annotated[list[str] | None, typer.Option("--meta", metavar="K=V", help="Key and value; repeatable.")] = None
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Run ID to record.")] = None
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Session ID to record.")] = None
+
+
+class Filter(NamedTuple):
+    """Which checkpoints `list` shows."""
+
+    since: Since = None
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only those of task ID.")] = None
+    trigger: Annotated[
+        str | None, typer.Option("--trigger", metavar="TRIGGER", help="Only those with this trigger.")
+    ] = None
+
+
+class _DiffParser(TyperCommand):
+    """Keeps the words after `--` apart: typer would take the first of them for ID2."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -29,177 +53,112 @@ class _DiffCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command and its subcommands."""
-    group = register_creation(app)
-    group.command("list")(list_)
-    group.command("show")(show)
-    group.command("diff", cls=_DiffCommand)(diff)
-    group.command("cat")(cat)
-    group.command("search")(search)
+@group(runs_alone=True)
+def checkpoint(ctx: Invocation, options: Create) -> None:
+    """Save the working state without changing it.
 
-
-def register_creation(app: typer.Typer) -> typer.Typer:
-    """Add the command without its subcommands; returns it for those to be added."""
-    group = typer.Typer(name="checkpoint", rich_markup_mode=None)
-    group.callback(invoke_without_command=True)(checkpoint)
-    app.add_typer(group)
-    return group
-
-
-@command
-def checkpoint(
-    run: Invocation,
-    message: Annotated[
-        str, typer.Option("-m", "--message", metavar="TEXT", help="Describe the checkpoint.", show_default=False)
-    ] = "",
-    trigger: Annotated[
-        str | None,
-        typer.Option(
-            "--trigger",
-            metavar="T",
-            help="What occasions it. Where nothing has changed, only manual (the default) and milestone "
-            "make a new checkpoint.",
-            show_default=False,
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="The task it belongs to.", show_default=False)
-    ] = None,
-    meta: Annotated[
-        list[str] | None,
-        typer.Option("--meta", metavar="K=V", help="Record a key and a value; may be repeated.", show_default=False),
-    ] = None,
-    run_id: Annotated[
-        str | None, typer.Option("--run", metavar="ID", help="The run it belongs to.", show_default=False)
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="The session it belongs to.", show_default=False)
-    ] = None,
-) -> None:
-    """Save the complete state, and touch none of it.
-
-    Prints the new checkpoint's short id. HEAD, the index, the files, the untracked files and an operation in
-    progress are saved; ignored files are not.
+    Saves HEAD, the index, the files, the untracked files and an operation in progress, but not ignored files.
+    Prints the new checkpoint's short id.
     """
-    if run.subcommand is not None:
-        if message or trigger or task or meta or run_id or session:
+    if ctx.subcommand is not None:
+        if any(options):
             raise UsageError(
-                f"options for a new checkpoint before '{run.subcommand}'",
-                f"put the options of '{run.subcommand}' behind it",
+                f"options for a new checkpoint before '{ctx.subcommand}'",
+                f"put the options of '{ctx.subcommand}' after it",
             )
         return
-    pairs = _pairs(meta or [])
-    made = run.workspace().checkpoint(
-        message,
-        trigger=trigger or "manual",
-        task_id=task,
-        meta=pairs,
-        run_id=run_id,
-        session_id=session,
+    meta = pairs(options.meta, "--meta", "KEY=VALUE")
+    created = ctx.workspace().checkpoint(
+        options.message,
+        trigger=options.trigger or "manual",
+        task_id=options.task,
+        meta=meta,
+        run_id=options.run,
+        session_id=options.session,
     )
-    run.output.show("checkpoint", made, lambda style: text.created(made, style))
+    ctx.output.show("checkpoint", created, lambda style: render.created(created, style))
 
 
-@command
-def list_(
-    run: Invocation,
-    agent: Agent = None,
-    everywhere: All = False,
-    limit: Limit = None,
-    since: Since = None,
-    task: Task = None,
-    trigger: Trigger = None,
-) -> None:
-    """List checkpoints, the newest first.
+@checkpoint.command()
+def list_(ctx: Invocation, limit: Limit = None, *, filter_: Filter, timelines: Timelines) -> None:
+    """List checkpoints, newest first.
 
-    Those of this worktree, unless --agent or --all says otherwise.
+    Lists those of this worktree unless --agent or --all is given.
     """
-    most = number(limit)
-    found = run.workspace().checkpoints(
-        limit=most, since=since, task_id=task, trigger=trigger, agent=agent, all_timelines=everywhere
+    maximum = number(limit)
+    checkpoints = ctx.workspace().checkpoints(
+        limit=maximum,
+        since=filter_.since,
+        task_id=filter_.task,
+        trigger=filter_.trigger,
+        **timelines._asdict(),
     )
-    run.output.show("checkpoint-list", {"checkpoints": found}, lambda style: text.timeline(found, style))
+    ctx.output.show("checkpoint-list", {"checkpoints": checkpoints}, lambda style: render.listing(checkpoints, style))
 
 
-@command
-def show(run: Invocation, spec: Id, agent: Agent = None, everywhere: All = False) -> None:
-    """Show what one checkpoint holds.
+@checkpoint.command()
+def show(ctx: Invocation, spec: Id, timelines: Timelines) -> None:
+    """Show what a checkpoint contains.
 
-    When, where and why it was taken, and which paths were changed then.
+    Shows when, where and why it was taken, and which paths were changed.
 
     ID is at least four digits of a checkpoint's id, 'latest', or '@{N}' for the N-th newest, 0 being the latest.
     """
-    found = run.workspace().find(spec, agent=agent, all_timelines=everywhere)
-    run.output.show("checkpoint", found, lambda style: text.shown(found, style))
+    found = ctx.workspace().find(spec, **timelines._asdict())
+    ctx.output.show("checkpoint", found, lambda style: render.details(found, style))
 
 
-@command
+@checkpoint.command(parser=_DiffParser)
 def diff(
-    run: Invocation,
+    ctx: Invocation,
     spec: Id,
-    other: Annotated[str | None, typer.Argument(metavar="[ID2]", show_default=False)] = None,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[-- PATH...]", show_default=False)] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Only the paths, and how many lines changed.")] = False,
-    agent: Agent = None,
-    everywhere: All = False,
+    other: Annotated[str | None, typer.Argument(metavar="[ID2]")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(metavar="[-- PATH...]")] = None,
+    stat: Stat = False,
+    *,
+    timelines: Timelines,
 ) -> None:
-    """Compare a checkpoint with now, or with another.
+    """Compare a checkpoint with the working state or another.
 
-    With ID2, what changed from ID to ID2; without, from ID to the state now.
+    With ID2, shows what changed from ID to ID2; without it, from ID to the working state.
 
-    The patch is what plain git would apply; on a terminal it is coloured, and control characters are shown.
+    The patch can be applied with plain git; on a terminal it is coloured, and control characters are made visible.
     """
-    from git_agentos.cli.render import json as documents
+    from git_agentos.cli.render import json
 
-    found = run.workspace().diff(spec, other, paths_from(run, paths), agent=agent, all_timelines=everywhere)
-    fields = documents.diff(found, patch=None if stat else found.patch)
-    run.output.show("checkpoint-diff", fields, lambda style: text.difference(found, style, stat=stat))
+    result = ctx.workspace().diff(spec, other, ctx.paths(paths), **timelines._asdict())
+    fields = json.diff(result, patch=None if stat else result.patch)
+    ctx.output.show("checkpoint-diff", fields, lambda style: render.diff(result, style, stat=stat))
 
 
-@command
-def cat(
-    run: Invocation,
-    spec: Annotated[str, typer.Argument(metavar="ID:PATH")],
-    agent: Agent = None,
-    everywhere: All = False,
-) -> None:
-    """Print a file as a checkpoint holds it.
+@checkpoint.command()
+def cat(ctx: Invocation, spec: Annotated[str, typer.Argument(metavar="ID:PATH")], timelines: Timelines) -> None:
+    """Print a file as a checkpoint has it.
 
-    The bytes are printed unchanged, but to a terminal control characters are made visible.
+    The bytes are printed unchanged; on a terminal control characters are made visible.
     """
-    from git_agentos.cli.render import json as documents
+    from git_agentos.cli.render import json
 
-    file = run.workspace().read_file(spec, agent=agent, all_timelines=everywhere)
-    run.output.show("checkpoint-cat", documents.contents(file, file.content), lambda style: text.contents(file, style))
+    file = ctx.workspace().read_file(spec, **timelines._asdict())
+    ctx.output.show("checkpoint-cat", json.contents(file, file.content), lambda style: render.contents(file, style))
 
 
-@command
+@checkpoint.command()
 def search(
-    run: Invocation,
-    words: Annotated[str, typer.Argument(metavar="TEXT")],
-    agent: Agent = None,
-    everywhere: All = False,
+    ctx: Invocation,
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
     limit: Limit = None,
+    *,
+    timelines: Timelines,
 ) -> None:
-    """Find checkpoints by what they say or change.
+    """Search descriptions, tasks, metadata, changed paths.
 
-    TEXT is looked for in descriptions, tasks, metadata and the paths that were changed.
+    Lists the checkpoints in which TEXT occurs, newest first.
     """
-    most = number(limit)
-    found = run.workspace().search(words, limit=most, agent=agent, all_timelines=everywhere)
-    run.output.show(
+    maximum = number(limit)
+    checkpoints = ctx.workspace().search(text, limit=maximum, **timelines._asdict())
+    ctx.output.show(
         "checkpoint-list",
-        {"checkpoints": found},
-        lambda style: text.timeline(found, style, nothing="no checkpoint matches"),
+        {"checkpoints": checkpoints},
+        lambda style: render.listing(checkpoints, style, empty="no checkpoint matches"),
     )
-
-
-def _pairs(meta: list[str]) -> dict[str, str]:
-    pairs = {}
-    for each in meta:
-        key, equals, value = each.partition("=")
-        if not key or not equals:
-            raise UsageError(f"--meta takes KEY=VALUE, not '{each}'")
-        pairs[key] = value
-    return pairs

@@ -1,48 +1,40 @@
-"""`git agentos db`: where the workflow database is."""
+"""`git agentos db`: print the path of the workflow database."""
 
 import os
 
-import typer
-
 from git_agentos.cli import quote
-from git_agentos.cli.invocation import Invocation, command
+from git_agentos.cli.command import group
+from git_agentos.cli.invocation import Invocation
 from git_agentos.cli.output import Text
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command and what is below it."""
-    group = typer.Typer(name="db", rich_markup_mode=None)
-    group.callback()(db)
-    group.command("path")(path)
-    app.add_typer(group)
+@group()
+def db(ctx: Invocation) -> None:
+    """Print the path of the workflow database."""
 
 
-@command
-def db(run: Invocation) -> None:
-    """Say where the workflow database is."""
-
-
-@command
-def path(run: Invocation) -> None:
+@db.command()
+def path(ctx: Invocation) -> None:
     """Print the workflow database's path.
 
-    It is AGENTOS_WORKFLOW_DB where that is set, else the file '.agentos/issue_workflow.db' of this worktree; its folder
-    is made if need be.
+    It is AGENTOS_WORKFLOW_DB if that is set, else the file '.agentos/issue_workflow.db' of this worktree. Its folder is
+    created if it does not exist.
     """
-    from git_agentos.store import location
+    from git_agentos.store import database_path
 
-    found = location.path_at(run.directory, os.environ)
-    run.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=_older(found)))
+    found = database_path.from_environment(ctx.directory, os.environ)
+    notes = _older_database(found)
+    ctx.output.show("db", {"path": found}, lambda _: Text(f"{found}\n", f"{found}\n", notes=notes))
 
 
-def _older(found: str) -> tuple[str, ...]:
-    """Say once that older tools have a database in the home folder, and how to use it."""
-    from git_agentos.store import location
+def _older_database(path: str) -> tuple[str, ...]:
+    """Mention once that older tools have a database in the home folder, and how to use it."""
+    from git_agentos.store import database_path
 
-    old = location.told_of_global(found, os.path.expanduser("~"))
-    if old is None:
+    older = database_path.mention_global_database(path, os.path.expanduser("~"))
+    if older is None:
         return ()
     return (
-        f"there is a database of older tools, '{quote.path(old)}'; it is not used, since this worktree has its own",
-        f"to use it all the same: export {location.VARIABLE}=~/{location.FOLDER}/{location.NAME}",
+        f"there is a database of older tools, '{quote.path(older)}'; it is not used, since this worktree has its own",
+        f"to use it: export {database_path.VARIABLE}=~/{database_path.FOLDER}/{database_path.NAME}",
     )

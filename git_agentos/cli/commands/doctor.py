@@ -1,39 +1,27 @@
-"""`git agentos doctor`."""
+"""`git agentos doctor`: check the repository and fix problems."""
 
-import itertools
-import os
 from typing import Annotated
 
 import typer
 
-from git_agentos import findings
-from git_agentos.cli.invocation import Invocation, command, has_runs
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.command import command
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.render.text import status as render
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(doctor)
-
-
-@command
+@command()
 def doctor(
-    run: Invocation,
+    ctx: Invocation,
     fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed without losing anything.")] = False,
 ) -> None:
-    """Find what is wrong with the set-up, and fix it.
+    """Check the repository and fix problems.
 
-    Each finding says what to do; --fix does it where nothing can be lost. The exit code is 1 if an error or a
-    warning remains.
+    Prints a hint for each finding; with --fix, fixes those for which nothing can be lost. The exit code is 1 if an
+    error or a warning is left.
     """
-    workspace = run.workspace()
-    found = workspace.doctor(fix=fix)
-    if has_runs(workspace):
-        from git_agentos.run import doctor as runs
-        from git_agentos.tdd import doctor as workflows
+    from git_agentos import overview
 
-        checks = itertools.chain(runs.examine(workspace.context), workflows.examine(workspace.context, os.environ))
-        found = (*found, *findings.report(checks, fix=fix))
-    run.output.show("doctor", {"findings": found}, lambda style: text.findings(found, style, fix=fix))
-    if any(each.severity in ("error", "warning") and not each.fixed for each in found):
+    findings = overview.examine(ctx.workspace(), fix=fix)
+    ctx.output.show("doctor", {"findings": findings}, lambda style: render.findings(findings, style, fix=fix))
+    if any(each.severity in ("error", "warning") and not each.fixed for each in findings):
         raise typer.Exit(1)

@@ -1,27 +1,26 @@
-"""`git agentos hook`: what the placed scripts call where the Python that they were placed with is gone."""
+"""`git agentos hook`: what the installed scripts call if the Python that installed them is gone.
+
+`entry.run` handles it without this module, unless help is asked for.
+"""
 
 from typing import Annotated
 
 import typer
 
-from git_agentos.cli.invocation import Invocation, command
+from git_agentos.cli.command import command
+from git_agentos.cli.invocation import Invocation
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command. `entry.run` has it before this is loaded, unless help is wanted."""
-    app.command("hook", hidden=True)(hook)
-
-
-@command
+@command(hidden=True)
 def hook(
-    run: Invocation,
+    ctx: Invocation,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARG...]", show_default=False)] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARG...]")] = None,
 ) -> None:
-    """Do what the git hook NAME is placed for.
+    """Run the git hook NAME.
 
-    Called by the scripts that 'git agentos hooks install' and 'git agentos guard enable' place.
+    Called by the scripts that 'git agentos hooks install' and 'git agentos guard enable' install.
     """
     from git_agentos.hooks import entry
 
-    raise typer.Exit(entry.main([name, *(arguments or ()), *run.after_dashes]))
+    raise typer.Exit(entry.main([name, *ctx.paths(arguments)]))

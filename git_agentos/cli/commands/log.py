@@ -1,221 +1,216 @@
-"""`git agentos log`: write to the agents' log, and read it."""
+"""`git agentos log`: write and read the log; timeline and review of an agent's work."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from git_agentos.cli.commands import log_review
-from git_agentos.cli.invocation import Invocation, command, number
-from git_agentos.cli.render.text import log as text_log
+from git_agentos.cli.command import group
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.options import Html, Since, number, pairs
+from git_agentos.cli.render.text import log as render
 from git_agentos.errors import UsageError
 
 if TYPE_CHECKING:
     from git_agentos.workspace import Workspace
 
-Agent = Annotated[
-    str | None,
-    typer.Option("--agent", metavar="ID", help="Only what agent ID wrote, or its worktree tells.", show_default=False),
-]
-All = Annotated[bool, typer.Option("--all", help="Everybody's, archived worktrees included.")]
-Limit = Annotated[
-    str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N entries.", show_default=False)
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="T", help="Only those since T: ISO 8601, or '2 hours ago'.", show_default=False),
-]
-Type = Annotated[
-    list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="Only those of TYPE; may be repeated.", show_default=False),
-]
+Limit = Annotated[str | None, typer.Option("-n", "--max-count", metavar="N", help="Show at most N entries.")]
+Agent = Annotated[str | None, typer.Argument(metavar="[AGENT]")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command and what is below it."""
-    group = typer.Typer(name="log", rich_markup_mode=None)
-    group.callback()(log)
-    group.command("add")(add)
-    group.command("list")(list_)
-    group.command("search")(search)
-    group.command("export")(export)
-    group.command("rebuild")(rebuild)
-    log_review.register(group)
-    app.add_typer(group)
+class Filter(NamedTuple):
+    """Which entries a command reads; by default those of this worktree."""
+
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only entries of agent or worktree ID.")
+    ] = None
+    all_worktrees: Annotated[bool, typer.Option("--all", help="Entries of all worktrees, archived ones included.")] = (
+        False
+    )
+    since: Since = None
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only entries of TYPE; repeatable.")
+    ] = None
+
+    def query(self, workspace: "Workspace") -> dict[str, Any]:
+        """The filter as arguments of `log.read` and `log.entries`."""
+        return {
+            "agent": self.agent,
+            "every": self.all_worktrees,
+            "since": workspace.moment(self.since) if self.since is not None else None,
+            "kinds": self.types or None,
+        }
 
 
-@command
-def log(run: Invocation) -> None:
-    """Write to the agents' log, and read it."""
+class NewEntry(NamedTuple):
+    """What an entry records beside its type and summary."""
+
+    detail: Annotated[list[str] | None, typer.Option("--detail", metavar="K=V", help="Detail; repeatable.")] = None
+    json_details: Annotated[
+        str | None, typer.Option("--json-details", metavar="JSON", help="Details as one JSON object.")
+    ] = None
+    file: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="Related file; repeatable.")] = None
+    commit: Annotated[str | None, typer.Option("--commit", metavar="COMMIT", help="Related commit.")] = None
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Related task ID.")] = None
+    checkpoint: Annotated[str | None, typer.Option("--checkpoint", metavar="ID", help="Related checkpoint.")] = None
 
 
-@command
+@group()
+def log(ctx: Invocation) -> None:
+    """Write and read the agents' log."""
+
+
+@log.command()
 def add(
-    run: Invocation,
+    ctx: Invocation,
     type_: Annotated[str, typer.Argument(metavar="TYPE")],
     summary: Annotated[str, typer.Argument(metavar="SUMMARY")],
-    detail: Annotated[
-        list[str] | None,
-        typer.Option("--detail", metavar="K=V", help="A key and a value; may be repeated.", show_default=False),
-    ] = None,
-    json_details: Annotated[
-        str | None,
-        typer.Option("--json-details", metavar="JSON", help="Details as one JSON object.", show_default=False),
-    ] = None,
-    file: Annotated[
-        list[str] | None,
-        typer.Option("--file", metavar="PATH", help="A file that it is about; may be repeated.", show_default=False),
-    ] = None,
-    commit: Annotated[
-        str | None, typer.Option("--commit", metavar="COMMIT", help="The commit that it is about.", show_default=False)
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="The task that it belongs to.", show_default=False)
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option("--checkpoint", metavar="ID", help="The checkpoint that it is about.", show_default=False),
-    ] = None,
+    options: NewEntry,
 ) -> None:
-    """Write an entry to the log.
+    """Add an entry to the log.
 
-    TYPE is action, decision, error, checkpoint or nudge. Secrets are taken out before anything is written.
+    TYPE is action, decision, error, checkpoint or nudge. Secrets are removed before anything is written.
     """
     from git_agentos import log as domain
 
-    details = {**_object(json_details), **_pairs(detail or [])}
-    workspace = run.workspace()
+    details = {**_object(options.json_details), **pairs(options.detail, "--detail", "K=V")}
+    workspace = ctx.workspace()
     entry = domain.add(
         workspace.context,
         type_,
         summary,
         details=details,
-        files=workspace.relative(file or []),
-        commit=commit,
-        task_id=task,
-        checkpoint_id=checkpoint,
+        files=workspace.relative(options.file or []),
+        commit=options.commit,
+        task_id=options.task,
+        checkpoint_id=options.checkpoint,
     )
-    run.output.show("log-entry", entry, lambda _: text_log.added(entry))
+    ctx.output.show("log-entry", entry, lambda _: render.added(entry))
 
 
-@command
+@log.command()
 def list_(
-    run: Invocation,
-    agent: Agent = None,
-    everywhere: All = False,
+    ctx: Invocation,
     limit: Limit = None,
-    since: Since = None,
-    type_: Type = None,
-    follow: Annotated[bool, typer.Option("--follow", help="The oldest first, and then new ones as they come.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Print entries, then follow new ones.")] = False,
+    *,
+    filter_: Filter,
 ) -> None:
-    """List entries, the newest first.
+    """List entries, newest first.
 
-    Those of this worktree, unless --agent or --all says otherwise. With --follow and --json, each is a document on a
-    line of its own.
+    Lists those of this worktree unless --agent or --all is given. --follow prints the oldest first; with --json, one
+    document per line.
     """
-    most = number(limit)
-    workspace = run.workspace()
-    chosen = _chosen(workspace, agent, everywhere, since, type_)
+    from git_agentos import log as domain
+
+    maximum = number(limit)
+    workspace = ctx.workspace()
+    query = filter_.query(workspace)
     if follow:
-        raise typer.Exit(_follow(run, workspace, chosen, most))
-    from git_agentos import log as domain
-
-    found = domain.read(workspace.context, limit=most, **chosen)
-    found.tell(empty=not found.entries and most != 0)
-    fields = {"entries": found.entries, "complete": found.complete}
-    run.output.show("log-list", fields, lambda style: text_log.entries(found.entries, style))
+        raise typer.Exit(_follow(ctx, workspace, query, maximum))
+    result = domain.read(workspace.context, limit=maximum, **query)
+    result.tell(empty=not result.entries and maximum != 0)
+    fields = {"entries": result.entries, "complete": result.complete}
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style))
 
 
-@command
+@log.command()
 def search(
-    run: Invocation,
-    words: Annotated[str, typer.Argument(metavar="TEXT")],
-    agent: Agent = None,
-    everywhere: All = False,
+    ctx: Invocation,
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
     limit: Limit = None,
-    since: Since = None,
-    type_: Type = None,
+    *,
+    filter_: Filter,
 ) -> None:
-    """Find entries in which TEXT occurs.
+    """Find entries that contain TEXT.
 
-    It is looked for in summaries, details, files, tasks and ids; upper and lower case are the same.
+    Searches summaries, details, files, tasks and ids, ignoring case.
     """
     from git_agentos import log as domain
 
-    most = number(limit)
-    workspace = run.workspace()
-    chosen = _chosen(workspace, agent, everywhere, since, type_)
-    found = domain.read(workspace.context, limit=most, text=words, **chosen)
-    found.tell(empty=not found.entries and most != 0)
-    run.output.show(
-        "log-list",
-        {"entries": found.entries, "complete": found.complete},
-        lambda style: text_log.entries(found.entries, style, nothing="no entry matches"),
-    )
+    maximum = number(limit)
+    workspace = ctx.workspace()
+    result = domain.read(workspace.context, limit=maximum, text=text, **filter_.query(workspace))
+    result.tell(empty=not result.entries and maximum != 0)
+    fields = {"entries": result.entries, "complete": result.complete}
+    ctx.output.show("log-list", fields, lambda style: render.entries(result.entries, style, empty="no entry matches"))
 
 
-@command
-def export(
-    run: Invocation, agent: Agent = None, everywhere: All = False, since: Since = None, type_: Type = None
-) -> None:
-    """Print entries as JSON lines, the oldest first.
+@log.command()
+def export(ctx: Invocation, filter_: Filter) -> None:
+    """Print entries as JSON lines, oldest first.
 
     Each line is a document as 'log list --follow --json' prints it.
     """
     from git_agentos import log as domain
 
-    workspace = run.workspace()
-    chosen = _chosen(workspace, agent, everywhere, since, type_)
-    run.output.json = True
-    for entry in domain.entries(workspace.context, newest_first=False, **chosen):
-        run.output.show("log-entry", entry, lambda _: text_log.added(entry))  # noqa: B023 (used at once)
-        if not run.output.is_read():
+    workspace = ctx.workspace()
+    query = filter_.query(workspace)
+    ctx.output.json = True
+    for entry in domain.entries(workspace.context, newest_first=False, **query):
+        ctx.output.show("log-entry", entry, lambda _: render.added(entry))  # noqa: B023 (used at once)
+        if not ctx.output.stdout_is_open():
             return
 
 
-@command
-def rebuild(run: Invocation) -> None:
-    """Make the log's database again from what checkpoints carry.
+@log.command()
+def rebuild(ctx: Invocation) -> None:
+    """Rebuild the log database from checkpoints.
 
-    A damaged one is moved aside first, and what no checkpoint carries yet is read out of it as far as possible.
+    A damaged database is moved aside first; entries in it that no checkpoint carries yet are read as far as possible.
     """
     from git_agentos import log as domain
 
-    done = domain.rebuild(run.workspace().context)
-    run.output.show("log-rebuild", done, lambda _: text_log.rebuilt(done))
+    result = domain.rebuild(ctx.workspace().context)
+    ctx.output.show("log-rebuild", result, lambda _: render.rebuilt(result))
 
 
-def _follow(run: Invocation, workspace: "Workspace", chosen: dict[str, Any], most: int | None) -> int:
-    """Print entries until nobody reads them or the user has had enough; the exit code."""
+@log.command()
+def timeline(
+    ctx: Invocation,
+    agent: Agent = None,
+    limit: Annotated[str, typer.Option("-n", "--max-count", metavar="N", help="Show at most N events.")] = "50",
+) -> None:
+    """Show commits, checkpoints, restores and log entries by time.
+
+    Newest first. AGENT is an agent or a worktree, which may be archived; without it, shows this worktree's timeline.
+    """
+    from git_agentos import history
+
+    result = history.timeline_of(ctx.workspace().context, agent, limit=number(limit))
+    ctx.output.show("log-timeline", result, lambda style: render.timeline(result.events, style))
+
+
+@log.command()
+def review(ctx: Invocation, agent: Agent = None, html: Html = None) -> None:
+    """Review an agent's work: errors, decisions, patterns, timeline.
+
+    Decisions are shown with their alternatives and rationale. Patterns are repeated errors, files that were changed
+    again and again, restores, and long silences. With --html, writes one page that needs no network.
+    """
+    from git_agentos import review as domain
+
+    result = domain.review(ctx.workspace().context, agent)
+    path = None
+    if html is not None:
+        from git_agentos.cli.render.html import page
+        from git_agentos.cli.render.html import review as pages
+
+        path = page.write(ctx.path(html), pages.review(result))
+    ctx.output.show("log-review", {**vars(result), "html": path}, lambda style: render.review(result, style, path))
+
+
+def _follow(ctx: Invocation, workspace: "Workspace", query: dict[str, Any], maximum: int | None) -> int:
+    """Print entries until the reader is gone or the user interrupts; returns the exit code."""
     from git_agentos import log as domain
 
+    entries = domain.follow(workspace.context, limit=maximum, stop=lambda: not ctx.output.stdout_is_open(), **query)
     try:
-        for entry in domain.follow(workspace.context, limit=most, stop=lambda: not run.output.is_read(), **chosen):
-            run.output.show("log-entry", entry, lambda style: text_log.entries([entry], style))  # noqa: B023 (at once)
+        for entry in entries:
+            ctx.output.show("log-entry", entry, lambda style: render.entries([entry], style))  # noqa: B023 (at once)
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def _chosen(
-    workspace: "Workspace", agent: str | None, everywhere: bool, since: str | None, types: list[str] | None
-) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "every": everywhere,
-        "since": workspace.moment(since) if since is not None else None,
-        "kinds": types or None,
-    }
-
-
-def _pairs(details: list[str]) -> dict[str, str]:
-    pairs = {}
-    for each in details:
-        key, equals, value = each.partition("=")
-        if not key or not equals:
-            raise UsageError(f"--detail takes K=V, not '{each}'")
-        pairs[key] = value
-    return pairs
 
 
 def _object(text: str | None) -> dict[str, Any]:

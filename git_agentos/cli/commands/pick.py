@@ -1,35 +1,34 @@
-"""`git agentos pick`: cherry-pick with a checkpoint before it."""
+"""`git agentos pick`: take a checkpoint, then cherry-pick."""
 
 from typing import Annotated
 
 import typer
 
-from git_agentos.cli.invocation import Invocation, command
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.command import command
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.render.text import restore as render
 from git_agentos.errors import ConflictError, UsageError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("pick")(pick)
-
-
-@command
+@command()
 def pick(
-    run: Invocation,
-    commits: Annotated[list[str] | None, typer.Argument(metavar="[COMMIT...]", show_default=False)] = None,
-    go_on: Annotated[bool, typer.Option("--continue", help="Go on after a conflict was resolved.")] = False,
-    abort: Annotated[bool, typer.Option("--abort", help="Have everything as it was before the pick.")] = False,
+    ctx: Invocation,
+    commits: Annotated[list[str] | None, typer.Argument(metavar="[COMMIT...]")] = None,
+    continue_: Annotated[bool, typer.Option("--continue", help="Continue after a conflict was resolved.")] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="Abort the pick.")] = False,
 ) -> None:
-    """Cherry-pick, after a checkpoint.
+    """Take a checkpoint, then cherry-pick.
 
-    Applies the changes of each COMMIT on top of HEAD; the state before is saved first. A conflict ends with
-    exit code 4: resolve it and go on with --continue, or take everything back with --abort.
+    Applies the changes of each COMMIT on top of HEAD. A conflict ends the command with exit code 4: resolve it and use
+    --continue, or use --abort to return to the state before the pick.
     """
-    if [bool(commits), go_on, abort].count(True) != 1:
+    if [bool(commits), continue_, abort].count(True) != 1:
         raise UsageError("name the commits to pick, or give one of --continue and --abort")
-    workspace = run.workspace()
-    done = workspace.pick_continue() if go_on else workspace.pick_abort() if abort else workspace.pick(commits or [])
-    run.output.show("pick", done, lambda _: text.picked(done))
-    if done.state == "conflict":
+    workspace = ctx.workspace()
+    if continue_:
+        result = workspace.pick_continue()
+    else:
+        result = workspace.pick_abort() if abort else workspace.pick(commits or [])
+    ctx.output.show("pick", result, lambda _: render.picked(result))
+    if result.state == "conflict":
         raise typer.Exit(ConflictError.exit_code)

@@ -1,27 +1,23 @@
-"""`git agentos recover`: finish what was interrupted, or go back."""
+"""`git agentos recover`: finish or abort an interrupted restore."""
 
 from typing import Annotated
 
 import typer
 
-from git_agentos.cli.invocation import Invocation, command
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.command import command
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.render.text import restore as render
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("recover")(recover)
-
-
-@command
+@command()
 def recover(
-    run: Invocation,
-    abort: Annotated[bool, typer.Option("--abort", help="Go back to the state before, do not finish.")] = False,
+    ctx: Invocation,
+    abort: Annotated[bool, typer.Option("--abort", help="Return to the state before the restore.")] = False,
 ) -> None:
-    """Finish an interrupted restore, or go back.
+    """Finish or abort an interrupted restore.
 
-    Says which of the two it did. Afterwards the worktree is exactly as it was before the restore or undo, or
-    exactly as that would have left it. Locks that a killed command of ours left behind are removed; nobody else's are.
+    Afterwards the worktree is exactly as the restore or undo would have left it, or exactly as it was before; the
+    output says which. Locks left behind by killed git-agentos commands are removed, but no other locks.
     """
-    done = run.workspace().recover(abort=abort)
-    run.output.show("recover", done, lambda _: text.recovered(done))
+    result = ctx.workspace().recover(abort=abort)
+    ctx.output.show("recover", result, lambda _: render.recovered(result))

@@ -1,40 +1,35 @@
-"""`git agentos rollback`: take a run back to where it began, or to a point on its way."""
+"""`git agentos rollback`: reset a run to its base or an earlier step."""
 
 from typing import Annotated
 
 import typer
 
-from git_agentos.cli.invocation import DryRun, Invocation, command
-from git_agentos.cli.render.text import rollback as text_rollback
+from git_agentos.cli.command import command
+from git_agentos.cli.commands.run import runs_context
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.options import DryRun
+from git_agentos.cli.render.text import rollback as render
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("rollback")(rollback)
-
-
-@command
+@command()
 def rollback(
-    run: Invocation,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", show_default=False)] = None,
+    ctx: Invocation,
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]")] = None,
     to: Annotated[
-        str,
-        typer.Option("--to", metavar="POINT", help="'pre_run', 'step:N', or a checkpoint.", show_default=False),
+        str, typer.Option("--to", metavar="POINT", help="'pre_run' (default), 'step:N', or a checkpoint.")
     ] = "pre_run",
     dry_run: DryRun = False,
 ) -> None:
-    """Take a run back to where it began, or to a point of it.
+    """Reset a run to its base or an earlier step.
 
-    Its worktree becomes what it was at that point, ignored files and its branch included; 'pre_run' is what a new
-    worktree at the run's base would be. Everything that was there is saved first, and 'git agentos undo' in that
-    worktree brings it back. A worktree that is damaged, or gone, is made again.
+    Saves its worktree first, then resets it to POINT, its branch and ignored files included. 'git agentos undo' in that
+    worktree undoes it. A damaged or missing worktree is rebuilt.
 
-    POINT is 'pre_run', the default; 'step:N', where step N of the run began; or a checkpoint of the run. Without RUN it
-    is the run whose worktree you are in.
+    POINT is 'pre_run', the state of a new worktree at the run's base; 'step:N', the state at the start of step N; or a
+    checkpoint of the run. Without RUN, resets the run of the current worktree.
     """
-    from git_agentos.cli.commands.run_do import records
     from git_agentos.run import commands
 
-    context = run.workspace().context if dry_run else records(run)
-    done = commands.rollback(context, run_id, to, dry_run=dry_run)
-    run.output.show("rollback", done, lambda _: text_rollback.rolled_back(done))
+    context = ctx.workspace().context if dry_run else runs_context(ctx)
+    result = commands.rollback(context, run_id, to, dry_run=dry_run)
+    ctx.output.show("rollback", result, lambda _: render.rolled_back(result))

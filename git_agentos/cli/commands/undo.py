@@ -1,21 +1,17 @@
-"""`git agentos undo`: go back to the state before the last restore or undo."""
+"""`git agentos undo`: undo the last restore or undo."""
 
-import typer
-
-from git_agentos.cli.invocation import DryRun, Invocation, command
-from git_agentos.cli.render.text import checkpoint as text
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("undo")(undo)
+from git_agentos.cli.command import command
+from git_agentos.cli.invocation import Invocation
+from git_agentos.cli.options import DryRun
+from git_agentos.cli.render.text import restore as render
 
 
-@command
-def undo(run: Invocation, dry_run: DryRun = False) -> None:
-    """Go back to the state before the last restore.
+@command()
+def undo(ctx: Invocation, dry_run: DryRun = False) -> None:
+    """Undo the last restore or undo.
 
-    Or before the last undo, so undo twice is redo. HEAD's branch is brought back too. The state now is saved first.
+    Saves the current state first, then restores the state before the last restore, HEAD's branch included. A second
+    undo undoes the first.
     """
-    done = run.workspace().undo(dry_run=dry_run)
-    run.output.show("undo", done, lambda _: text.undone(done))
+    result = ctx.workspace().undo(dry_run=dry_run)
+    ctx.output.show("undo", result, lambda _: render.undone(result))

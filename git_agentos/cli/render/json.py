@@ -1,8 +1,8 @@
-"""What each result is as JSON; docs/json.md is its reference and tests/cli/test_documents.py holds them together.
+"""Results as JSON documents; docs/json.md is the reference, and tests/cli/test_documents.py compares them.
 
-The fields of the result dataclasses are the keys of the documents, by their names: nothing is renamed but
-`from_`, which Python would not allow as it is. Paths are strings in which a byte that is not UTF-8 is the
-surrogate that `os.fsdecode` makes of it; the dump is ASCII, so these survive every pipe.
+The fields of the result dataclasses are the keys of the documents. Only `from_` is renamed, to `from`, which Python
+does not allow as a name. Paths are strings; a byte that is not UTF-8 is the surrogate that `os.fsdecode` makes of it.
+The dump is ASCII, so these survive every pipe.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def document(kind: str, fields: object) -> dict[str, object]:
 
 def error(failure: AgentosError) -> dict[str, object]:
     """The document of an error."""
-    told = {"kind": failure.kind, "message": failure.message, "hint": failure.hint}
-    return {"schema": "agentos.error.v1", "error": told}
+    body = {"kind": failure.kind, "message": failure.message, "hint": failure.hint}
+    return {"schema": "agentos.error.v1", "error": body}
 
 
 def dump(body: Mapping[str, object]) -> str:
@@ -39,7 +39,7 @@ def dump(body: Mapping[str, object]) -> str:
 
 
 def diff(result: object, *, patch: bytes | None) -> dict[str, object]:
-    """The fields of a `checkpoint-diff`: `from_` under its real name, the patch as text (None: not asked for)."""
+    """The fields of a `checkpoint-diff`: `from_` under its real name, the patch as text (None: `--stat`)."""
     fields = _fields(result)
     fields["from"] = fields.pop("from_")
     fields["patch"] = None if patch is None else patch.decode("utf-8", "surrogateescape")
@@ -55,14 +55,14 @@ def contents(result: object, content: bytes) -> dict[str, object]:
 
 
 def step_log(step: Step, out: bytes, err: bytes) -> dict[str, object]:
-    """One of the `logs` of a `run-logs`: which step, and what it said, as text."""
+    """One of the `logs` of a `run-logs`: the step, and its output as text."""
     fields = {name: getattr(step, name) for name in ("n", "kind", "attempt", "command", "outcome", "exit_code")}
-    said = {"stdout": out.decode("utf-8", "surrogateescape"), "stderr": err.decode("utf-8", "surrogateescape")}
-    return {**fields, **said}
+    output = {"stdout": out.decode("utf-8", "surrogateescape"), "stderr": err.decode("utf-8", "surrogateescape")}
+    return {**fields, **output}
 
 
 def plain(value: object) -> object:
-    """`value` in the types that JSON has."""
+    """`value` as JSON types."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, bytes):
@@ -70,14 +70,14 @@ def plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        # Ten thousand checkpoints have lists of paths above all.
+        # Fast for lists of paths, which are most of a long list of checkpoints.
         return [inner if type(inner) is str else plain(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: inner if inner is None or type(inner) is str else plain(inner)
             for name, inner in _fields(value).items()
         }
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _fields(value: object) -> dict[str, object]:

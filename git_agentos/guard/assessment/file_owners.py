@@ -74,7 +74,7 @@ class Targets:
     def _worktrees(self) -> list[str]:
         """The roots of the linked worktrees of the agent's repository."""
         found = gitfile.find(self.call.cwd)
-        entries = worktrees.linked_git_dirs(_common_dir(found[1])) if found is not None else ()
+        entries = worktrees.linked_git_dirs(gitfile.common_dir(found[1])) if found is not None else ()
         pointers = (first_line(os.path.join(entry, "gitdir")) for entry in entries)
         return [os.path.realpath(os.path.dirname(each)) for each in pointers if os.path.isabs(each)]
 
@@ -115,7 +115,7 @@ class Targets:
     def is_sibling(self, root: str) -> bool:
         """Whether a worktree belongs to the same repository as the agent's."""
         mine, other = gitfile.find(self.call.cwd), gitfile.find(root)
-        return mine is not None and other is not None and _common_dir(mine[1]) == _common_dir(other[1])
+        return mine is not None and other is not None and gitfile.common_dir(mine[1]) == gitfile.common_dir(other[1])
 
 
 def settings_files(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -143,10 +143,6 @@ def _existing(path: str) -> str:
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path
-
-
-def _common_dir(git_dir: str) -> str:
-    return os.path.realpath(os.path.join(git_dir, first_line(os.path.join(git_dir, "commondir"))))
 
 
 def _repository_below(folder: str) -> str | None:

@@ -7,7 +7,6 @@ run's own branch is never protected from it, whatever the patterns say.
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import os
 from collections.abc import Iterable, Iterator
@@ -56,7 +55,7 @@ def _runs(pid: int) -> list[str]:
 def _records(git_dir: str, runs: list[str]) -> Iterator[dict[str, Any]]:
     """The records of these runs' worktrees, in their order, and last that of the worktree with this git directory."""
     if runs:
-        shared = common_dir(git_dir)
+        shared = gitfile.common_dir(git_dir)
         records = (_record(entry, lenient=True) for entry in worktrees.linked_git_dirs(shared))
         known = [each for each in records if each is not None]
         for run in runs:
@@ -85,10 +84,3 @@ def _record(git_dir: str, *, lenient: bool = False) -> dict[str, Any] | None:
         if lenient:
             return None
         raise ConfigurationError(f"the record '{path}' is damaged", "git agentos worktree repair") from error
-
-
-def common_dir(git_dir: str) -> str:
-    """The common git directory of a worktree with this git directory, found without git."""
-    with contextlib.suppress(OSError), open(os.path.join(git_dir, "commondir"), "rb") as file:
-        return os.path.realpath(os.path.join(git_dir, os.fsdecode(file.read().rstrip(b"\n"))))
-    return git_dir

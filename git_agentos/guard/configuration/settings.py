@@ -215,7 +215,7 @@ def _concerns(known: confirmation.Record, cwd: str, env: Mapping[str, str], opti
     if not known or options or "GIT_DIR" in env or "GIT_COMMON_DIR" in env:
         return bool(known)
     found = gitfile.find(cwd)
-    common_dir = run_protection.common_dir(found[1]) if found is not None else None
+    common_dir = gitfile.common_dir(found[1]) if found is not None else None
     files = _normalized(user_files(env))
     return any(each.repository == common_dir or each.source in files for each in known)
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from git_agentos.checkpoint import format, timeline
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint
+from git_agentos.checkpoint.model import Checkpoint
+from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError
 from git_agentos.git.location import Location
 from git_agentos.git.repository import Repository
@@ -70,7 +70,7 @@ def may_write_files(argv: Sequence[str]) -> bool:
 
 
 def find_changes(
-    context: Context, pid: int, argv: Sequence[str], now: Checkpoint | None, targets: Sequence[str]
+    context: OpenWorktree, pid: int, argv: Sequence[str], now: Checkpoint | None, targets: Sequence[str]
 ) -> Aftermath | None:
     """What the git process `pid`, which runs `argv`, has written; None if that cannot be known.
 
@@ -86,7 +86,7 @@ def find_changes(
         return Aftermath(reflogs=reflogs, earlier=_earlier(context, None, started) if reflogs else None)
     if now is None:
         return None
-    index_tree = repository.commit(format.parts(repository, now.id).index_commit).tree
+    index_tree = repository.commit(format.open_checkpoint(repository, now.id).index_commit).tree
     since = started + _STEP
     named = (word for word in git_command_line.parse(argv).args if not word.startswith("-"))
     if index_tree in _trees(repository, ["HEAD", *targets, *named]):
@@ -127,13 +127,13 @@ def _written(repository: Repository, since: int, now: Checkpoint) -> tuple[tuple
     return tuple(sorted(found)), min(found.values(), default=0)
 
 
-def _earlier(context: Context, now: Checkpoint | None, first: int) -> Checkpoint | None:
+def _earlier(context: OpenWorktree, now: Checkpoint | None, first: int) -> Checkpoint | None:
     """The newest checkpoint that was created before `first` and holds another state than `now`."""
     repository = context.repository
     with contextlib.suppress(AgentosError):
-        present = format.parts(repository, now.id).meta.get("state") if now is not None else None
-        for link in timeline.walk(repository, context.timeline):
-            meta = format.parts(repository, link.checkpoint).meta
+        present = format.open_checkpoint(repository, now.id).meta.get("state") if now is not None else None
+        for link in timeline.walk(repository, context.worktree_id):
+            meta = format.open_checkpoint(repository, link.checkpoint).meta
             found = format.describe(link.checkpoint, meta)
             if meta.get("state") != present and _nanoseconds(found.created_at) <= first + _STEP:
                 return found
@@ -152,7 +152,7 @@ def _trees(repository: Repository, commits: Sequence[str]) -> set[str]:
 
 
 def _index_tree(repository: Repository, checkpoint: Checkpoint) -> str:
-    return repository.commit(format.parts(repository, checkpoint.id).index_commit).tree
+    return repository.commit(format.open_checkpoint(repository, checkpoint.id).index_commit).tree
 
 
 def _changed_at(path: str | bytes) -> int:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos import config
-from git_agentos.checkpoint import take, timeline
-from git_agentos.checkpoint.capture import Request, capture
-from git_agentos.checkpoint.context import Context
-from git_agentos.checkpoint.format import Checkpoint, Origin
-from git_agentos.checkpoint.state import Skipped, SkipReason, State
-from git_agentos.checkpoint.take import Cargo
-from git_agentos.git import configuration, gc, process, state_dir
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.creation import capture_worktree, checkpoint_writer, write_checkpoint
+from git_agentos.checkpoint.model import Checkpoint, Metadata, Skipped, SkipReason, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.git import configuration
 from git_agentos.git.location import Location
-from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.repository import Repository
 from git_agentos.guard.decision import SaveScope
 from git_agentos.guard.identity import ILL_FORMED
 from git_agentos.util import directories
@@ -32,18 +30,18 @@ class Saved(NamedTuple):
     skipped: tuple[Skipped, ...]
 
 
-def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> Context:
+def context_at(location: Location, agent: str | None, environment: Mapping[str, str]) -> OpenWorktree:
     """The context for acting in a worktree as `agent`, or as a person."""
     for folder in {location.state_dir, location.shared_state_dir}:
         if os.path.lexists(folder):
             directories.make_own(folder)
-    name = timeline.name_of(location)
+    name = timeline.worktree_id(location)
     settings = config.settings(configuration.read(location), environment)
-    return Context(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
+    return OpenWorktree(Repository(location), settings, agent if agent not in (None, ILL_FORMED) else name, name)
 
 
 def save(
-    context: Context,
+    context: OpenWorktree,
     wanted: SaveScope,
     *,
     description: str,
@@ -59,10 +57,10 @@ def save(
     saved before makes no new checkpoint, unless commits have to be kept that nothing of ours reaches yet. Raises as
     `take.take` does.
     """
-    request = Request(
+    request = CaptureRequest(
         ignored=wanted.ignored, everything_ignored=wanted.everything_ignored, repositories=wanted.repositories
     )
-    origin = context.origin(trigger=trigger, description=description, meta=dict(meta))
+    metadata = context.metadata(trigger=trigger, description=description, meta=dict(meta))
 
     def large(state: State) -> frozenset[bytes]:
         found = (os.fsencode(item.path) for item in state.skipped if item.kind is SkipReason.TOO_LARGE)
@@ -74,37 +72,28 @@ def save(
     def is_whole(state: State) -> bool:
         return not large(state) and is_complete(state)
 
-    checkpoint, state = _take(context, origin, request, wanted.commits, is_whole if whole else is_complete)
+    checkpoint, state = _take(context, metadata, request, wanted.commits, is_whole if whole else is_complete)
     if whole and checkpoint is None and large(state):
         request = request._replace(ignored=request.ignored | large(state))
-        checkpoint, state = _take(context, origin, request, wanted.commits, is_complete)
+        checkpoint, state = _take(context, metadata, request, wanted.commits, is_complete)
     return Saved(checkpoint, tuple(state.skipped))
 
 
 def _take(
-    context: Context, origin: Origin, request: Request, commits: Sequence[str], accepts: Callable[[State], bool]
+    context: OpenWorktree,
+    metadata: Metadata,
+    request: CaptureRequest,
+    commits: Sequence[str],
+    accepts: Callable[[State], bool],
 ) -> tuple[Checkpoint | None, State]:
     """The checkpoint and the state in it; none is written where `accepts` does not hold for the state."""
-    repository = context.repository
-    process.require_no_quarantine()
-    tips = _unkept(repository, context.timeline, commits)
-    inner = functools.partial(take.take_nested, origin=origin, settings=context.settings, request=request)
-    try:
-        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
-            state = _captured(context, writer, request._replace(take_nested=inner))
-            if not accepts(state):
-                return None, state
-            state = state._replace(pins=[*dict.fromkeys([*state.pins, *tips])])
-            # With cargo, even without any, a checkpoint is made though the state is an old one.
-            taken = take.record(repository, writer, context.settings, state, origin, Cargo() if tips else None)
-            gc.note_loose(repository, writer.loose)
-            return taken.checkpoint, state
-    except OSError as error:
-        raise take.storage_error(error) from error
-
-
-def _captured(context: Context, writer: Writer, request: Request) -> State:
-    return capture(context.repository, writer, context.settings, None, request)
+    with checkpoint_writer(context) as writer:
+        state = capture_worktree(context, writer, metadata, request=request)
+        if not accepts(state):
+            return None, state
+        tips = _unkept(context.repository, context.worktree_id, commits)
+        created = write_checkpoint(context, writer, state, metadata, keep_commits=tips)
+        return created.checkpoint, created.state
 
 
 def _unkept(repository: Repository, name: str, commits: Sequence[str]) -> list[str]:

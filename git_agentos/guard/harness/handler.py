@@ -189,6 +189,5 @@ def _enforce(
     argv = tuple(word.replace(UNKNOWN, "…") for word in step.call.argv)
     unknown = step.call.unknown or argv != step.call.argv
     call = step.call._replace(argv=argv, cwd=_existing(step.call.cwd), unknown=unknown)
-    return enforcing.enforce(
-        call, step.assessment, who, layer=enforcing.HARNESS, pid=caller.pid, settings=settings, hold=hold
-    )
+    layer = enforcing.LayerCall(enforcing.HARNESS, caller.pid, settings, hold=hold)
+    return enforcing.enforce(call, step.assessment, who, layer)

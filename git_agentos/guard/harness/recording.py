@@ -45,7 +45,7 @@ def record(harness: str, event: Event, folder: str, who: Identity, environment: 
 def _create_checkpoint(
     harness: str, event: Event, location: Location, who: Identity, environment: Mapping[str, str]
 ) -> None:
-    from git_agentos.checkpoint import take
+    from git_agentos.checkpoint.creation import create_checkpoint
     from git_agentos.guard.enforcement import saving
 
     prompt = _prompt(location, event)
@@ -65,13 +65,13 @@ def _create_checkpoint(
         turn = f"{'before' if event.kind == events.PROMPT else 'after'} a turn"
         description = f"{turn}: {prompt}" if prompt else turn
     context = saving.context_at(location, who.agent, environment)
-    origin = context.origin(
+    metadata = context.metadata(
         trigger="task_complete" if event.kind == events.STOP else "periodic",
         description=description,
         session_id=messages.printable(event.session)[:_MAX_LENGTH] if event.session else None,
         meta=meta,
     )
-    take.take(context.repository, context.settings, origin)
+    create_checkpoint(context, metadata)
 
 
 def _first_line(text: str) -> str:

@@ -64,10 +64,6 @@ def _main_checkout(root: str) -> str:
     worktree = gitfile.find(root)
     if worktree is None:
         return root
-    git_dir = worktree[1]
-    try:
-        text = files.read(os.path.join(git_dir, "commondir"), limit=1 << 16)
-    except OSError:
-        return root
-    common_dir = os.path.realpath(os.path.join(git_dir, os.fsdecode(text.rstrip(b"\n"))))
-    return os.path.dirname(common_dir) if os.path.basename(common_dir) == ".git" else root
+    common_dir = gitfile.common_dir(worktree[1])
+    is_linked = common_dir != worktree[1]
+    return os.path.dirname(common_dir) if is_linked and os.path.basename(common_dir) == ".git" else root

@@ -1,1 +1,1 @@
-"""A git command line -> operations -> what is decided about them. Pure, but for `facts`, which looks things up."""
+"""A git command line -> operations -> what is decided about them. Only `facts` and `own_work` read the repository."""

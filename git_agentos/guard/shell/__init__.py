@@ -1,1 +1,1 @@
-"""Shell text and programs that run others -> the commands in them, without running anything."""
+"""Shell text, and programs that run others -> the commands in them, without running anything."""

@@ -23,12 +23,12 @@ _MOVES = re.compile(r"\b(cd|pushd|popd|chdir|eval|source)\b|^\s*\.\s", re.MULTIL
 
 
 def script(text: str) -> str:
-    """A text of which parts are not known, as a shell could read it."""
+    """A text of which parts are unknown, as a shell could parse it."""
     return text.replace(UNKNOWN, "${" + _HOLE + "}")
 
 
 class Builtins:
-    """The builtins of a shell; `text` runs what one of them is given to run."""
+    """The builtins of a shell; `text` reads the text that one of them runs."""
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # folders that a program deletes or moves
@@ -38,7 +38,7 @@ class Builtins:
         raise NotImplementedError
 
     def starts(self, argv: tuple[str, ...], state: State) -> None:
-        """Take note of a script that runs and is not read."""
+        """Add a script that runs and is not read."""
         raise NotImplementedError
 
     def perhaps(self, text: str, state: State, stdin: str | None) -> None:
@@ -59,8 +59,8 @@ class Builtins:
         return ""
 
     def move(self, state: State, target: str, *, physical: bool = False) -> None:
-        """Go to a folder; where it is not there (yet), or a command before may have taken it away, it is not known
-        where the shell stands."""
+        """Change the folder. It becomes unknown if the target does not exist (yet), or if an earlier command may have
+        removed it."""
         place = os.path.join(state.directory, target) if words.known(target) else ""
         if place:
             place = os.path.realpath(place) if physical else os.path.normpath(place)
@@ -180,14 +180,14 @@ class Builtins:
 
 
 def place(name: str, state: State) -> str | None:
-    """The path that a file's name stands for; None where that is not known."""
+    """The path that a file's name means; None if that is not known."""
     if not words.known(name) or not name or (state.cwd_unknown and not os.path.isabs(name)):
         return None
     return os.path.normpath(os.path.join(state.directory, name))
 
 
 def _may_move(path: str) -> bool:
-    """Whether a file that a shell reads may leave it in another folder."""
+    """Whether a file that a shell reads may change the folder."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(MOST_OUTPUT)

@@ -35,7 +35,7 @@ class _Fixed(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What an expansion may stand for."""
+    """The texts that an expansion may become."""
 
     texts: tuple[str, ...]
 
@@ -94,13 +94,13 @@ def combined(words_: Sequence[list[list[str]]]) -> list[list[str]]:
 
 
 def one_of(printed: Sequence[str]) -> str:
-    """What is printed where it may be any of these."""
+    """The output of a command that may print any of these."""
     texts = list(dict.fromkeys(printed))
     return OR.join(texts) if len(texts) <= _MOST_TEXTS else UNKNOWN
 
 
 def literal(word: Node) -> str | None:
-    """The text of a word that has nothing to expand, None for any other."""
+    """The text of a word without expansions, None for any other."""
     parts = word["Parts"]
     if len(parts) == 1 and parts[0]["Type"] == "Lit" and "\\" not in parts[0]["Value"]:
         return str(parts[0]["Value"])
@@ -108,7 +108,7 @@ def literal(word: Node) -> str | None:
 
 
 def commands_in(node: Any, state: State, run: Run) -> None:
-    """Run what is substituted anywhere in a part of the tree that is not looked at closer (arithmetic, tests)."""
+    """Read the commands substituted in a part of the tree that is not expanded (arithmetic, tests)."""
     if isinstance(node, list):
         for each in node:
             commands_in(each, state, run)
@@ -158,7 +158,7 @@ def _atoms(parts: list[Node], state: State, run: Run, *, whole: bool = False) ->
 
 
 def _part(part: Node, state: State, run: Run, escapes: str) -> Iterator[Atom]:
-    """The atoms of one part of a word; `escapes` tells whether it stands between quotes or in a here-document."""
+    """The atoms of one part of a word; `escapes` says whether it is between quotes or in a here-document."""
     kind = part["Type"]
     if kind == "Lit":
         yield from _literal(part["Value"], escapes)
@@ -189,7 +189,7 @@ def _part(part: Node, state: State, run: Run, escapes: str) -> Iterator[Atom]:
     elif kind == "ExtGlob":
         yield _Fixed(_pattern(part))
     else:
-        raise ShellError(f"it has a '{kind}' that is not understood")
+        raise ShellError(f"it has a '{kind}' that is not supported")
 
 
 def _literal(text: str, escapes: str) -> Iterator[Atom]:
@@ -209,7 +209,7 @@ def _literal(text: str, escapes: str) -> Iterator[Atom]:
 
 
 def _pattern(part: Node) -> str:
-    """An extended pattern, as a pattern that matches more. Its text is not read any further by shfmt."""
+    """An extended pattern, replaced by one that matches more. shfmt does not parse its text."""
     if "$" in part["Pattern"]["Value"] or "`" in part["Pattern"]["Value"]:
         raise ShellError("it has an expansion in a pattern")
     return "*"
@@ -224,7 +224,7 @@ def _is_quoted(parts: list[Node]) -> bool:
 
 
 def _chosen(atoms: list[Atom]) -> Iterator[list[_Fixed | str]]:
-    """The atoms with each choice made."""
+    """The atoms, once for each combination of choices."""
     choices = [atom.texts for atom in atoms if isinstance(atom, _Choice)]
     total = 1
     for texts in choices:
@@ -240,7 +240,7 @@ def _chosen(atoms: list[Atom]) -> Iterator[list[_Fixed | str]]:
 
 
 def _is_list(part: Node) -> bool:
-    """Whether a parameter between quotes may stand for no argument at all."""
+    """Whether a quoted parameter may become no argument at all."""
     return part.get("Param", {}).get("Value") == "@" or _index(part) == "@"
 
 
@@ -287,7 +287,7 @@ def _parameter(part: Node, state: State, run: Run, *, quoted: bool) -> Iterator[
 
 
 def _default(word: Node | None, state: State, run: Run, quoted: bool) -> list[str]:
-    """The word behind `:-` and its like."""
+    """The word behind `:-` and the like."""
     if word is None:
         return [PRESENT if quoted else ""]
     atoms: list[Atom] = []
@@ -306,7 +306,7 @@ def _default(word: Node | None, state: State, run: Run, quoted: bool) -> list[st
 
 
 def _held(part: Node, state: State) -> Sequence[Array]:
-    """What a parameter may hold, as the fields that it is worth between quotes."""
+    """The values that a parameter may have, as the fields it becomes between quotes."""
     name, index = part["Param"]["Value"], _index(part)
     if name in ("@", "*"):
         if state.positional is None:
@@ -339,7 +339,7 @@ def _shown(value: Array, state: State, quoted: bool) -> str:
 
 
 def _split(value: Array, state: State) -> str:
-    """An unquoted value, cut at blanks."""
+    """An unquoted value, split at blanks."""
     if "IFS" in state.variables:
         return UNKNOWN if any(value) else ""
     return re.sub(r"[ \t\n]+", BREAK, " ".join(value))

@@ -1,8 +1,7 @@
-"""What programs that are not git do to files: which they write to or delete, as far as their command line tells.
+"""What programs other than git do to files: which they write to or delete, as far as their command line says.
 
-Targets that are named decide whether a command may run, and which ignored files are saved first. What is not known to
-change nothing (`may_write`) is preceded by a checkpoint in any case. Names are taken as the shell hands them over; what
-it would make of `*` is looked up.
+Named targets decide whether a command may run, and which ignored files are saved first. A program that may change other
+files (`may_write`) is preceded by a checkpoint in any case. Words are taken as the shell passes them; `*` is expanded.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from git_agentos.git import gitfile
 from git_agentos.guard.paths import is_device
 from git_agentos.guard.shell.runners import base, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
@@ -43,7 +43,7 @@ _PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd 
 _HARMLESS = frozenset({"touch", "mkdir", "chmod", "chown", "chgrp", "chattr", "setfacl", "link", "rmdir", "mkfifo",
                        "mknod", "mktemp"})  # fmt: skip
 _ARCHIVERS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "patch", "bsdcpio"})
-# Programs that change no file of their own accord; a redirect is the shell's.
+# Programs that change no files. A redirection belongs to the shell.
 _READS = frozenset(
     """: [ [[ ack ag alias apropos arch awk b2sum base32 base64 basename bat bc cal cat cd cksum clear cloc cmp col
     column comm cut date dc delta df diff diff3 dig dir dirname dmesg du echo egrep env eza exa expand expr factor false
@@ -63,9 +63,9 @@ _SED_WRITES = re.compile(r"(?:^|[;{}\d/$!,]|\s)[wWe](?:\s|$)|/[gpiIm0-9]*[we](?:
 
 
 class Files(NamedTuple):
-    """`paths` are deleted or written to, `trees` are deleted with all that is below, something is written `into`
-    folders, or something deleted `below` them; `loses`: bytes may be gone. With `names`, only of files that are called
-    so."""
+    """`paths` are deleted or written to, `deleted_trees` are deleted with all that is below, something is written
+    `into` folders, or something deleted `below` them; `overwrites`: content may be lost. With `names`, only files with
+    such names."""
 
     paths: tuple[str, ...] = ()
     deleted_trees: tuple[str, ...] = ()
@@ -76,8 +76,8 @@ class Files(NamedTuple):
 
 
 def files_written_by(argv: Sequence[str], directory: str = ".") -> Files | None:
-    """What a program that was started in `directory` does to the files that it is given; None where its command line
-    does not tell."""
+    """What a program started in `directory` does to the files that it is given; None if its command line does
+    not say."""
     name = plain(argv[0])
     words = list(argv[1:])
     if name == "find":
@@ -118,13 +118,13 @@ def files_written_by(argv: Sequence[str], directory: str = ".") -> Files | None:
 
 
 def plain(word: str) -> str:
-    """A program's name without its folder and the letter that GNU's has elsewhere (`gmv`)."""
+    """A program's name without its folder and without the letter that GNU's has elsewhere (`gmv`)."""
     name = base(word)
     return name[1:] if name[:1] == "g" and name[1:] in (_ALL | _LAST | {"sed", "find", "tar", "dd", "awk"}) else name
 
 
 def may_write(argv: Sequence[str]) -> bool:
-    """Whether a program may change files in a way that its command line does not tell."""
+    """Whether a program may change files that its command line does not name."""
     name, words = plain(argv[0]), argv[1:]
     if any(word in ("--version", "--help", "-V") for word in words[:1]):
         return False
@@ -138,7 +138,7 @@ def may_write(argv: Sequence[str]) -> bool:
 
 
 def links(argv: Sequence[str], directory: str) -> dict[str, str]:
-    """The links that `ln` makes, and where they lead, as absolute paths."""
+    """The links that `ln` makes, and their targets, as absolute paths."""
     words = list(argv[1:])
     operands, options = _operands(words, _VALUES["ln"])
     paths = [path for path in _copy("ln", words, operands, options, directory).paths if known(path)]
@@ -160,12 +160,12 @@ _PATH = re.compile(r"(?:\.\.?/|/|~/)[^\s'\"`;:,()\[\]{}<>|&*?\x00]+")
 
 
 def mentioned_paths(argv: Sequence[str]) -> list[str]:
-    """What looks like a path in the words of a program that nothing is known of."""
+    """The words, and parts of words, of an unknown program that look like a path."""
     return [os.path.expanduser(found) for word in argv for found in _PATH.findall(word)]
 
 
 def deletes(argv: Sequence[str]) -> bool:
-    """Whether a program deletes, or empties, what it is given."""
+    """Whether a program deletes, or empties, the files that it is given."""
     return plain(argv[0]) in _DELETING
 
 
@@ -227,7 +227,7 @@ def _operands(words: Sequence[str], values: frozenset[str]) -> tuple[list[str], 
 
 
 def _in_place(name: str, words: Sequence[str]) -> Files | None:
-    """`sed -i`: its files; of `-i.bak SCRIPT FILE…` the script is taken for one more, which is not there."""
+    """`sed -i`: its files; of `-i.bak SCRIPT FILE…` the script counts as one more, which does not exist."""
     letter = _IN_PLACE[name]
     on = any(w.startswith("--in-place") or w == "-iinplace" for w in words) or (
         letter and any(w.startswith("-") and not w.startswith("--") and letter in w[1:] for w in words)
@@ -238,7 +238,7 @@ def _in_place(name: str, words: Sequence[str]) -> Files | None:
 
 
 def _unpack(name: str, words: Sequence[str]) -> Files | None:
-    """Where an archive is unpacked to, or a patch applied; None where that is not named."""
+    """Where an archive is unpacked, or a patch applied; None if that is not named."""
     if name == "patch":
         folders = _values_of(words, ("-d", "--directory"))
         operands, options = _operands(words, frozenset({"-i", "--input", "-p", "-d", "--directory", "-o", "-r", "-B"}))
@@ -271,7 +271,7 @@ def _unpack(name: str, words: Sequence[str]) -> Files | None:
 
 
 def _values_of(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The values of some options, behind them or joined to them."""
+    """The values of some options, in the next word or joined to them."""
     found = [words[n + 1] for n, word in enumerate(words[:-1]) if word in options]
     for option in options:
         start = option + "=" if option.startswith("--") else option
@@ -280,8 +280,8 @@ def _values_of(words: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _find(words: Sequence[str]) -> Files | None:
-    """`find ROOT… -delete`, or `-exec rm`; one that looks for certain names deletes in a git directory what is called
-    so there."""
+    """`find ROOT… -delete`, or `-exec rm`; a search for certain names deletes in a git directory what has such a name
+    there."""
     first = next((n for n, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     roots = tuple(words[:first]) or (".",)
     own, commands = _without_commands(words)
@@ -321,7 +321,7 @@ def _without_commands(words: Sequence[str]) -> tuple[list[str], list[list[str]]]
 
 
 def git_directories(directory: str) -> tuple[str, ...]:
-    """What git keeps of the worktree that `directory` is in: its `.git`, its git directory, and the common one."""
+    """The `.git` of the worktree that `directory` is in, its git directory, and the common one."""
     place = directory
     while True:
         dot = os.path.join(place, ".git")
@@ -332,18 +332,16 @@ def git_directories(directory: str) -> tuple[str, ...]:
         place = os.path.dirname(place)
     found = [dot]
     if os.path.isfile(dot):
-        own = os.path.join(place, first_line(dot).removeprefix("gitdir:").strip())
-        found.append(os.path.realpath(own))
-        common = first_line(os.path.join(own, "commondir"))
-        if common:
-            found.append(os.path.realpath(os.path.join(own, common.strip())))
+        own = gitfile.resolve(dot)
+        if own is not None:
+            found += [own, gitfile.common_dir(own)]
     else:
         found.append(os.path.realpath(dot))
     return tuple(dict.fromkeys(found))
 
 
 def first_line(path: str) -> str:
-    """The first line of a file, empty where it cannot be read."""
+    """The first line of a file, empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.readline().rstrip("\n")
@@ -352,8 +350,8 @@ def first_line(path: str) -> str:
 
 
 def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | None:
-    """The first path of `files` that is, or is in, or would take along, a git directory; None where there is none.
-    `own` are those of the worktree that the program stands in."""
+    """The first path of `files` that is, is in, or contains a git directory; None if there is none. `own` are those of
+    the worktree in which the program runs."""
     own = tuple(own)
     deleted_trees = frozenset(files.deleted_trees)
     for word in dict.fromkeys((*files.paths, *files.deleted_trees, *files.into)):
@@ -370,7 +368,7 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
 
 
 def exists(files: Files, directory: str) -> bool:
-    """Whether there is anything to lose: one of the files is there, or it is not known which they are."""
+    """Whether there is anything to lose: one of the files exists, or it is not known which they are."""
     return any(
         not known(word) or any(os.path.lexists(path) and not is_device(path) for path in named(word, directory))
         for word in (*files.paths, *files.deleted_trees, *files.into)
@@ -384,7 +382,7 @@ def is_called(path: bytes, names: Sequence[str]) -> bool:
 
 
 def named(word: str, directory: str) -> list[str]:
-    """The paths that a word stands for."""
+    """The paths that a word means."""
     if not known(word):
         # Only what is known of it: $X/.git is one, $X/build is not, .git/$X is.
         before, after = word.partition(UNKNOWN)[0].rpartition("/"), word.rpartition(UNKNOWN)[2].partition("/")

@@ -1,8 +1,8 @@
 """Programs that are given code on their command line (`python -c`, `perl -e`, `awk`): what of it concerns the guard.
 
-Code is not read as a program of its language. Where it names git it is not allowed unseen (`may_run_git`). What it runs
-or does to files is found where it is written out: commands as texts or lists, and the usual calls that delete and
-write. awk is small enough to be read: it runs commands by `system` and pipes alone.
+Code is not parsed. Code that names git needs approval (`may_run_git`). Commands that it runs and files that it changes
+are found where they are literal: commands as texts or lists, and the usual calls that delete and write. awk is small
+enough to be parsed: it runs commands only by `system` and pipes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _PERL_RUNS = re.compile(
 
 
 class Found(NamedTuple):
-    """What code does: a command line (`argv`), or shell `text`, which is fed what nobody knows where `fed`."""
+    """What code does: a command line (`argv`), or shell `text`; with `fed`, its input is unknown."""
 
     argv: tuple[str, ...] = ()
     text: str | None = None
@@ -96,7 +96,7 @@ class Found(NamedTuple):
 
 
 def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bool) -> list[str] | None:
-    """The code that an interpreter is given; None where `name` is none, or where it runs a file."""
+    """The code that an interpreter is given; None if `name` is not an interpreter, or if it runs a file."""
     plain = re.sub(r"[\d.]+(?:-?\w*)?$", "", name) if name not in _CODE else name
     if plain not in _CODE:
         return None
@@ -141,7 +141,7 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
 
 
 def may_run_git(code: str) -> bool:
-    """Whether code has git in it, as a program or as a folder that it writes to."""
+    """Whether code names git, as a program or as a folder that it writes to."""
     for text in {code, _JOINED.sub("", code)}:
         if _GIT.search(text) or (_GIT_DIRECTORY.search(text) and _TOUCHING.search(text)):
             return True
@@ -149,7 +149,7 @@ def may_run_git(code: str) -> bool:
 
 
 def only_matches(name: str, code: str) -> bool:
-    """Whether perl code runs nothing: what is in its patterns does not matter then."""
+    """Whether perl code runs nothing: then the text of its patterns does not matter."""
     return name.startswith("perl") and not any(_PERL_RUNS.search(text) for text in (code, _JOINED.sub("", code)))
 
 
@@ -159,7 +159,7 @@ def sed_runs_git(argv: Sequence[str]) -> bool:
 
 
 def commands_in(code: str) -> Iterator[Found]:
-    """What code in any language runs, and does to files, as far as that is written out."""
+    """The literal commands that code in any language runs, and the literal changes of files."""
     for pattern, command in ((_DELETES_TREE, ("rm", "-rf")), (_DELETES, ("rm", "-f")), (_WRITES, ("truncate",))):
         for found in pattern.finditer(code):
             yield Found((*command, _value(next(filter(None, found.groups())))))
@@ -182,7 +182,7 @@ def commands_in(code: str) -> Iterator[Found]:
 
 
 def _value(literal: str) -> str:
-    """What a string stands for, about: languages differ little in what paths and commands need."""
+    """The value of a string literal, roughly: for paths and commands languages differ little."""
     prefix = re.match(r"[rbu]*", literal)
     text = literal[prefix.end() if prefix else 0 :]
     quotes = 3 if text[:3] in ("'''", '"""') and len(text) >= 6 else 1
@@ -215,7 +215,7 @@ _BEFORE_PATTERN = frozenset("( , ! ~ { } ; && || ? : =".split()) | {""}
 
 
 def awk_commands(code: str) -> Iterator[Found]:
-    """The commands that an awk program runs; what it computes of one is UNKNOWN."""
+    """The commands that an awk program runs; computed parts are UNKNOWN."""
     tokens = list(_awk_tokens(code))
     for n, token in enumerate(tokens):
         if token == "system" and tokens[n + 1 : n + 2] == ["("]:
@@ -232,7 +232,7 @@ def awk_commands(code: str) -> Iterator[Found]:
 
 
 def _awk_tokens(code: str) -> Iterator[str]:
-    """The tokens of a program, without comments and patterns; a line's end is one."""
+    """The tokens of a program, without comments and patterns; a line end is a token."""
     at, before = 0, ""
     while at < len(code):
         if code[at] == "#":
@@ -255,7 +255,7 @@ def _awk_tokens(code: str) -> Iterator[str]:
 
 
 def _enclosed(tokens: Sequence[str]) -> list[str]:
-    """What is between the parenthesis that `tokens` begin with and the one that closes it."""
+    """The tokens between the parenthesis with which `tokens` begin and the one that closes it."""
     depth = 0
     for n, token in enumerate(tokens):
         depth += {"(": 1, ")": -1}.get(token, 0)

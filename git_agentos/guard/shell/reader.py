@@ -1,8 +1,8 @@
 """The commands in a shell text, found without running anything: which programs it starts, with which arguments.
 
-What is written out is followed: variables, functions, `eval` and `-c` texts, loops over words, here-documents, what
-`echo` and `printf` print into a pipe, and `cd`. Every branch is taken. What is not written out is `UNKNOWN` in an
-argument (`words`); what cannot be followed is a ShellError.
+Literal text is followed: variables, functions, `eval` and `-c` texts, loops over words, here-documents, what `echo` and
+`printf` print into a pipe, and `cd`. Every branch is taken. Everything else is `UNKNOWN` in an argument (`words`);
+syntax that cannot be followed raises ShellError.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from git_agentos.guard.shell.words import UNKNOWN
 _MOST_COMMANDS = 5000
 _DEEPEST = 40
 _MOST_ROUNDS = 8
-# What fails so rarely that nobody writes the other case.
+# These practically never fail.
 _SURE = frozenset({"true", ":", "echo", "printf", "export"})
 
 
 class Reader(SimpleCommands):
-    """Reads texts; each program that they start is handed to `start`."""
+    """Reads texts; each program that they start is given to `start`."""
 
     def __init__(self, start: Start) -> None:
         super().__init__(start)
@@ -33,11 +33,11 @@ class Reader(SimpleCommands):
         self.depth = 0
 
     def text(self, text: str, state: State, stdin: str | None = None) -> str:
-        """What a text prints."""
+        """Read a text; the result is what it prints."""
         return self.statements(parse(script(text)), state, stdin)
 
     def statements(self, found: Iterable[Node], state: State, stdin: str | None = None) -> str:
-        # What is behind an `exit` is looked at, and changes nothing.
+        # What follows `exit` is read, and changes nothing.
         printed = [self.statement(each, state.inner() if state.ended else state, stdin) for each in found]
         said = "".join(printed)
         return UNKNOWN if OR in said and len(list(filter(None, printed))) > 1 else said
@@ -68,7 +68,7 @@ class Reader(SimpleCommands):
             return stdin if stdin is not None and not writes else ""
         handle = getattr(self, "_of_" + kind.lower(), None)
         if handle is None:
-            raise ShellError(f"it has a '{kind}' that is not understood")
+            raise ShellError(f"it has a '{kind}' that is not supported")
         inner = state.inner() if kind == "Subshell" else state
         said: str = handle(command, inner, stdin)
         self._written(writes, state)
@@ -83,10 +83,10 @@ class Reader(SimpleCommands):
     _of_subshell = _of_block
 
     def _of_binarycmd(self, node: Node, state: State, stdin: str | None) -> str:
-        # They nest to the left, as deep as they are long.
+        # A list nests to the left, as deep as it is long.
         is_pipe = node["Op"] in ("|", "|&")
         if not is_pipe and node["Op"] not in ("&&", "||"):
-            raise ShellError(f"it has a '{node['Op']}' that is not understood")
+            raise ShellError(f"it has a '{node['Op']}' that is not supported")
         parts: list[Node] = [node["Y"]]
         operators: list[str] = [node["Op"]]
         left = node["X"]
@@ -107,19 +107,19 @@ class Reader(SimpleCommands):
             inner = state.inner()
             given = stdin if n == 0 else UNKNOWN if OR in (stdin or "") else stdin or ""
             stdin = self.statement(part, inner, given)
-        # Some shells run the last part themselves.
+        # Some shells run the last part in themselves.
         inner.ended = ""
         state.join(inner)
         return stdin or ""
 
     def _list(self, parts: list[Node], operators: list[str], state: State, stdin: str | None) -> str:
-        """`a && b || c`: what is known after it is what is known where it succeeds, and where it fails."""
+        """`a && b || c`: the state afterwards joins those in which the list succeeds and fails."""
         said, success, failure = self._attempt(parts[0], state.inner(), stdin)
-        # What was printed where it succeeded, and where it failed: then it may be nothing.
+        # What is printed if it succeeds, and if it fails: then it may be nothing.
         prints = ([said] if success else [], ["", said] if failure else [])
         for operator, part in zip(operators, parts[1:], strict=True):
             start, other = (success, failure) if operator == "&&" else (failure, success)
-            # What is never reached is looked at all the same.
+            # A part that is never reached is read all the same.
             more, then, otherwise = self._attempt(part, (start or other or state).inner(), stdin)
             if start is None:
                 then = otherwise = None
@@ -138,7 +138,8 @@ class Reader(SimpleCommands):
         return one_of([text if text.count(OR) == 0 else UNKNOWN for text in (*prints[0], *prints[1])])
 
     def _attempt(self, node: Node, state: State, stdin: str | None) -> tuple[str, State | None, State | None]:
-        """What a part prints, and what is known where it succeeds, and where it fails; None where it does not."""
+        """Read a part; the result is what it prints, and the states if it succeeds and if it fails, None if it does
+        not."""
         before = state.inner()
         said = self.statement(node, state, stdin)
         if state.ended:
@@ -199,7 +200,7 @@ class Reader(SimpleCommands):
         return UNKNOWN
 
     def _loop(self, body: list[Node], state: State, stdin: str | None) -> str:
-        """Rounds, as long as one leads to another state than those before."""
+        """Read rounds, as long as one leads to a new state."""
         said = ""
         left: list[State] = []
         for n in range(_MOST_ROUNDS):
@@ -216,8 +217,8 @@ class Reader(SimpleCommands):
         return said and UNKNOWN
 
     def _round(self, body: list[Node], state: State, stdin: str | None, left: list[State]) -> str:
-        """One round of a loop, to which `left` are added the states in which it was left; one that ends the shell is
-        not the last."""
+        """Read one round of a loop. The states in which the loop is left are added to `left`. A round that ends the
+        shell is not taken as the last."""
         before, outer = state.inner(), state.left_loop
         state.left_loop = left
         said = self.statements(body, state, stdin)
@@ -253,7 +254,7 @@ class Reader(SimpleCommands):
     def _of_funcdecl(self, node: Node, state: State, stdin: str | None) -> str:  # noqa: ARG002 (one form for all)
         names = [node["Name"]] if node.get("Name") else node.get("Names") or []
         if not names:
-            raise ShellError("it has a function without a name that is not understood")
+            raise ShellError("it has a function without a name that is not supported")
         for name in names:
             state.functions[name["Value"]] = (node["Body"],)
         return ""
@@ -291,7 +292,7 @@ class Reader(SimpleCommands):
         return ""
 
     def _inside(self, found: list[Node], state: State, stdin: str | None = None) -> str:
-        """What a substitution prints: it is a shell of its own."""
+        """What a substitution prints: it is a subshell."""
         return self.statements(found, state.inner(), stdin)
 
     def perhaps(self, text: str, state: State, stdin: str | None) -> None:
@@ -302,7 +303,7 @@ class Reader(SimpleCommands):
 
 
 def _either(one: State | None, other: State | None) -> State | None:
-    """What is known where the shell goes on from one of two states."""
+    """The state after either of two."""
     if one is None or other is None or one is other:
         return one if other is None else other
     joined = one.inner()
@@ -312,7 +313,7 @@ def _either(one: State | None, other: State | None) -> State | None:
 
 
 def _name(node: Node) -> str | None:
-    """The name of the program or builtin that a command starts; None where it is none, or not written out."""
+    """The name of the program or builtin that a command starts; None if it starts none, or the name is not literal."""
     command = node.get("Cmd") or {}
     if command.get("Type") == "DeclClause":
         return str(command["Variant"]["Value"])

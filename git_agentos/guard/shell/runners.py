@@ -1,7 +1,7 @@
-"""Programs that run other programs: what `sudo`, `env`, `xargs`, `bash -c`, `find -exec` … are told to run.
+"""Programs that run other programs: the commands of `sudo`, `env`, `xargs`, `bash -c`, `find -exec` …
 
-A table, not a guess: of a program that is in it, the options that take a value are known, so that the command behind
-them is found. Of those with a command line too long to know (`docker run`), the command is looked for among the words.
+It is a table, not a guess: for each program in it, the options that take a value are known, so the command behind them
+is found. If a program has too many options to list (`docker run`), the command is looked for among its words.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from git_agentos.guard.shell.words import UNKNOWN, ansi, known
 
 
 class RunCommand(NamedTuple):
-    """What a program runs: `argv`, or shell `text` with `name` (`$0`) and `positional` (`$1` …); `reads`: what is on
-    its input. `environment` is changed so (None: unset), after everything is taken away where `cleared`. `directory` is
-    where it goes first. `doubt`: which program it is, is a guess. `script`: the file that it runs, which is read only
-    where the same text has written it."""
+    """A command that a program runs: `argv`, or shell `text` with `name` (`$0`) and `positional` (`$1` …); with
+    `reads`, the text on its input. `environment` has the variables that are changed (None: unset); with `cleared`, all
+    others are removed. `directory` is where it changes to first. `guessed`: which program it is, is a guess. `script`
+    is a file that it runs, read only if the same text has written it."""
 
     argv: tuple[str, ...] = ()
     text: str | None = None
@@ -112,13 +112,13 @@ _REMOTE = frozenset({"ssh", "mosh", "autossh"})
 
 
 def base(word: str) -> str:
-    """A program's name without its folder; what is unknown of the folder does not matter."""
+    """A program's name without its folder; unknown parts of the folder do not matter."""
     name = word.rpartition("/")[2]
     return name.removesuffix(".exe")
 
 
 def commands_run_by(argv: Sequence[str], stdin: str | None) -> list[RunCommand]:
-    """What `argv` runs, as far as it is a program that runs others; empty where it is not."""
+    """The commands that `argv` runs; empty if it is not a program that runs others."""
     name = base(argv[0])
     if name in SHELLS:
         return _shell(argv)
@@ -141,7 +141,7 @@ def commands_run_by(argv: Sequence[str], stdin: str | None) -> list[RunCommand]:
 
 
 def _past(words: list[str], values: frozenset[str]) -> list[str]:
-    """The words behind the options; `values` are those that take one."""
+    """The words behind the options; `values` are those options that take one."""
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
         if word == "--":
@@ -166,7 +166,7 @@ def _behind(words: list[str], positional: int, name: str) -> list[RunCommand]:
 
 
 def without_prefix(argv: list[str]) -> list[str]:
-    """The command behind `command`, `exec`, `time` and their like; empty where they only ask."""
+    """The command behind `command`, `exec`, `time` and the like; empty if these only ask."""
     name, rest = argv[0], argv[1:]
     while rest and rest[0].startswith("-") and rest[0] != "-":
         if rest[0] == "--":
@@ -178,7 +178,7 @@ def without_prefix(argv: list[str]) -> list[str]:
 
 
 def _somewhere(argv: Sequence[str], name: str, stdin: str | None) -> list[RunCommand]:
-    """The first word that is a program which is known here, and all behind it."""
+    """The first word that is a program known here, and all behind it."""
     if name in _REMOTE:
         rest = " ".join(argv[1:])
         at = _GIT.search(rest)
@@ -200,7 +200,7 @@ def _somewhere(argv: Sequence[str], name: str, stdin: str | None) -> list[RunCom
 
 
 def _texts(argv: Sequence[str], name: str) -> list[RunCommand]:
-    """The shell text that an option holds (`su -c TEXT`), or, of `watch`, that the words make."""
+    """The shell text that an option holds (`su -c TEXT`), or that the words make (`watch`)."""
     options = _TEXT_OPTIONS[name].split()
     for n, word in enumerate(argv):
         for option in options:
@@ -219,7 +219,7 @@ def _texts(argv: Sequence[str], name: str) -> list[RunCommand]:
 
 
 def _shell(argv: Sequence[str]) -> list[RunCommand]:
-    """`bash -c TEXT NAME ARG…`, `bash -s ARG…`, `bash FILE`, and what is on the input where none is named."""
+    """`bash -c TEXT NAME ARG…`, `bash -s ARG…`, `bash FILE`, and the input if no file is named."""
     words = list(argv[1:])
     takes_text = from_input = False
     while words and words[0][:1] in ("-", "+") and words[0] not in ("-", "--"):
@@ -410,7 +410,7 @@ _FIND_NAMES = frozenset({"-name", "-iname", "-path", "-wholename"})
 
 
 def names_a_git_directory(test: str) -> bool:
-    """Whether what `find` looks for by a name may be a git directory, or something at the top of one."""
+    """Whether a name that `find` looks for may be a git directory, or something at the top of one."""
     return not known(test) or any(fnmatch.fnmatch(name, test.rpartition("/")[2]) for name in _INSIDE)
 
 

@@ -18,8 +18,9 @@ _PLAIN_PREFIXES = frozenset({"!", "command", "builtin", "exec", "time", "coproc"
 
 
 class Program(NamedTuple):
-    """A program that a shell text starts. `lost`: it is not known where. `stdin` is what it reads, None where that is
-    what the shell itself reads; `writes` are the files that its output goes to."""
+    """A program that a shell text starts. `cwd_unknown`: `directory` may be another. `stdin` is what it reads, None if
+    it reads the shell's own input; `writes` are the files that its output goes to; `feeds` are known contents of files.
+    """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -35,7 +36,7 @@ Start = Callable[[Program], str]
 
 
 class SimpleCommands(Builtins):
-    """Takes simple commands apart; each program that they start is handed to `start`."""
+    """Splits simple commands; each program that they start is given to `start`."""
 
     def __init__(self, start: Start) -> None:
         super().__init__()
@@ -116,13 +117,13 @@ class SimpleCommands(Builtins):
                 elif operator in _WRITING:
                     writes += [t for t in targets if not t.isdigit() and t != "-" and t not in state.feeds]
                 else:
-                    raise ShellError(f"it has a '{operator}' that is not understood")
+                    raise ShellError(f"it has a '{operator}' that is not supported")
             if given is not None and (each.get("N") or {}).get("Value", "0") == "0":
                 stdin = given
         return stdin, tuple(writes)
 
     def keep(self, writes: tuple[str, ...], said: str, redirects: list[Node], state: State) -> None:
-        """Remember what a file holds that the text itself writes: it may be run."""
+        """Remember the contents of a file that the text writes: it may be run."""
         said = UNKNOWN if OR in said else said
         adds = any(each["Op"] in (">>", "&>>", "<>") for each in redirects)
         for name in writes:
@@ -134,7 +135,7 @@ class SimpleCommands(Builtins):
         self._program(argv, state, None, (), {})
 
     def _written(self, writes: tuple[str, ...], state: State) -> None:
-        """A program that does nothing but write what it is given: `> file`."""
+        """A redirection without a program: `> file`."""
         if writes:
             self._program((":",), state, None, writes, {})
 
@@ -178,7 +179,7 @@ class SimpleCommands(Builtins):
         return self._program(tuple(argv), state, stdin, writes, overlay)
 
     def _call(self, argv: list[str], state: State, stdin: str | None) -> None:
-        """Call a function: one of those that it may be."""
+        """Call a function: any of those that it may be."""
         begin, ends = state.inner(), []
         for body in begin.functions[argv[0]]:
             inner = begin.inner()
@@ -216,7 +217,7 @@ class SimpleCommands(Builtins):
 
 
 def _leave(how: str, state: State) -> None:
-    """`exit`, `return`, `break` and `continue`, where they do something."""
+    """`exit`, `return`, `break` and `continue`, if they do something here."""
     left = state.left_function if how == "return" else state.left_loop
     if how == "exit":
         state.ended = how

@@ -1,7 +1,7 @@
-"""What a shell knows at one point of a text: where it stands, what its variables hold, which functions it has.
+"""What a shell knows at one point of a text: its folder, the values of variables, the functions.
 
-A variable has *alternatives*: what it may hold after a branch that may or may not have been taken. Each is an array,
-of one element for most variables and of none for one that is not set. What cannot be known is `UNKNOWN` (`words`).
+A variable has *alternatives*: the values that it may have after a branch that may or may not be taken. Each is an
+array, of one element for most variables and of none for one that is not set. Unknown text is `UNKNOWN` (`words`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ MOST_ALTERNATIVES = 24
 
 @dataclass
 class State:
-    """One shell. `variables` were set in the text; others are `environment`'s. `directory` is where it stands, as far
-    as that is known (`lost`: it is not). `feeds` is what `<(…)` gives to read, by the name that stands for it: all
-    shells of a text share it. `ended` says what ended it (`exit`, `return`, `break`): what follows does not run.
+    """One shell. `variables` were set in the text; others are in `environment`. `directory` is its folder;
+    `cwd_unknown`: it may be another. `feeds` are the known contents of files: those that the text writes, and `<(…)`;
+    all shells of a text share it. `ended` says what ended the shell (`exit`, `return`, `break`): what follows does not
+    run.
 
     `left_loop` and `left_function` are the states in which a loop (`break`, `continue`) or a function (`return`) was
     left early; None outside of both, where these do nothing. `local` are the names that a function has declared.
@@ -44,18 +45,18 @@ class State:
     local: set[str] | None = None
 
     def inner(self) -> State:
-        """A subshell: it begins like this one, and nothing comes back."""
+        """A subshell: it begins like this one, and does not change it."""
         return replace(
             self, variables=dict(self.variables), functions=dict(self.functions), aliases=dict(self.aliases), ended=""
         )
 
     def become(self, other: State) -> None:
-        """Take everything over from another."""
+        """Take over everything from another state."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
     def known(self) -> tuple[object, ...]:
-        """All that a command may depend on, to compare."""
+        """Everything on which a command may depend, for comparison."""
         return (
             self.directory, self.cwd_unknown, dict(self.variables), self.exported, dict(self.functions),
             dict(self.aliases), self.positional,
@@ -65,7 +66,7 @@ class State:
         self.variables[name] = values if len(values) <= MOST_ALTERNATIVES else ANY
 
     def join(self, other: State) -> None:
-        """What is known where either this shell or `other` may be the one that goes on."""
+        """Become the state after either this one or `other`."""
         if other.ended:
             return
         if self.ended:
@@ -86,18 +87,18 @@ class State:
             self.positional = None
 
     def forget_variables(self) -> None:
-        """Something that is not known has run in this shell: what was set may be set otherwise."""
+        """Something unknown has run in this shell: any variable may have changed."""
         for name in self.variables:
             self.variables[name] = ANY
         self.positional = None
 
     def one(self, name: str) -> str:
-        """What a variable holds, UNKNOWN where that is not certain."""
+        """The value of a variable, UNKNOWN if it is not certain."""
         values = self.values(name)
         return values[0][0] if values is not None and len(values) == 1 and values[0] else UNKNOWN
 
     def values(self, name: str) -> Alternatives | None:
-        """What a variable may hold; None where nothing is known of it."""
+        """The values that a variable may have; None if nothing is known about it."""
         if name in self.variables:
             return self.variables[name]
         if name == "IFS":

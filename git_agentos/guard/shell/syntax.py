@@ -1,7 +1,7 @@
-"""Shell text -> its syntax tree, by shfmt (docs/decisions/013-shfmt-reads-shell-text.md): only this module starts it.
+"""Shell text -> its syntax tree, by shfmt (docs/decisions/013-shfmt-reads-shell-text.md). Only this module starts it.
 
-shfmt has bash's grammar and says what it cannot read; its tree comes as JSON. It is the program that the package
-`shfmt-py` brings, beside this Python, or one on PATH that the system has.
+shfmt has bash's grammar and says what it cannot parse; its tree comes as JSON. It is the program in the package
+`shfmt-py`, beside this Python, or one on PATH.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DEEPEST_JSON = 6000
 
 
 class ShellError(Exception):
-    """A shell text cannot be read; the message says why."""
+    """A shell text cannot be parsed; the message says why."""
 
 
 def program() -> str | None:
-    """The path of shfmt, None where there is none.
+    """The path of shfmt, None if there is none.
 
-    First where pip puts it: beside this Python, or where this package was installed for the user. A relative folder on
-    PATH does not count: whoever writes into the folder one stands in does not choose the parser.
+    It is looked for where pip installs it first: beside this Python, or where this package was installed for the user.
+    Relative folders on PATH do not count: a program in the current folder must not be the parser.
     """
     name, scripts = ("shfmt.exe", "../../Scripts") if os.name == "nt" else ("shfmt", "../../../bin")
     packages = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -50,7 +50,7 @@ def program() -> str | None:
 
 
 def missing() -> GuardError:
-    """The error for a system without shfmt."""
+    """The error on a system without shfmt."""
     return GuardError(
         "shell text cannot be read: the program 'shfmt' is not installed",
         f"install it with: {sys.executable} -m pip install '{REQUIREMENT}' (or put shfmt 3.14 or later on PATH)",
@@ -59,7 +59,7 @@ def missing() -> GuardError:
 
 @functools.lru_cache(maxsize=32)
 def parse(text: str) -> list[Node]:
-    """The statements of a text. Nobody may change them."""
+    """The statements of a text. Callers must not change them."""
     if len(text) > _MOST_TEXT:
         raise ShellError("it is too long")
     if BREAK in text or PRESENT in text or OR in text:

@@ -1,7 +1,7 @@
-"""Words of a command line of which a part may be unknown, and what a shell makes of a word without knowing anything.
+"""Words of a command line of which a part may be unknown, and what a shell makes of a word by itself.
 
-`UNKNOWN` stands for text that cannot be known before the command runs (`"$MSG"`, `$(date)`). No argument of a real
-process can hold it, so nobody can pretend to it.
+`UNKNOWN` means text that is known only at run time (`"$MSG"`, `$(date)`). No argument of a real process can contain it,
+so no command can imitate it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def known(word: str) -> bool:
 
 
 def shown(argv: Sequence[str]) -> str:
-    """A command line for people and for the log; what is not known is `…`."""
+    """A command line for people and for the log; unknown parts are `…`."""
     return " ".join(_quote(word) for word in argv)
 
 
@@ -45,7 +45,7 @@ def _quote(word: str) -> str:
 
 
 def ansi(text: str) -> str:
-    """What `$'text'` stands for; a NUL ends it, as in bash."""
+    """The text of `$'text'`; a NUL ends it, as in bash."""
 
     def one(found: re.Match[str]) -> str:
         for group in ("hex", "u", "U"):
@@ -83,7 +83,7 @@ def printf(arguments: Sequence[str]) -> str | None:
 
 
 def braces(atoms: Sequence[object]) -> list[list[object]]:
-    """Brace expansion of a word given as characters (unquoted, active) and anything else (which is kept as it is)."""
+    """Brace expansion of a word given as characters (unquoted, active) and anything else (which is kept)."""
     for start, atom in enumerate(atoms):
         if atom != "{":
             continue
@@ -108,7 +108,7 @@ def braces(atoms: Sequence[object]) -> list[list[object]]:
 
 
 def _closing(atoms: Sequence[object], start: int) -> tuple[int | None, list[int]]:
-    """Where the brace that opens at `start` closes, and the commas that separate its options."""
+    """The position where the brace that opens at `start` closes, and those of the commas that separate its options."""
     depth = 0
     commas: list[int] = []
     for n in range(start, len(atoms)):
@@ -141,5 +141,5 @@ def _run(atoms: Sequence[object]) -> list[list[object]] | None:
 
 
 def requoted(word: str) -> str:
-    """A word as a shell reads it back."""
+    """A word quoted so that a shell reads it back."""
     return "'" + word.replace("'", "'\\''").replace(UNKNOWN, "'\"" + UNKNOWN + "\"'") + "'"

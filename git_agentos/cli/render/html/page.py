@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from git_agentos.cli import quote
-from git_agentos.cli.render.text import checkpoint as text
-from git_agentos.cli.render.text.log import duration
+from git_agentos.cli.render.text import layout as text
+from git_agentos.cli.render.text.layout import duration
 from git_agentos.errors import StorageError
 from git_agentos.util.files import replace
 
@@ -212,7 +212,7 @@ def path(name: str) -> str:
 
 
 def short(identifier: str | None) -> str:
-    return f"<code>{line(text.short(identifier))}</code>"
+    return f"<code>{line(text.abbrev(identifier))}</code>"
 
 
 def parse(time: str) -> datetime | None:

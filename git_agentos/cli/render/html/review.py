@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli.render.html import page as html
 from git_agentos.cli.render.html.page import Section, Tile
-from git_agentos.cli.render.text import checkpoint as text
-from git_agentos.cli.render.text.log import duration, plain
+from git_agentos.cli.render.text import layout as text
+from git_agentos.cli.render.text.layout import duration
+from git_agentos.cli.render.text.log import plain
 
 if TYPE_CHECKING:
     from git_agentos.history import Event

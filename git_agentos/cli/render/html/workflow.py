@@ -10,9 +10,10 @@ from git_agentos.cli import quote
 from git_agentos.cli.output import Style
 from git_agentos.cli.render.html import page as html
 from git_agentos.cli.render.html.page import Section, Tile
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.render.text import layout as text
 from git_agentos.cli.render.text import tdd as text_tdd
-from git_agentos.cli.render.text.run import elapsed
+from git_agentos.cli.render.text.layout import clock
+from git_agentos.cli.render.text.patch import patch_lines
 
 if TYPE_CHECKING:
     from git_agentos.cli.render.text.tdd import Evidence
@@ -60,7 +61,7 @@ def workflow(found: Review, evidence: Evidence) -> str:
         when=html.span(it.created_at, it.updated_at or it.created_at),
         tiles=(
             Tile(str(len(it.history)), "node done" if len(it.history) == 1 else "nodes done"),
-            Tile(elapsed(spent), "at work"),
+            Tile(clock(spent), "at work"),
             Tile(str(len(rounds)), "exit code" if len(rounds) == 1 else "exit codes"),
             Tile(str(it.scaffold_retry_count + it.retry_count), "retries"),
             Tile(str(_count_vetoes(it)), "vetoes", hot=_count_vetoes(it) > 0),
@@ -117,7 +118,7 @@ def _facts(it: Workflow) -> str:
 
 
 def _what(it: Workflow, word: str) -> str:
-    return html.line(text_tdd.what(it, word))
+    return html.line(text_tdd.effect(it, word))
 
 
 def _list(values: Iterable[str]) -> str:
@@ -153,7 +154,7 @@ def _record(record: Record, evidence: Evidence) -> str:
     return (
         f'<article class="card {grade}" id="n{n}"><h3>{n}. {html.line(text_tdd.node(record["node"]))}</h3>'
         f'<p class="what">{html.block(record["summary"])}</p>'
-        f'<p class="meta">{html.stamp(record["began_at"])}, {elapsed(record["seconds"])}{exited}; '
+        f'<p class="meta">{html.stamp(record["began_at"])}, {clock(record["seconds"])}{exited}; '
         f"next: {html.line(text_tdd.node(record['next']))}</p>{vetoes}{html.facts(rows)}"
         + _folded(
             f"{text.count(len(record['files']), 'frozen file')}, by SHA-256", f"<ul>{hashes}</ul>" if hashes else ""
@@ -193,7 +194,7 @@ def _shown(data: bytes) -> str:
 def _patch(data: bytes) -> str:
     """A patch, coloured: what a line is follows from the counts in its hunk's header, not from how it begins."""
     lines = []
-    for kind, line in text.patch_lines(_shown(data).rstrip("\n").split("\n")):
+    for kind, line in patch_lines(_shown(data).rstrip("\n").split("\n")):
         shown = escaping.escape(line)
         lines.append(f'<span class="{kind}">{shown}</span>' if kind else shown)
     return '<pre tabindex="0">' + "\n".join(lines) + "</pre>"

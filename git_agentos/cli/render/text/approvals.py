@@ -1,4 +1,4 @@
-"""Requests for approval in words."""
+"""`approvals` and its subcommands as text."""
 
 from __future__ import annotations
 
@@ -8,93 +8,97 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.output import Style, Text
-from git_agentos.cli.render.text.checkpoint import age, short
+from git_agentos.cli.render.text.layout import abbrev, facts, lines, relative_time
 
 if TYPE_CHECKING:
     from git_agentos.guard.approval.approvals import Approval
 
-# Variables by which a command does something else than its words say, and those that are set for good.
-_TELLING = ("GIT_", "SSH_ASKPASS", "LD_", "DYLD_", "BASH_", "EDITOR", "VISUAL", "PAGER")
-_USUAL = ("GIT_TERMINAL_PROMPT", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+# Variables that change what a command does, and those of them that are harmless.
+_INFLUENTIAL = ("GIT_", "SSH_ASKPASS", "LD_", "DYLD_", "BASH_", "EDITOR", "VISUAL", "PAGER")
+_HARMLESS = ("GIT_TERMINAL_PROMPT", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _COLOURS = {"pending": "yellow", "granted": "green", "denied": "red"}
 
 
-def listed(found: Sequence[Approval], style: Style) -> Text:
-    """`approvals list`."""
-    if not found:
-        return Text("", "", notes=("nothing waits for approval",))
-    lines = []
-    for each in found:
-        state = style.paint(_COLOURS.get(each.state, "cyan"), each.state)
-        when = age(each.created_at, style.now)
-        asked = f"{quote.line(each.agent_id)}, {when}: {command(each)}{_given(each)}"
-        lines.append(f"{style.paint('yellow', each.id)} {state} {asked}")
-    waiting = next((each for each in found if each.state == "pending"), None)
-    hints = (f"'git agentos approvals show {waiting.id}' tells more",) if waiting is not None else ()
-    return Text("".join(f"{line}\n" for line in lines), "".join(f"{each.id}\n" for each in found), hints=hints)
-
-
-def shown(found: Approval, style: Style) -> Text:
-    """`approvals show`."""
+def listing(requests: Sequence[Approval], style: Style) -> Text:
+    """`approvals list`; ids under -q."""
+    if not requests:
+        return Text("", "", notes=("no approval requests",))
     rows = [
-        ("Command", command(found)),
-        ("Operations", ", ".join(found.operations) or found.operation),
-        ("Reason", quote.line(found.reason or "")),
-        ("Instead", quote.line(found.instead or "")),
-        ("Agent", quote.line(found.agent_id)),
-        ("Worktree", quote.path(found.worktree_path)),
-        ("Folder", quote.path(found.cwd) if found.cwd and found.cwd != found.worktree_path else ""),
-        ("HEAD", _head(found)),
-        *_rows("Text", (found.text or "").splitlines()),
-        *_rows("Variables", found.environment),
-        *_rows("Settings", found.configuration),
-        ("Checkpoint", short(found.checkpoint) if found.checkpoint else ""),
-        ("Asked", age(found.created_at, style.now)),
-        ("Decided", _decision(found, style)),
-        ("Message", quote.line(found.note or "")),
-        ("Signed", "" if found.signed else "no: it was filed where there is no key, as in a sandbox"),
+        f"{style.paint('yellow', each.id)} {_state(each, style)} {quote.line(each.agent_id)}, "
+        f"{relative_time(each.created_at, style.now)}: {command(each)}{_influences(each)}"
+        for each in requests
     ]
-    state = style.paint(_COLOURS.get(found.state, "cyan"), found.state)
-    lines = [f"Request {style.paint('yellow', found.id)}: {state}"]
-    lines += [f"{name + ':' if name else '':<12}{value}" for name, value in rows if value]
-    hints = (f"git agentos approvals grant {found.id}, or deny {found.id}",) if found.state == "pending" else ()
-    return Text("".join(f"{line}\n" for line in lines), f"{found.id}\n", hints=hints)
+    pending = next((each for each in requests if each.state == "pending"), None)
+    hints = (f"'git agentos approvals show {pending.id}' shows details",) if pending is not None else ()
+    return Text(lines(rows), lines(each.id for each in requests), hints=hints)
 
 
-def decided(found: Approval, style: Style) -> Text:
+def details(request: Approval, style: Style) -> Text:
+    """`approvals show`."""
+    folder = request.cwd if request.cwd != request.worktree_path else None
+    values = [
+        ("Command", command(request)),
+        ("Operations", ", ".join(request.operations) or request.operation),
+        ("Reason", quote.line(request.reason or "")),
+        ("Instead", quote.line(request.instead or "")),
+        ("Agent", quote.line(request.agent_id)),
+        ("Worktree", quote.path(request.worktree_path)),
+        ("Folder", quote.path(folder) if folder else ""),
+        ("HEAD", _head(request)),
+        *_rows("Text", (request.text or "").splitlines()),
+        *_rows("Variables", request.environment),
+        *_rows("Settings", request.configuration),
+        ("Checkpoint", abbrev(request.checkpoint)),
+        ("Created", relative_time(request.created_at, style.now)),
+        ("Decided", _decision(request, style)),
+        ("Message", quote.line(request.note or "")),
+        ("Signed", "" if request.signed else "no: it was filed where there is no key, as in a sandbox"),
+    ]
+    rows = [f"Request {style.paint('yellow', request.id)}: {_state(request, style)}", *facts(values)]
+    hint = f"git agentos approvals grant {request.id}, or deny {request.id}"
+    return Text(lines(rows), f"{request.id}\n", hints=(hint,) if request.state == "pending" else ())
+
+
+def decided(request: Approval, style: Style) -> Text:
     """`approvals grant` and `approvals deny`."""
-    what = {"granted": "Granted", "denied": "Denied"}.get(found.state, found.state.capitalize())
-    until = f", once, until {quote.line(found.expires_at)}" if found.state == "granted" and found.expires_at else ""
-    result = f"{what} {style.paint('yellow', found.id)}: {command(found)}{_given(found)}{until}\n"
-    notes = ("the agent has to run the same command again",) if found.state == "granted" else ()
-    return Text(result, f"{found.id}\n", notes=notes)
+    granted = request.state == "granted"
+    label = {"granted": "Granted", "denied": "Denied"}.get(request.state, request.state.capitalize())
+    until = f", once, until {quote.line(request.expires_at)}" if granted and request.expires_at else ""
+    row = f"{label} {style.paint('yellow', request.id)}: {command(request)}{_influences(request)}{until}"
+    notes = ("the agent has to run the same command again",) if granted else ()
+    return Text(f"{row}\n", f"{request.id}\n", notes=notes)
 
 
-def command(found: Approval) -> str:
+def command(request: Approval) -> str:
     """The command line as it would be typed."""
-    return quote.line(shlex.join(found.argv))
+    return quote.line(shlex.join(request.argv))
 
 
-def _rows(name: str, items: Sequence[str]) -> list[tuple[str, str]]:
-    """One row for each item, the first with the name."""
-    return [("" if n else name, quote.line(item)) for n, item in enumerate(items)]
+def _state(request: Approval, style: Style) -> str:
+    return style.paint(_COLOURS.get(request.state, "cyan"), request.state)
 
 
-def _given(found: Approval) -> str:
-    """The variables that are set for git or this command: what is shown of the environment in a list."""
-    names = [each.partition("=")[0] for each in found.environment]
-    given = [name for name in names if name.startswith(_TELLING) and name not in _USUAL]
-    parts = [*given, *(("a harness's text",) if found.text is not None and len(found.text.splitlines()) > 1 else ())]
+def _rows(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    """One row for each value, the first with the name."""
+    return [("" if n else name, quote.line(value)) for n, value in enumerate(values)]
+
+
+def _influences(request: Approval) -> str:
+    """The variables and the text that change what the command does, for the list."""
+    names = [each.partition("=")[0] for each in request.environment]
+    parts = [name for name in names if name.startswith(_INFLUENTIAL) and name not in _HARMLESS]
+    if request.text is not None and len(request.text.splitlines()) > 1:
+        parts.append("a harness's text")
     return f" (with {quote.line(', '.join(parts))})" if parts else ""
 
 
-def _head(found: Approval) -> str:
-    at = short(found.head) if found.head else "no commit yet"
-    return f"{at} on {quote.line(found.branch.removeprefix('refs/heads/'))}" if found.branch else at
+def _head(request: Approval) -> str:
+    commit = abbrev(request.head) if request.head else "no commit yet"
+    return f"{commit} on {quote.line(request.branch.removeprefix('refs/heads/'))}" if request.branch else commit
 
 
-def _decision(found: Approval, style: Style) -> str:
-    if found.decided_at is None:
+def _decision(request: Approval, style: Style) -> str:
+    if request.decided_at is None:
         return ""
-    until = f", until {quote.line(found.expires_at)}" if found.state == "granted" and found.expires_at else ""
-    return f"{age(found.decided_at, style.now)} (by {quote.line(found.decided_by or '?')}){until}"
+    until = f", until {quote.line(request.expires_at)}" if request.state == "granted" and request.expires_at else ""
+    return f"{relative_time(request.decided_at, style.now)} (by {quote.line(request.decided_by or '?')}){until}"

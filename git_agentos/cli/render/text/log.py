@@ -1,4 +1,4 @@
-"""What the results of log and memory say to a person; see `text`."""
+"""`log` and `memory` as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.output import Style, Text
-from git_agentos.cli.render.text import checkpoint as text
+from git_agentos.cli.render.text.layout import (
+    Cell,
+    abbrev,
+    count,
+    duration,
+    lines,
+    local_time,
+    relative_time,
+    table,
+)
 
 if TYPE_CHECKING:
     from git_agentos.history import Event
@@ -16,163 +25,169 @@ if TYPE_CHECKING:
     from git_agentos.memory import Item
     from git_agentos.review import Review
 
-_COLOURS = {"error": "red", "decision": "cyan", "nudge": "yellow"}
+_TYPE_COLOURS = {"error": "red", "decision": "cyan", "nudge": "yellow"}
+_KIND_COLOURS = {"commit": "yellow", "restore": "cyan"}
+_MOST_EVENTS = 100
+
+
+# -- add, list, search, rebuild ----------------------------------------------------------------------------------------
 
 
 def added(entry: Entry) -> Text:
-    """After `log add`: the entry's id alone on stdout."""
-    notes = (f"{text.count(entry.redacted, 'secret')} taken out",) if entry.redacted else ()
+    """`log add`: only the entry's id on stdout."""
+    notes = (f"{count(entry.redacted, 'secret')} removed",) if entry.redacted else ()
     return Text(f"{entry.id}\n", f"{entry.id}\n", notes)
 
 
-def entries(found: Sequence[Entry], style: Style, *, nothing: str = "no entries") -> Text:
-    """`log list` and `search`: a line each; ids alone under -q."""
-    if not found:
-        return Text(notes=(nothing,))
-    ages = [text.age(each.timestamp, style.now) for each in found]
-    several = len({(each.agent_id, each.worktree) for each in found}) > 1
-    agents = [quote.line(each.agent_id) if several else "" for each in found]
-    widths = [max(map(len, column)) for column in (ages, agents)]
-    lines = []
-    for each, when, agent in zip(found, ages, agents, strict=True):
-        kind = f"{quote.line(each.type):<10}"
-        columns = [f"{when:<{widths[0]}}", style.paint(_COLOURS[each.type], kind) if each.type in _COLOURS else kind]
-        if several:
-            columns.append(f"{agent:<{widths[1]}}")
-        lines.append("  ".join([*columns, _summary(each)]).rstrip())
-    return Text(_lines(lines), _lines([quote.line(each.id) for each in found]))
-
-
-def rebuilt(done: Rebuilt) -> Text:
-    """After `log rebuild`."""
-    log, memory = text.count(done.entries, "entry", "entries"), text.count(done.items, "item")
-    lines = [f"Read {text.count(done.checkpoints, 'checkpoint')}: the log has {log}, the memory {memory}."]
-    if done.uncarried:
-        lines.append(f"{done.uncarried} of them are in no checkpoint yet.")
-    if done.moved_aside is not None:
-        lines.append(f"The damaged database is kept as {quote.path(done.moved_aside)}.")
-    return Text(_lines(lines), "")
-
-
-def remembered(item: Item, style: Style) -> Text:
-    """After `memory artifact` and `memory merge`: the item's id alone on stdout."""
-    checkpoints = sum(len(each.checkpoints) for each in item.contributions)
-    notes = (f"{text.count(checkpoints, 'checkpoint')} contributed",) if item.kind == "merge" and style.terminal else ()
-    return Text(f"{item.id}\n", f"{item.id}\n", notes)
-
-
-def memory(found: Sequence[Item], style: Style) -> Text:
-    """`memory list`: a line each; ids alone under -q."""
-    if not found:
-        return Text(notes=("nothing is remembered",))
-    ages = [text.age(each.created_at, style.now) for each in found]
-    width = max(map(len, ages))
-    several = len({each.worktree for each in found}) > 1
-    lines = []
-    for each, when in zip(found, ages, strict=True):
-        who = f"{quote.line(each.worktree)}  " if several else ""
-        lines.append(f"{when:<{width}}  {quote.line(each.kind):<8}  {who}{_what(each)}")
-    return Text(_lines(lines), _lines([quote.line(each.id) for each in found]))
-
-
-def _what(item: Item) -> str:
-    at = f" at commit {text.short(item.commit)}" if item.commit else ""
-    if item.kind == "merge":
-        sources = ", ".join(quote.line(each) for each in item.sources)
-        return f"{sources} into '{quote.line(item.target or '')}'{at}"
-    description = quote.line((item.description or "").split("\n", 1)[0])
-    return f"{quote.line(item.type or '')} {quote.path(item.path or '')}{at}: {description}"
+def entries(items: Sequence[Entry], style: Style, *, empty: str = "no entries") -> Text:
+    """`log list` and `search`: one line each; ids under -q."""
+    if not items:
+        return Text(notes=(empty,))
+    several = len({(each.agent_id, each.worktree) for each in items}) > 1
+    rows = [
+        (
+            relative_time(each.timestamp, style.now),
+            (f"{quote.line(each.type):<10}", _TYPE_COLOURS.get(each.type)),
+            quote.line(each.agent_id) if several else "",
+            _summary(each),
+        )
+        for each in items
+    ]
+    return Text(lines(table(rows, style)), lines(quote.line(each.id) for each in items))
 
 
 def _summary(entry: Entry) -> str:
-    summary = quote.line(entry.summary.split("\n", 1)[0])
+    summary = _first_line(entry.summary)
     if entry.type == "checkpoint" and entry.checkpoint_id:
-        summary = f"{text.short(entry.checkpoint_id)} {summary}"
+        summary = f"{abbrev(entry.checkpoint_id)} {summary}"
     files = len(entry.files_changed)
-    return f"{summary} ({text.count(files, 'file')})" if files else summary
+    return f"{summary} ({count(files, 'file')})" if files else summary
 
 
-def _lines(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def _first_line(text: str) -> str:
+    return quote.line(text.split("\n", 1)[0])
+
+
+def rebuilt(result: Rebuilt) -> Text:
+    """`log rebuild`."""
+    log, memory = count(result.entries, "entry", "entries"), count(result.items, "item")
+    rows = [f"Read {count(result.checkpoints, 'checkpoint')}: the log has {log}, the memory {memory}."]
+    if result.uncarried:
+        rows.append(f"{result.uncarried} of them are in no checkpoint yet.")
+    if result.moved_aside is not None:
+        rows.append(f"The damaged database was moved to {quote.path(result.moved_aside)}.")
+    return Text(lines(rows), "")
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def remembered(item: Item, style: Style) -> Text:
+    """`memory artifact` and `memory merge`: only the item's id on stdout."""
+    checkpoints = sum(len(each.checkpoints) for each in item.contributions)
+    notes = (f"{count(checkpoints, 'checkpoint')} contributed",) if item.kind == "merge" and style.terminal else ()
+    return Text(f"{item.id}\n", f"{item.id}\n", notes)
+
+
+def memory(items: Sequence[Item], style: Style) -> Text:
+    """`memory list`: one line each; ids under -q."""
+    if not items:
+        return Text(notes=("no artifacts or merges are recorded",))
+    several = len({each.worktree for each in items}) > 1
+    rows = [
+        (
+            relative_time(each.created_at, style.now),
+            f"{quote.line(each.kind):<8}",
+            quote.line(each.worktree) if several else "",
+            _description(each),
+        )
+        for each in items
+    ]
+    return Text(lines(table(rows, style)), lines(quote.line(each.id) for each in items))
+
+
+def _description(item: Item) -> str:
+    commit = f" at commit {abbrev(item.commit)}" if item.commit else ""
+    if item.kind == "merge":
+        sources = ", ".join(quote.line(each) for each in item.sources)
+        return f"{sources} into '{quote.line(item.target or '')}'{commit}"
+    return f"{quote.line(item.type or '')} {quote.path(item.path or '')}{commit}: {_first_line(item.description or '')}"
 
 
 # -- timeline, review --------------------------------------------------------------------------------------------------
 
-_KINDS = {"commit": "yellow", "restore": "cyan"}
-_SHOWN = 100
 
-
-def stream(events: Sequence[Event], style: Style) -> Text:
-    """`log timeline`: a line each; ids alone under -q."""
+def timeline(events: Sequence[Event], style: Style) -> Text:
+    """`log timeline`: one line each; ids under -q."""
     if not events:
-        return Text(notes=("nothing has happened yet",))
-    return Text(_lines(_stream(events, style)), _lines([quote.line(each.id) for each in events]))
+        return Text(notes=("no events yet",))
+    return Text(lines(_events(events, style)), lines(quote.line(each.id) for each in events))
 
 
-def _stream(events: Sequence[Event], style: Style) -> list[str]:
-    ages = [text.age(each.time, style.now) for each in events]
-    width = max(map(len, ages), default=0)
-    lines = []
-    for each, when in zip(events, ages, strict=True):
-        name = quote.line((each.type or each.kind) if each.kind == "entry" else each.kind)
-        colour = _KINDS.get(each.kind) or _COLOURS.get(each.type or "")
-        shown = f"{name:<10}"
-        identifier = f"{text.short(each.id) if each.kind != 'entry' else '':<8}"
-        summary = quote.line(each.summary.split("\n", 1)[0])
-        if each.kind == "checkpoint":
-            summary = f"{summary} ({each.type})" if summary else f"({each.type})"
-        columns = (f"{when:<{width}}", style.paint(colour, shown) if colour else shown, identifier, summary)
-        lines.append("  ".join(columns).rstrip())
-    return lines
+def _events(events: Sequence[Event], style: Style) -> list[str]:
+    return table([_event(each, style) for each in events], style) if events else []
 
 
-def review(found: Review, style: Style, page: str | None) -> Text:
-    """`log review`; with --html, where the page is."""
-    if page is not None:
-        return Text(f"Wrote the review of {quote.line(found.agent)} to {quote.path(page)}\n", f"{quote.path(page)}\n")
-    if not found.events:
-        return Text(notes=(f"nothing is known of what {quote.line(found.agent)} did",))
-    lines = [style.paint("bold", f"Review of {quote.line(found.agent)}"), *_overview(found)]
-    sections = (
-        ("Errors", _errors(found, style)),
-        ("Decisions", _decisions(found, style)),
-        ("What stands out", _patterns(found)),
+def _event(event: Event, style: Style) -> tuple[Cell, ...]:
+    is_entry = event.kind == "entry"
+    name = quote.line((event.type or event.kind) if is_entry else event.kind)
+    summary = _first_line(event.summary)
+    if event.kind == "checkpoint":
+        summary = f"{summary} ({event.type})" if summary else f"({event.type})"
+    return (
+        relative_time(event.time, style.now),
+        (f"{name:<10}", _KIND_COLOURS.get(event.kind) or _TYPE_COLOURS.get(event.type or "")),
+        f"{'' if is_entry else abbrev(event.id):<8}",
+        summary,
     )
-    for title, rows in sections:
-        lines += ["", style.paint("bold", title), *(f"  {row}".rstrip() for row in rows or ["none"])]
-    lines += ["", style.paint("bold", "Timeline")]
-    lines += [f"  {row}" for row in _stream(found.events[:_SHOWN], style)]
-    hints = [f"'git agentos log review {quote.line(found.agent)} --html FILE' makes a page of it"]
-    if len(found.events) > _SHOWN:
-        lines.append(f"  and {text.count(len(found.events) - _SHOWN, 'earlier moment')}")
-    brief = _lines([quote.line(each.summary.split("\n", 1)[0]) for each in found.errors])
-    return Text(_lines(lines), brief, hints=tuple(hints) if style.terminal else ())
 
 
-def _overview(found: Review) -> list[str]:
-    counts = found.counts
+def review(result: Review, style: Style, page: str | None) -> Text:
+    """`log review`; with --html, the path of the page."""
+    agent = quote.line(result.agent)
+    if page is not None:
+        return Text(f"Wrote the review of {agent} to {quote.path(page)}\n", f"{quote.path(page)}\n")
+    if not result.events:
+        return Text(notes=(f"no events of {agent} are known",))
+    rows = [style.paint("bold", f"Review of {agent}"), *_overview(result)]
+    sections = (
+        ("Errors", _errors(result, style)),
+        ("Decisions", _decisions(result, style)),
+        ("Patterns", _patterns(result)),
+    )
+    for title, section in sections:
+        rows += ["", style.paint("bold", title), *(f"  {row}".rstrip() for row in section or ["none"])]
+    rows += ["", style.paint("bold", "Timeline")]
+    rows += [f"  {row}" for row in _events(result.events[:_MOST_EVENTS], style)]
+    if len(result.events) > _MOST_EVENTS:
+        rows.append(f"  and {count(len(result.events) - _MOST_EVENTS, 'earlier event')}")
+    hints = (f"'git agentos log review {agent} --html FILE' writes an HTML page",) if style.terminal else ()
+    return Text(lines(rows), lines(_first_line(each.summary) for each in result.errors), hints=hints)
+
+
+def _overview(result: Review) -> list[str]:
+    numbers = result.counts
     parts = [
-        text.count(counts["commits"], "commit"),
-        text.count(counts["checkpoints"], "checkpoint"),
-        text.count(counts["restores"], "restore"),
-        text.count(counts["entries"], "entry", "entries"),
+        count(numbers["commits"], "commit"),
+        count(numbers["checkpoints"], "checkpoint"),
+        count(numbers["restores"], "restore"),
+        count(numbers["entries"], "entry", "entries"),
     ]
-    begin, end = text.local(found.begin or ""), text.local(found.end or "")
-    return [f"{begin} to {end}", ", ".join(parts)]
+    return [f"{local_time(result.begin or '')} to {local_time(result.end or '')}", ", ".join(parts)]
 
 
-def _errors(found: Review, style: Style) -> list[str]:
+def _errors(result: Review, style: Style) -> list[str]:
     rows = []
-    for each in found.errors:
-        rows.append(f"{text.local(each.timestamp)}  {style.paint('red', quote.line(each.summary))}")
+    for each in result.errors:
+        rows.append(f"{local_time(each.timestamp)}  {style.paint('red', quote.line(each.summary))}")
         rows += _details(each.details)
     return rows
 
 
-def _decisions(found: Review, style: Style) -> list[str]:
+def _decisions(result: Review, style: Style) -> list[str]:
     rows = []
-    for each in found.decisions:
-        rows.append(f"{text.local(each.timestamp)}  {style.paint('cyan', quote.line(each.summary))}")
+    for each in result.decisions:
+        rows.append(f"{local_time(each.timestamp)}  {style.paint('cyan', quote.line(each.summary))}")
         if each.rationale:
             rows.append(f"    because: {quote.line(each.rationale)}")
         rows += [f"    instead of: {quote.line(other)}" for other in each.alternatives]
@@ -181,7 +196,7 @@ def _decisions(found: Review, style: Style) -> list[str]:
 
 
 def _details(details: Mapping[str, object]) -> list[str]:
-    """One on each line; what has several lines, below its name."""
+    """One detail per line; a value of several lines goes below its name."""
     rows = []
     for key, value in details.items():
         first, *more = quote.block(plain(value)).rstrip("\n").split("\n")
@@ -190,34 +205,24 @@ def _details(details: Mapping[str, object]) -> list[str]:
     return rows
 
 
-def _patterns(found: Review) -> list[str]:
-    seen = found.patterns
+def _patterns(result: Review) -> list[str]:
+    patterns = result.patterns
     rows = [
-        f"{each.count} times the error '{quote.line(each.summary)}', the last {text.local(each.last)}"
-        for each in seen.repeated_errors
+        f"{each.count} times the error '{quote.line(each.summary)}', last {local_time(each.last)}"
+        for each in patterns.repeated_errors
     ]
-    rows += [f"{quote.path(each.path)} was touched {text.count(each.touches, 'time')}" for each in seen.churn]
+    rows += [f"{quote.path(each.path)} was changed {count(each.touches, 'time')}" for each in patterns.churn]
     rows += [
-        f"restored {text.short(each.checkpoint_id)} {text.local(each.time)}; before it: {text.short(each.saved)}"
-        for each in seen.restores
+        f"restored {abbrev(each.checkpoint_id)} {local_time(each.time)}; the state before: {abbrev(each.saved)}"
+        for each in patterns.restores
     ]
     rows += [
-        f"silent for {duration(each.seconds)} from {text.local(each.begin)} to {text.local(each.end)}"
-        for each in seen.silences
+        f"silent for {duration(each.seconds)} from {local_time(each.begin)} to {local_time(each.end)}"
+        for each in patterns.silences
     ]
     return rows
 
 
 def plain(value: object) -> str:
-    """A value of an entry's details in words."""
+    """A value of an entry's details as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def duration(seconds: int) -> str:
-    """How long, in the two largest units."""
-    days, rest = divmod(seconds, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    minutes, rest = divmod(rest, 60)
-    parts = [(days, "day"), (hours, "hour"), (minutes, "minute"), (rest, "second")]
-    told = [text.count(number, unit) for number, unit in parts if number]
-    return " ".join(told[:2]) or "0 seconds"

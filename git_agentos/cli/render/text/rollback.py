@@ -1,54 +1,45 @@
-"""What `git agentos rollback` says to a person; see `text` for how."""
+"""`rollback` as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.output import Text
-from git_agentos.cli.render.text.checkpoint import changes, short
-from git_agentos.cli.render.text.run import ours_in, point
+from git_agentos.cli.render.text.layout import abbrev, lines, not_saved, path_changes
+from git_agentos.cli.render.text.run import agentos_in, rollback_target
 
 if TYPE_CHECKING:
     from git_agentos.run.rollback import Rollback
 
 
-def rolled_back(done: Rollback) -> Text:
-    """After `rollback`."""
-    where = "where it began" if done.point == "pre_run" else point(done.point)
-    what = changes(done.changed, done.removed)
-    path = quote.path(done.worktree_path)
-    warnings = [f"could not be saved: {quote.path(each.path)} ({quote.line(each.reason)})" for each in done.not_saved]
-    if done.dry_run:
-        lines = [f"Would take run {done.run_id} back to {where}: {what}."]
-        lines += [f"  write   {quote.path(each)}" for each in done.changed]
-        lines += [f"  remove  {quote.path(each)}" for each in done.removed]
-        lines += [f"The worktree would be made again: {path}"] if done.recreated else []
-        lines.append("Nothing was changed.")
-        return Text(
-            _lines(lines), _lines(quote.path(each) for each in (*done.changed, *done.removed)), (), tuple(warnings)
-        )
-    lines = [f"Run {done.run_id} is back {'' if done.point == 'pre_run' else 'at '}{where}: {what}."]
-    if done.recreated:
-        lines.append(f"Its worktree was damaged or gone, and was made again: {path}")
-    if done.branch:
-        lines.append(f"{path} is on branch '{quote.line(done.branch)}' at {short(done.head)}.")
-    elif done.head:
-        lines.append(f"HEAD in {path} is detached at {short(done.head)}.")
+def rolled_back(result: Rollback) -> Text:
+    """`rollback`; the checkpoint of the state before under -q."""
+    target = "its base" if result.point == "pre_run" else rollback_target(result.point)
+    changes = path_changes(result.changed, result.removed)
+    path = quote.path(result.worktree_path)
+    warnings = tuple(not_saved(((each.path, each.reason) for each in result.not_saved), "could not be saved"))
+    if result.dry_run:
+        rows = [f"Would reset run {result.run_id} to {target}: {changes}."]
+        rows += [f"  write   {quote.path(each)}" for each in result.changed]
+        rows += [f"  remove  {quote.path(each)}" for each in result.removed]
+        rows += [f"The worktree would be rebuilt: {path}"] if result.recreated else []
+        rows.append("Nothing was changed.")
+        return Text(lines(rows), lines(map(quote.path, (*result.changed, *result.removed))), warnings=warnings)
+    rows = [f"Run {result.run_id} was reset to {target}: {changes}."]
+    if result.recreated:
+        rows.append(f"Its worktree was damaged or missing, and was rebuilt: {path}")
+    if result.branch:
+        rows.append(f"{path} is on branch '{quote.line(result.branch)}' at {abbrev(result.head)}.")
+    elif result.head:
+        rows.append(f"HEAD in {path} is detached at {abbrev(result.head)}.")
     hints: tuple[str, ...] = ()
-    if done.not_saved:
-        hints = (f"'git agentos checkpoint list --agent run-{done.run_id}' shows what was saved of it earlier",)
-    if done.saved and done.not_saved:
-        lines.append(f"What could be read of it before is saved as {short(done.saved)}.")
-        hints = (f"'{ours_in(done.worktree_path)} undo' brings back what could be read", *hints)
-    elif done.saved:
-        lines.append(
-            f"Everything that was there before is saved as {short(done.saved)}, ignored files and commits too."
-        )
-        hints = (f"'{ours_in(done.worktree_path)} undo' brings it back",)
-    return Text(_lines(lines), f"{short(done.saved)}\n" if done.saved else "", (), tuple(warnings), hints)
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    if result.saved and result.not_saved:
+        rows.append(f"What could be read of the state before is saved as {abbrev(result.saved)}.")
+        hints = (f"'{agentos_in(result.worktree_path)} undo' restores what could be read",)
+    elif result.saved:
+        rows.append(f"The state before is saved as {abbrev(result.saved)}, ignored files and commits included.")
+        hints = (f"'{agentos_in(result.worktree_path)} undo' restores it",)
+    if result.not_saved:
+        hints += (f"'git agentos checkpoint list --agent run-{result.run_id}' lists its earlier checkpoints",)
+    return Text(lines(rows), f"{abbrev(result.saved)}\n" if result.saved else "", (), warnings, hints)

@@ -1,4 +1,4 @@
-"""What `git agentos run` says to a person; see `text` for how."""
+"""`run` and its subcommands as text; progress of a run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.output import Style, Text
-from git_agentos.cli.render.text import layout as table
-from git_agentos.cli.render.text.checkpoint import age, count, local, patch, short
-from git_agentos.cli.render.text.worktree import files
+from git_agentos.cli.render.text import layout
+from git_agentos.cli.render.text import patch as patches
+from git_agentos.cli.render.text.layout import (
+    abbrev,
+    clock,
+    count,
+    facts,
+    joined,
+    limited,
+    lines,
+    local_time,
+    not_saved,
+    relative_time,
+    table,
+    time_and_age,
+)
+from git_agentos.cli.render.text.worktree import checked_out
 
 if TYPE_CHECKING:
-    from git_agentos.run.context import WorkspaceContext
+    from git_agentos.run.cleanup import Cleaned, Cleanup
     from git_agentos.run.events import Run, Step
     from git_agentos.run.sealing import Verification
     from git_agentos.worktree.agent_merge import Merge
@@ -22,61 +36,61 @@ _COLOURS = {
     "running": "cyan", "interrupted": "yellow", "passed": "green", "failed": "red", "cancelled": "yellow",
     "accepted": "green", "open": "cyan", "tampered": "red",
 }  # fmt: skip
-_OUTCOMES = {"ok": "green", "failed": "red", "timed-out": "red", "no-changes": "yellow", "protected-branch": "red"}
-_SAYS = {"timed-out": "out of time", "no-changes": "no changes", "protected-branch": "touched a protected branch"}
-_MOST_BRANCHES = 10
+_STATES = {
+    "running": "is running",
+    "interrupted": "was interrupted",
+    "cancelled": "is cancelled",
+    "open": "is open",
+    "tampered": "was tampered with",
+    "accepted": "is accepted",
+}
+_OUTCOME_COLOURS = {
+    "ok": "green", "failed": "red", "timed-out": "red", "no-changes": "yellow", "protected-branch": "red",
+}  # fmt: skip
+_OUTCOMES = {"timed-out": "out of time", "no-changes": "no changes", "protected-branch": "changed a protected branch"}
 _COLUMNS = ("ID", "STATE", "TASK", "ATTEMPTS", "BASE", "STARTED")
+_MOST_BRANCHES = 10
+_MOST_FILES = 20
 
 
-# -- while it goes -----------------------------------------------------------------------------------------------------
+# -- progress ----------------------------------------------------------------------------------------------------------
 
 
-def begun(run: Run) -> str:
-    """The workspace is ready."""
-    if run.context is None:
+def run_header(run: Run) -> str:
+    """When the worktree is ready."""
+    context = run.context
+    if context is None:
         return f"run {run.run_id}"
-    where = run.context
     return (
-        f"run {run.run_id}: on branch '{quote.line(where.branch_name)}' from {quote.line(where.base_ref)} "
-        f"({short(where.base_sha)}), in {quote.path(where.worktree_path)}"
+        f"run {run.run_id}: on branch '{quote.line(context.branch_name)}' from {quote.line(context.base_ref)} "
+        f"({abbrev(context.base_sha)}), in {quote.path(context.worktree_path)}"
     )
 
 
-def step_begins(run: Run, step: Step) -> str:
-    """A step begins."""
-    return which(run, step) + (f": {quote.line(step.command)}" if step.command else "")
+def step_label(run: Run, step: Step) -> str:
+    """A step and its attempt: `[3] validate, attempt 1 of 2`."""
+    attempt = f", attempt {step.attempt} of {run.max_attempts}" if run.max_attempts > 1 else ""
+    return f"[{step.n}] {step.kind}{attempt}"
+
+
+def step_started(run: Run, step: Step) -> str:
+    """When a step starts."""
+    return step_label(run, step) + (f": {quote.line(step.command)}" if step.command else "")
 
 
 def step_ended(run: Run, step: Step, style: Style) -> str:
-    """A step has ended."""
-    return f"{which(run, step)}: {_outcome(step, style)}"
-
-
-def which(run: Run, step: Step) -> str:
-    """The step that is spoken of."""
-    return f"[{step.n}] {step.kind}{_attempt(run, step.attempt)}"
-
-
-def elapsed(seconds: float) -> str:
-    """A duration in words: `0:42`, `1:02:03`."""
-    whole = int(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
-
-
-def _attempt(run: Run, number: int) -> str:
-    return f", attempt {number} of {run.max_attempts}" if run.max_attempts > 1 else ""
+    """When a step has ended."""
+    return f"{step_label(run, step)}: {_outcome(step, style)}"
 
 
 def _outcome(step: Step, style: Style) -> str:
-    """How a step ended, in a few words."""
     if step.outcome is None:
-        return "under way"
-    parts = [style.paint(_OUTCOMES.get(step.outcome, "cyan"), _SAYS.get(step.outcome, step.outcome))]
+        return "running"
+    parts = [style.paint(_OUTCOME_COLOURS.get(step.outcome, "cyan"), _OUTCOMES.get(step.outcome, step.outcome))]
     if step.exit_code:
         parts[0] += f" (exit {step.exit_code})"
     if step.seconds is not None:
-        parts.append(elapsed(step.seconds))
+        parts.append(clock(step.seconds))
     if step.changed:
         parts.append(f"{count(step.changed, 'path')} changed")
     if step.detail:
@@ -84,100 +98,65 @@ def _outcome(step: Step, style: Style) -> str:
     return ", ".join(parts)
 
 
-# -- start, resume, cancel, accept -------------------------------------------------------------------------------------
+# -- start, resume, cancel ---------------------------------------------------------------------------------------------
 
 
-def ended(run: Run) -> Text:
-    """After `start`, `resume` and `cancel`: what is true now, where the work is, and what can be done with it."""
-    id_ = run.run_id
-    lines = [f"Run {id_} {_state(run)}."]
-    hints: list[str] = []
+def finished(run: Run) -> Text:
+    """`start`, `resume` and `cancel`: the state of the run, where its work is, and what can be done with it."""
+    rows = [f"Run {run.run_id} {_state(run)}."]
     if run.state == "passed":
-        lines += _place(run)
-        hints.append(f"'git agentos run diff {id_}' shows what it changed")
-        if _is_validated(run):
-            named = run.context is not None and run.context.base_ref != "HEAD"
-            into = f" into '{quote.line(run.context.base_ref)}'" if run.context is not None and named else ""
-            hints.append(f"'git agentos run accept {id_}' merges it{into}")
-        else:
-            lines.append("Nothing has validated it, so it cannot be accepted: give --validate the next time.")
-        hints.append(f"'git agentos rollback {id_}' takes all of it back")
+        rows += worktree_lines(run)
+        if not _is_validated(run):
+            rows.append("It has no validation, so it cannot be accepted: use --validate next time.")
+        hints = _hints_if_passed(run)
     elif run.state == "interrupted":
-        lines.append("No process of it is left. Everything up to the step that it was in is saved.")
-        lines += _place(run)
-        hints.append(f"'git agentos run resume {id_}' goes on with that step")
-        hints.append(f"'git agentos rollback {id_}' takes the run back to where it began")
+        rows.append("None of its processes is left. Everything up to the interrupted step is saved.")
+        rows += worktree_lines(run)
+        hints = [
+            f"'git agentos run resume {run.run_id}' continues with that step",
+            f"'git agentos rollback {run.run_id}' resets the run to its base",
+        ]
     else:
-        lines += _place(run)
+        rows += worktree_lines(run)
         if run.state == "tampered":
-            lines.append("What it says of itself cannot be believed, and it cannot be accepted.")
-            hints.append(f"'git agentos run verify {id_}' says what was found")
-        failed = next((each for each in reversed(run.steps) if each.outcome not in (None, "ok")), None)
-        if failed is not None and failed.stdout is not None:
-            hints.append(f"'git agentos run logs {id_} --step {failed.n}' shows what the step said")
-        if run.context is None:
-            pass  # there is nothing to look at, and nothing to take back
-        elif run.rolled_back_to is None and _has_changed(run):
-            hints.append(f"'git agentos run diff {id_}' shows what it changed")
-            if run.archive is None:
-                hints.append(f"'git agentos rollback {id_}' takes all of it back")
-        elif run.rolled_back_to is not None and run.archive is None:
-            what = "what could be saved of it" if run.not_saved else "what it did"
-            hints.append(f"'{ours_in(run.context.worktree_path)} undo' brings {what} back")
-    return Text(_lines(lines), f"{id_}\n", warnings=_problems(run), hints=tuple(hints))
+            rows.append("Its record cannot be trusted, so it cannot be accepted.")
+        hints = _hints_if_not_passed(run)
+    return Text(lines(rows), f"{run.run_id}\n", warnings=_problems(run), hints=tuple(hints))
 
 
-def accepted(run: Run, done: Merge, style: Style) -> Text:
-    """After `accept`."""
-    target = quote.line(done.target)
-    if not done.merged:
-        lines = [f"Run {run.run_id} is accepted: '{target}' has its work already. Nothing had to be merged."]
-        return Text(_lines(lines), f"{short(done.merge_commit)}\n" if done.merge_commit else "", warnings=_told(done))
-    commit = style.paint("yellow", short(done.merge_commit))
-    lines = [f"Accepted run {run.run_id}: '{target}' is now at {commit}."]
-    hints = [f"'git update-ref refs/heads/{target} {short(done.before)}' takes it back"]
-    if done.worktree_path is not None:
-        lines.append(f"The files in {quote.path(done.worktree_path)} came along; local changes are kept.")
-        if done.saved:
-            lines.append(f"The state before is saved as {short(done.saved)}.")
-        there = quote.line(shlex.quote(done.worktree_path))
-        hints = [f"'git -C {there} reset --keep {short(done.before)}' takes it back"]
-    if run.archive is not None:
-        lines.append(_archived(run))
-    elif run.context is not None:
-        lines.append(f"The run's worktree stays: {quote.path(run.context.worktree_path)}")
-        hints.append(f"'git agentos run cleanup {run.run_id}' archives the worktree, and deletes the branch")
-    warnings = (*_told(done), *_problems(run))
-    return Text(_lines(lines), f"{short(done.merge_commit)}\n", warnings=warnings, hints=tuple(hints))
+def _hints_if_passed(run: Run) -> list[str]:
+    id_ = run.run_id
+    hints = [f"'git agentos run diff {id_}' shows its changes"]
+    if _is_validated(run):
+        has_branch = run.context is not None and run.context.base_ref != "HEAD"
+        into = f" into '{quote.line(run.context.base_ref)}'" if run.context is not None and has_branch else ""
+        hints.append(f"'git agentos run accept {id_}' merges it{into}")
+    return [*hints, f"'git agentos rollback {id_}' discards its changes"]
 
 
-def not_accepted(run: Run, done: Merge) -> Text:
-    """After `accept`, where there is a conflict: its files alone under -q."""
-    target = quote.line(done.target)
-    paths = list(dict.fromkeys(path for each in done.conflicts for path in each.files))
-    lines = [
-        f"Run {run.run_id} is not accepted: its work conflicts with '{target}'. Nothing was changed.",
-        *files(paths),
-    ]
-    hints = (
-        f"a new run begins with what is in '{target}' now",
-        f"'git agentos run diff {run.run_id} | git apply --3way' brings its changes here, for you to resolve",
-    )
-    return Text(_lines(lines), _lines(quote.path(path) for path in paths), warnings=_told(done), hints=hints)
-
-
-def _told(done: Merge) -> tuple[str, ...]:
-    return tuple(quote.line(each) for each in done.warnings)
+def _hints_if_not_passed(run: Run) -> list[str]:
+    id_ = run.run_id
+    hints = [f"'git agentos run verify {id_}' lists the problems"] if run.state == "tampered" else []
+    failed = next((each for each in reversed(run.steps) if each.outcome not in (None, "ok")), None)
+    if failed is not None and failed.stdout is not None:
+        hints.append(f"'git agentos run logs {id_} --step {failed.n}' prints the output of the step")
+    if run.context is None:
+        return hints  # there is no worktree
+    if run.rolled_back_to is None and _has_changed(run):
+        hints.append(f"'git agentos run diff {id_}' shows its changes")
+        if run.archive is None:
+            hints.append(f"'git agentos rollback {id_}' discards its changes")
+    elif run.rolled_back_to is not None and run.archive is None:
+        what = "what could be saved of its work" if run.not_saved else "its work"
+        hints.append(f"'{agentos_in(run.context.worktree_path)} undo' restores {what}")
+    return hints
 
 
 def _state(run: Run) -> str:
-    said = {"running": "is at work", "interrupted": "was interrupted", "cancelled": "is cancelled", "open": "is open"}
-    said["tampered"] = "was tampered with"
-    state = said.get(run.state, run.state if run.state != "accepted" else "is accepted")
-    return _because(run, state)
+    return _with_reason(run, _STATES.get(run.state, run.state))
 
 
-def _because(run: Run, state: str) -> str:
+def _with_reason(run: Run, state: str) -> str:
     """A state with its reason, which may begin with the state (`interrupted by SIGINT`)."""
     if run.reason is None:
         return state
@@ -185,52 +164,50 @@ def _because(run: Run, state: str) -> str:
     return state + reason.removeprefix(run.state) if reason.startswith(run.state) else f"{state}: {reason}"
 
 
-def _place(run: Run) -> list[str]:
-    """Where the work is now, or how it is brought back."""
-    where = run.context
-    if where is None:
+def worktree_lines(run: Run) -> list[str]:
+    """Where the work is, or how to restore it."""
+    context = run.context
+    if context is None:
         return ["It has no worktree: nothing was changed."]
     if run.archive is not None:
         return [_archived(run)]
-    path = quote.path(run.left.worktree_path if run.left is not None else where.worktree_path)
+    path = quote.path(run.left.worktree_path if run.left is not None else context.worktree_path)
     if run.rolled_back_to == "pre_run":
-        back = f"Its worktree is as it was before the run, at {short(where.base_sha)}: {path}"
-        return [back, *_saved(run, "What the run did")]
+        row = f"Its worktree is as it was before the run, at {abbrev(context.base_sha)}: {path}"
+        return [row, *_saved(run, "The work of the run")]
     if run.rolled_back_to is not None:
-        back = f"Its worktree is back at {point(run.rolled_back_to)}: {path}"
-        return [back, *_saved(run, "What was done after it")]
+        row = f"Its worktree was rolled back to {rollback_target(run.rolled_back_to)}: {path}"
+        return [row, *_saved(run, "Later work")]
     if not _has_changed(run):
-        return [f"It has changed nothing. Its worktree stays: {path}"]
-    return [_work(run, where, path), *_moved(run)]
+        return [f"It has changed nothing. Its worktree is kept: {path}"]
+    return [_work(run, path), *_other_changes(run)]
 
 
-def _saved(run: Run, what: str) -> list[str]:
-    """What of a run that was taken back can be brought back."""
+def _saved(run: Run, subject: str) -> list[str]:
+    """Which work of a run that was rolled back can be restored."""
     if not run.not_saved:
-        return [f"{what} is saved, and can be brought back."]
-    lines = [f"{what} could not be saved completely:"]
-    lines += [f"  {quote.path(each.path)}: {quote.line(each.reason)}" for each in run.not_saved]
+        return [f"{subject} is saved, and can be restored."]
+    rows = [f"{subject} could not be saved completely:"]
+    rows += [f"  {quote.path(each.path)}: {quote.line(each.reason)}" for each in run.not_saved]
     if run.last_saved is not None:
-        lines.append(f"The last checkpoint from before that is {_last_saved(run)}; later changes to it are not saved.")
-    return lines
+        rows.append(f"The last checkpoint before that is {_last_saved(run)}; later changes to it are not saved.")
+    return rows
 
 
 def _last_saved(run: Run) -> str | None:
-    """The last checkpoint from before something was lost."""
     if run.last_saved is None:
         return None
-    return short(run.last_saved) + (f" of {local(run.last_saved_at)}" if run.last_saved_at else "")
+    return abbrev(run.last_saved) + (f" of {local_time(run.last_saved_at)}" if run.last_saved_at else "")
 
 
 def _left(run: Run) -> str | None:
-    """How the run left its worktree."""
+    """The state in which the run left its worktree."""
     left = run.left
     if left is None:
         return None
     parts = [f"{count(left.changed, 'path')} changed", count(left.commits, "commit")]
     if run.context is not None and left.branch != run.context.branch_name:
-        on = f"on branch '{quote.line(left.branch)}'" if left.branch is not None else "detached"
-        parts.append(f"HEAD {on}")
+        parts.append(f"HEAD {_head(left.branch)}")
     if left.head_sha is None:
         parts.append("the branch is gone")
     if left.ignored:
@@ -238,215 +215,288 @@ def _left(run: Run) -> str | None:
     return ", ".join(parts)
 
 
-def _work(run: Run, where: WorkspaceContext, path: str) -> str:
-    """Where the work of a run is that was not taken back."""
+def _head(branch: str | None) -> str:
+    return f"on branch '{quote.line(branch)}'" if branch is not None else "detached"
+
+
+def _work(run: Run, path: str) -> str:
+    """Where the work of a run is that was not rolled back."""
+    own = quote.line(run.context.branch_name) if run.context is not None else ""
     left = run.left
-    own = quote.line(where.branch_name)
-    trespassed = any(each.outcome == "protected-branch" for each in run.steps)
-    moved = sorted({name for each in run.steps for name in each.moved or ()})
-    is_known = all(each.moved is not None for each in run.steps)
-    rest = "; no other branch has moved." if is_known and not moved and not trespassed else "."
-    if left is not None and left.branch != where.branch_name:
-        on = f"on branch '{quote.line(left.branch)}'" if left.branch is not None else "detached"
-        at = f" at {short(left.head_sha)}" if left.head_sha is not None else ""
-        return f"Its worktree is not on its branch '{own}', HEAD is {on}{at}: {path}"
+    if left is not None and run.context is not None and left.branch != run.context.branch_name:
+        commit = f" at {abbrev(left.head_sha)}" if left.head_sha is not None else ""
+        return f"Its worktree is not on its branch '{own}', HEAD is {_head(left.branch)}{commit}: {path}"
     if left is not None and left.head_sha is None:
         return f"Its branch '{own}' is gone, its work is in {path}"
-    if left is not None and left.changed == left.commits == 0 and left.ignored:
-        return f"It has changed ignored files, and nothing else. Its worktree stays: {path}"
-    if left is not None and left.changed == left.commits == 0:
-        return f"Its worktree is as it was in the beginning: {path}{rest}"
-    return f"Its work is on branch '{own}', in {path}{rest}"
+    changed_protected = any(each.outcome == "protected-branch" for each in run.steps)
+    is_known = all(each.moved is not None for each in run.steps)
+    no_other = is_known and not _moved_branches(run) and not changed_protected
+    end = "; no other branch has moved." if no_other else "."
+    if left is None or left.changed or left.commits:
+        return f"Its work is on branch '{own}', in {path}{end}"
+    if left.ignored:
+        return f"It has only changed ignored files. Its worktree is kept: {path}"
+    return f"Its worktree is in its initial state: {path}{end}"
 
 
-def _moved(run: Run) -> list[str]:
-    """What else moved while the run was at work."""
-    lines = []
-    moved = sorted({name for each in run.steps for name in each.moved or ()})
-    if moved:
-        shown = ", ".join(f"'{quote.line(name)}'" for name in moved[:_MOST_BRANCHES])
-        more = f" and {len(moved) - _MOST_BRANCHES} more" if len(moved) > _MOST_BRANCHES else ""
-        lines.append(f"Meanwhile other branches were made, moved or deleted: {shown}{more}.")
-    others = sorted({name for each in run.steps for name in each.moved_refs or ()})
-    if others:
-        shown = ", ".join(f"'{quote.line(name)}'" for name in others[:_MOST_BRANCHES])
-        more = f" and {len(others) - _MOST_BRANCHES} more" if len(others) > _MOST_BRANCHES else ""
-        lines.append(f"Meanwhile other refs were made, moved or deleted: {shown}{more}.")
-    return lines
+def _moved_branches(run: Run) -> list[str]:
+    return _quoted(name for each in run.steps for name in each.moved or ())
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    return [f"'{quote.line(name)}'" for name in sorted(set(names))]
+
+
+def _other_changes(run: Run) -> list[str]:
+    """Other branches and refs that changed during the run."""
+    other_refs = _quoted(name for each in run.steps for name in each.moved_refs or ())
+    return [
+        f"Meanwhile other {kind} were created, moved or deleted: {joined(names, _MOST_BRANCHES)}."
+        for kind, names in (("branches", _moved_branches(run)), ("refs", other_refs))
+        if names
+    ]
 
 
 def _archived(run: Run) -> str:
-    back = f"'git agentos worktree create run-{run.run_id} --revive' brings it back"
-    return f"Its worktree is archived in {short(run.archive)}: {back}."
+    hint = f"'git agentos worktree create run-{run.run_id} --revive' restores it"
+    return f"Its worktree is archived in {abbrev(run.archive)}: {hint}."
 
 
 def _has_changed(run: Run) -> bool:
-    """Whether there is anything to look at or to take back; where it is not known, there may be."""
+    """Whether the run has changed anything, or may have."""
     if any(each.moved or each.moved_refs for each in run.steps):
         return True
     if run.left is None or run.context is None:
         return run.is_external or any(each.changed != 0 for each in run.steps)
-    left, where = run.left, run.context
-    is_there = (left.branch, left.head_sha) == (where.branch_name, where.base_sha)
-    return not (is_there and left.changed == left.commits == 0 and not left.ignored)
+    left, context = run.left, run.context
+    at_base = (left.branch, left.head_sha) == (context.branch_name, context.base_sha)
+    return not (at_base and left.changed == left.commits == 0 and not left.ignored)
 
 
 def _is_validated(run: Run) -> bool:
     return any(each.kind == "validate" and each.outcome == "ok" for each in run.steps)
 
 
-def _is_settled(run: Run) -> bool:
-    """An interrupted run that nobody waits for: it was taken back, or its record cannot be read."""
-    return run.rolled_back_to is not None or bool(run.problems)
+def _is_resumable(run: Run) -> bool:
+    """Whether an interrupted run can be resumed: it was not rolled back, and its record can be read."""
+    return run.rolled_back_to is None and not run.problems
 
 
 def _problems(run: Run) -> tuple[str, ...]:
     return tuple(quote.line(each) for each in run.problems)
 
 
-def point(name: str) -> str:
-    """`pre_run`, `step:2`, or a checkpoint's id, shortened."""
-    return short(name) if len(name) == 40 and ":" not in name else quote.line(name)
+def rollback_target(name: str) -> str:
+    """`pre_run`, `step:2`, or a checkpoint's id, abbreviated."""
+    return abbrev(name) if len(name) == 40 and ":" not in name else quote.line(name)
 
 
-def ours_in(path: str) -> str:
-    """The words of a command of ours in another worktree."""
+def agentos_in(path: str) -> str:
+    """The beginning of a `git agentos` command in another worktree."""
     return f"git -C {quote.line(shlex.quote(path))} agentos"
+
+
+# -- accept, cleanup ---------------------------------------------------------------------------------------------------
+
+
+def accepted(run: Run, merge: Merge, style: Style) -> Text:
+    """`accept`; the commit under -q."""
+    id_, target, before = run.run_id, quote.line(merge.target), abbrev(merge.before)
+    commit = abbrev(merge.merge_commit)
+    if not merge.merged:
+        row = f"Run {id_} is accepted: '{target}' has its work already. Nothing had to be merged."
+        return Text(lines([row]), f"{commit}\n" if commit else "", warnings=_merge_warnings(merge))
+    rows = [f"Accepted run {id_}: '{target}' is now at {style.paint('yellow', commit)}.", *checked_out(merge)]
+    hints = [f"'git update-ref refs/heads/{target} {before}' undoes the merge"]
+    if merge.worktree_path is not None:
+        folder = quote.line(shlex.quote(merge.worktree_path))
+        hints = [f"'git -C {folder} reset --keep {before}' undoes the merge"]
+    if run.archive is not None:
+        rows.append(_archived(run))
+    elif run.context is not None:
+        rows.append(f"The run's worktree is kept: {quote.path(run.context.worktree_path)}")
+        hints.append(f"'git agentos run cleanup {id_}' archives the worktree, and deletes the branch")
+    warnings = (*_merge_warnings(merge), *_problems(run))
+    return Text(lines(rows), f"{commit}\n", warnings=warnings, hints=tuple(hints))
+
+
+def not_accepted(run: Run, merge: Merge) -> Text:
+    """`accept` with a conflict; the files under -q."""
+    target = quote.line(merge.target)
+    paths = list(dict.fromkeys(path for each in merge.conflicts for path in each.files))
+    row = f"Run {run.run_id} is not accepted: its work conflicts with '{target}'. Nothing was changed."
+    hints = (
+        f"a new run starts at the current state of '{target}'",
+        f"'git agentos run diff {run.run_id} | git apply --3way' applies its changes here, for you to resolve",
+    )
+    rows = [row, *limited(paths, _MOST_FILES)]
+    return Text(lines(rows), lines(map(quote.path, paths)), warnings=_merge_warnings(merge), hints=hints)
+
+
+def _merge_warnings(merge: Merge) -> tuple[str, ...]:
+    return tuple(quote.line(each) for each in merge.warnings)
+
+
+def cleaned_up(result: Cleanup, style: Style) -> Text:
+    """`cleanup`: one line for each run; the ids of those that were cleaned up under -q."""
+    rows = [_cleaned(each, style, dry_run=result.dry_run) for each in result.cleaned]
+    rows += [
+        f"{style.paint('yellow', 'skipped:')} run {each.run_id}: {quote.line(each.reason)}" for each in result.kept
+    ]
+    if not rows:
+        return Text("Nothing to clean up.\n")
+    if result.dry_run:
+        rows.append("Nothing was changed.")
+    warnings = not_saved((each.path, each.reason) for one in result.cleaned for each in one.not_saved)
+    first = next((each for each in result.cleaned if each.get_back), None)
+    hints: tuple[str, ...] = ()
+    if first is not None and len(result.cleaned) == 1:
+        hints = (f"'{quote.line(first.get_back[0])}' restores it",)
+    elif first is not None:
+        number = count(len(result.cleaned), "run")
+        hints = (f"'git agentos worktree create run-RUN --revive' restores one of the {number}",)
+    return Text(lines(rows), lines(each.run_id for each in result.cleaned), (), tuple(warnings), hints)
+
+
+def _cleaned(result: Cleaned, style: Style, *, dry_run: bool) -> str:
+    parts = []
+    if result.path is not None:
+        checkpoint = f" in {style.paint('yellow', abbrev(result.archive))}" if result.archive is not None else ""
+        parts.append(f"{'would archive' if dry_run else 'archived'} {quote.path(result.path)}{checkpoint}")
+    branch = f"branch '{quote.line(result.branch)}'"
+    if result.branch_deleted:
+        parts.append(f"{'would delete' if dry_run else 'deleted'} {branch} ({abbrev(result.branch_sha)})")
+    elif result.branch_sha is not None:
+        parts.append(f"{branch} is kept")
+    return f"Run {result.run_id}: {', '.join(parts)}"
 
 
 # -- list, show, logs, diff, verify ------------------------------------------------------------------------------------
 
 
-def ids(found: Sequence[str]) -> Text:
+def ids(values: Sequence[str]) -> Text:
     """`list -q`."""
-    return Text(_lines(found), _lines(found))
+    return layout.ids(values)
 
 
-def listing(found: Sequence[Run], style: Style) -> Text:
-    """`list`: a table."""
-    if not found:
-        return Text(notes=("no runs",), hints=("'git agentos run start --agent COMMAND' makes one",))
-    rows = [_row(each, style) for each in found]
-    lines = table.lines(_COLUMNS, rows, [_COLOURS.get(each.state, "cyan") for each in found], style)
-    waiting = next((each.run_id for each in found if each.state == "interrupted" and not _is_settled(each)), None)
-    hints = (
-        (f"'git agentos run resume {waiting}' goes on with it, 'git agentos rollback {waiting}' takes it back",)
-        if waiting is not None
-        else ()
-    )
-    return Text(_lines(lines), _lines(each.run_id for each in found), hints=hints)
+def listing(runs: Sequence[Run], style: Style) -> Text:
+    """`list`: a table; ids under -q."""
+    if not runs:
+        return Text(notes=("no runs",), hints=("'git agentos run start --agent COMMAND' starts one",))
+    rows = table([_row(each, style) for each in runs], style, _COLUMNS)
+    waiting = next((each.run_id for each in runs if each.state == "interrupted" and _is_resumable(each)), None)
+    hints: tuple[str, ...] = ()
+    if waiting is not None:
+        hints = (f"'git agentos run resume {waiting}' continues it, 'git agentos rollback {waiting}' rolls it back",)
+    return Text(lines(rows), lines(each.run_id for each in runs), hints=hints)
 
 
-def _row(run: Run, style: Style) -> tuple[str, ...]:
-    where = run.context
-    state = "damaged" if where is None and run.problems and run.state == "interrupted" else run.state
+def _row(run: Run, style: Style) -> tuple[layout.Cell, ...]:
+    context = run.context
+    state = "damaged" if context is None and run.problems and run.state == "interrupted" else run.state
     state += ", rolled back" if run.rolled_back_to is not None else ""
     return (
         run.run_id,
-        state,
+        (state, _COLOURS.get(run.state, "cyan")),
         quote.line(run.task_id or "-"),
         f"{len(run.attempts)} of {run.max_attempts}",
-        f"{quote.line(where.base_ref)} ({short(where.base_sha)})" if where is not None else "-",
-        age(run.started_at, style.now),
+        f"{quote.line(context.base_ref)} ({abbrev(context.base_sha)})" if context is not None else "-",
+        relative_time(run.started_at, style.now),
     )
 
 
 def details(run: Run, style: Style) -> Text:
-    """`show`: a fact a line, then the steps."""
-    where = run.context
+    """`show`: facts, then the steps."""
+    rows = facts(_facts(run, style))
+    if run.steps:
+        rows += ["", f"Steps ({count(len(run.attempts), 'attempt')} of at most {run.max_attempts}):"]
+    for step in run.steps:
+        before = f" [step:{step.n} is {abbrev(step.checkpoint_before)}]" if step.checkpoint_before else ""
+        rows.append(f"  {step.n}. {step.kind}, attempt {step.attempt}: {_outcome(step, style)}{before}")
+        if step.command:
+            rows.append(f"     {quote.line(step.command)}")
+    return Text(lines(rows), f"{run.run_id}\n", warnings=_problems(run), hints=_next_steps(run))
+
+
+def _facts(run: Run, style: Style) -> list[tuple[str, str | None]]:
+    context = run.context
     into = f"into '{quote.line(run.accepted_into)}'" if run.accepted_into else None
-    facts = [
+    merged = f"{into} as {abbrev(run.merge_commit)}" if into and run.merge_commit else into
+    final = f"{abbrev(run.final_checkpoint)} (its last, with the evidence)" if run.final_checkpoint else None
+    return [
         ("Run", run.run_id),
-        ("State", _because(run, style.paint(_COLOURS.get(run.state, "cyan"), run.state))),
-        ("Rolled back", f"to {point(run.rolled_back_to)}" if run.rolled_back_to else None),
-        ("Accepted", f"{into} as {short(run.merge_commit)}" if into and run.merge_commit else into),
+        ("State", _with_reason(run, style.paint(_COLOURS.get(run.state, "cyan"), run.state))),
+        ("Rolled back", f"to {rollback_target(run.rolled_back_to)}" if run.rolled_back_to else None),
+        ("Accepted", merged),
         ("Task", quote.line(run.task_id) if run.task_id else None),
-        ("Agent", quote.line(where.agent_id) if where else None),
+        ("Agent", quote.line(context.agent_id) if context else None),
         ("Driven by", quote.line(run.tool) if run.is_external and run.tool else None),
-        ("Base", f"{quote.line(where.base_ref)} at {short(where.base_sha)}" if where else None),
-        ("Branch", quote.line(where.branch_name) if where else None),
-        ("Worktree", quote.path(where.worktree_path) if where else None),
-        ("Archived", f"in {short(run.archive)}" if run.archive else None),
+        ("Base", f"{quote.line(context.base_ref)} at {abbrev(context.base_sha)}" if context else None),
+        ("Branch", quote.line(context.branch_name) if context else None),
+        ("Worktree", quote.path(context.worktree_path) if context else None),
+        ("Archived", f"in {abbrev(run.archive)}" if run.archive else None),
         ("Evidence", quote.path(run.evidence)),
-        ("Started", f"{local(run.started_at)} ({age(run.started_at, style.now)})"),
-        ("Ended", f"{local(run.ended_at)} ({age(run.ended_at, style.now)})" if run.ended_at else None),
+        ("Started", time_and_age(run.started_at, style)),
+        ("Ended", time_and_age(run.ended_at, style) if run.ended_at else None),
         ("Left", _left(run)),
-        ("Not saved", ", ".join(quote.path(each.path) for each in run.not_saved) or None),
+        ("Not saved", ", ".join(quote.path(each.path) for each in run.not_saved)),
         ("Last saved", _last_saved(run)),
         ("Process", str(run.process) if run.process is not None else None),
         ("Guarded", "yes" if run.guarded else "no"),
         ("Protected", ", ".join(quote.line(each) for each in run.protected) or "none"),
-        (
-            "Checkpoint",
-            f"{short(run.final_checkpoint)} (its last, with the evidence)" if run.final_checkpoint else None,
-        ),
+        ("Checkpoint", final),
     ]
-    lines = [f"{name + ':':<13}{value}" for name, value in facts if value]
-    if run.steps:
-        lines += ["", f"Steps ({count(len(run.attempts), 'attempt')} of at most {run.max_attempts}):"]
-    for step in run.steps:
-        before = f" [step:{step.n} is {short(step.checkpoint_before)}]" if step.checkpoint_before else ""
-        lines.append(f"  {step.n}. {step.kind}, attempt {step.attempt}: {_outcome(step, style)}{before}")
-        if step.command:
-            lines.append(f"     {quote.line(step.command)}")
-    hints: tuple[str, ...] = ()
-    if run.state == "interrupted" and not _is_settled(run):
-        back = f"'git agentos rollback {run.run_id}' takes it back to where it began"
-        hints = (f"'git agentos run resume {run.run_id}' goes on with it", back)
-    elif run.state == "open" and run.tool == "tdd":
-        hints = (f"'git agentos tdd show {run.run_id}' tells what it waits for",)
-    elif run.state == "passed" and _is_validated(run):
-        hints = (f"'git agentos run accept {run.run_id}' merges it",)
-        if run.archive is not None:
-            revive = f"'git agentos worktree create run-{run.run_id} --revive' brings its worktree back"
-            hints = (revive, f"after that, {hints[0]}")
-    return Text(_lines(lines), f"{run.run_id}\n", warnings=_problems(run), hints=hints)
 
 
-def logs(found: Sequence[tuple[Step, bytes, bytes]], style: Style) -> Text:
-    """`logs`: what the commands said, a heading for each step; made safe on a terminal, without headings under -q."""
-    if not found:
-        return Text(notes=("no command of the run has said anything yet",))
+def _next_steps(run: Run) -> tuple[str, ...]:
+    id_ = run.run_id
+    if run.state == "interrupted" and _is_resumable(run):
+        return (f"'git agentos run resume {id_}' continues it", f"'git agentos rollback {id_}' resets it to its base")
+    if run.state == "open" and run.tool == "tdd":
+        return (f"'git agentos tdd show {id_}' shows what it waits for",)
+    if run.state != "passed" or not _is_validated(run):
+        return ()
+    accept = f"'git agentos run accept {id_}' merges it"
+    if run.archive is None:
+        return (accept,)
+    return (f"'git agentos worktree create run-{id_} --revive' restores its worktree", f"then {accept}")
+
+
+def logs(outputs: Sequence[tuple[Step, bytes, bytes]], style: Style) -> Text:
+    """`logs`: a heading and the output for each step, made safe on a terminal; without headings under -q."""
+    if not outputs:
+        return Text(notes=("no command of the run has written any output yet",))
     parts, bare = [], []
-    for step, out, err in found:
-        said = b"".join(_whole(part, style) for part in (out, err))
+    for step, out, err in outputs:
+        output = _whole_lines(out, style) + _whole_lines(err, style)
         head = f"== step {step.n}: {step.kind}, attempt {step.attempt}, {_outcome(step, Style())}"
-        parts += [style.paint("bold", head).encode("utf-8", "surrogateescape") + b"\n", said]
-        bare.append(said)
+        parts += [style.paint("bold", head).encode("utf-8", "surrogateescape") + b"\n", output]
+        bare.append(output)
     return Text(b"".join(parts), b"".join(bare))
 
 
-def _whole(data: bytes, style: Style) -> bytes:
-    """Bytes that end in a line's end; on a terminal, nothing in them that it would obey."""
+def _whole_lines(data: bytes, style: Style) -> bytes:
+    """Output that ends with a line end; on a terminal with visible control characters."""
     shown = quote.contents(data).encode("utf-8", "surrogateescape") if style.terminal else data
     return shown if not shown or shown.endswith(b"\n") else shown + b"\n"
 
 
-def difference(data: bytes, style: Style, *, stat: bool) -> Text:
+def diff(patch: bytes, style: Style, *, stat: bool) -> Text:
     """`diff`."""
-    if not data:
-        return Text(notes=("the run has changed nothing",))
-    return patch(data, style, stat=stat)
+    return patches.patch(patch, style, stat=stat) if patch else Text(notes=("the run has changed nothing",))
 
 
-def verified(found: Verification, style: Style) -> Text:
+def verified(result: Verification, style: Style) -> Text:
     """`verify`."""
-    if found.ok:
-        checked = f"{count(found.files, 'file')}, {count(found.commits, 'commit')}"
-        lines = [f"The evidence of run {found.run_id} is complete and as it was sealed: {checked}."]
-        if found.final_checkpoint:
-            lines.append(f"Checkpoint {short(found.final_checkpoint)} vouches for it.")
-        return Text(_lines(lines), f"{short(found.final_checkpoint)}\n")
-    bad = style.paint("red", "does not hold")
-    lines = [f"The evidence of run {found.run_id} {bad}: {count(len(found.problems), 'problem')}."]
-    lines += [f"  {quote.line(each)}" for each in found.problems]
-    hints = (
-        (f"checkpoint {short(found.final_checkpoint)} carries the evidence as it was sealed",)
-        if found.final_checkpoint
-        else ()
-    )
-    return Text(_lines(lines), _lines(quote.line(each) for each in found.problems), hints=hints)
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    final = abbrev(result.final_checkpoint)
+    if result.ok:
+        checked = f"{count(result.files, 'file')}, {count(result.commits, 'commit')}"
+        rows = [f"The evidence of run {result.run_id} is complete and unchanged since it was sealed: {checked}."]
+        rows += [f"Checkpoint {final} records its hash."] if final else []
+        return Text(lines(rows), f"{final}\n")
+    failed = style.paint("red", "does not verify")
+    problems = [quote.line(each) for each in result.problems]
+    rows = [f"The evidence of run {result.run_id} {failed}: {count(len(problems), 'problem')}."]
+    rows += [f"  {each}" for each in problems]
+    hints = (f"checkpoint {final} has the evidence as it was sealed",) if final else ()
+    return Text(lines(rows), lines(problems), hints=hints)

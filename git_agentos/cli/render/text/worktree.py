@@ -1,4 +1,4 @@
-"""What `git agentos worktree` says to a person; see `text` for how."""
+"""`worktree` and its subcommands as text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING
 
 from git_agentos.cli import quote
 from git_agentos.cli.output import Style, Text
-from git_agentos.cli.render.text import layout as table
-from git_agentos.cli.render.text.checkpoint import age, short
+from git_agentos.cli.render.text import layout
+from git_agentos.cli.render.text.layout import (
+    abbrev,
+    count,
+    counts,
+    facts,
+    limited,
+    lines,
+    not_saved,
+    relative_time,
+    size,
+    table,
+)
+from git_agentos.cli.render.text.status import hint_lines
 
 if TYPE_CHECKING:
     from git_agentos.worktree.agent_merge import Merge, Source
@@ -20,292 +32,285 @@ if TYPE_CHECKING:
     from git_agentos.worktree.status import Worktree
 
 _COLOURS = {"active": "green", "complete": "cyan", "archived": "yellow", "broken": "red"}
-_MOST_NAMES = 10
-_NO_GUARD = "the guard does not act, 'git agentos worktree repair' places it again"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _COLUMNS = ("ID", "STATE", "TASK", "CHANGES", "BASE", "CHECKPOINT", "SIZE")
-
-
-# -- create, list, show, path ------------------------------------------------------------------------------------------
-
-
-def created(made: Worktree, style: Style, *, revived: bool) -> Text:
-    """After `create`: the path alone under -q."""
-    path = quote.path(made.path or "")
-    where = f"on branch '{quote.line(made.branch)}'" if made.branch else f"at {short(made.head_sha)}"
-    if revived:
-        first = f"Brought worktree '{made.id}' back {where}: {path}"
-        second = "It is as it was left, ignored files, log and memory included."
-        if (saved := made.revived_from) is not None:
-            when = f"{age(saved.created_at, style.now)} ({saved.trigger})"
-            second = f"Its folder was lost: it is as its last checkpoint {short(saved.id)} has it, {when}."
-    else:
-        first = f"Created worktree '{made.id}' {where}: {path}"
-        second = f"It begins at {short(made.base_sha)} ({quote.line(made.base_ref or '')})."
-    hints = (f'cd "$(git agentos worktree path {made.id})"',) if style.terminal else ()
-    lines = f"{first}\n{second}\n"
-    return Text(lines, raw_path(made.path or "").result, hints=hints)
-
-
-def listing(found: Sequence[Worktree], style: Style) -> Text:
-    """`list`: a table; ids alone under -q."""
-    if not found:
-        return Text(notes=("no worktrees of agents",), hints=("'git agentos worktree create ID' makes one",))
-    rows = [_row(each, style) for each in found]
-    lines = table.lines(_COLUMNS, rows, [_COLOURS[each.state] for each in found], style)
-    broken = [each.id for each in found if each.state == "broken"]
-    hints = [f"'git agentos worktree repair {broken[0]}' mends what is broken"] if broken else []
-    hints += [f"{_NO_GUARD}: {', '.join(unguarded)}"] if (unguarded := _unguarded(found)) else []
-    return Text("".join(f"{line}\n" for line in lines), ids([each.id for each in found]).result, hints=tuple(hints))
-
-
-def _unguarded(found: Sequence[Worktree]) -> list[str]:
-    return [each.id for each in found if each.guard == "broken"]
-
-
-def _row(one: Worktree, style: Style) -> tuple[str, ...]:
-    state = one.state + (", locked" if one.locked else "")
-    last = one.last_checkpoint
-    return (
-        one.id,
-        state,
-        quote.line(one.task or "-"),
-        _changes(one),
-        _distance(one),
-        age(last.created_at, style.now) if last is not None else "-",
-        size(one.disk_bytes),
-    )
-
-
-def details(one: Worktree, style: Style) -> Text:
-    """`show`: a fact a line."""
-    last, entry, inside = one.last_checkpoint, one.last_log, one.process
-    base = f"{quote.line(one.base_ref or '')} at {short(one.base_sha)}" if one.base_sha else None
-    facts = [
-        ("Worktree", one.id),
-        ("State", style.paint(_COLOURS[one.state], one.state) + (", locked" if one.locked else "")),
-        ("Path", quote.path(one.path) if one.path else None),
-        ("Branch", quote.line(one.branch) if one.branch else "HEAD detached" if one.dirty is not None else None),
-        ("HEAD", short(one.head_sha) or None),
-        ("Base", base),
-        ("Compared", _distance(one) if one.ahead is not None else None),
-        ("Task", quote.line(one.task) if one.task else None),
-        ("Changes", _changes(one) if one.dirty is not None else None),
-        ("Saved", f"{short(last.id)}, {age(last.created_at, style.now)} ({last.trigger})" if last else "never"),
-        ("Log", f"{age(entry.timestamp, style.now)}: {quote.line(entry.summary)}" if entry else None),
-        ("Guard", {"on": "on", "broken": style.paint("red", "broken: it does not act")}.get(one.guard or "")),
-        ("Process", f"{quote.line(inside.command)} ({inside.pid})" if inside else None),
-        ("Size", size(one.disk_bytes) if one.disk_bytes is not None else None),
-    ]
-    lines = [f"{name + ':':<10}{value}" for name, value in facts if value]
-    hints = {
-        "broken": (f"'git agentos worktree repair {one.id}' mends it",),
-        "archived": (f"'git agentos worktree create {one.id} --revive' brings it back",),
-    }.get(one.state, (_NO_GUARD,) if one.guard == "broken" else ())
-    return Text("".join(f"{line}\n" for line in lines), f"{one.id}\n", hints=hints)
-
-
-def _changes(one: Worktree) -> str:
-    if one.dirty is None:
-        return "-"
-    counts = (
-        (one.dirty.conflicted, "in conflict"),
-        (one.dirty.staged, "staged"),
-        (one.dirty.unstaged, "changed"),
-        (one.dirty.untracked, "untracked"),
-    )
-    return ", ".join(f"{number} {what}" for number, what in counts if number) or "clean"
-
-
-def _distance(one: Worktree) -> str:
-    """How it stands to its base, in a few words."""
-    if one.ahead is None or one.behind is None:
-        return "-"
-    parts = [f"+{one.ahead}"] if one.ahead else []
-    parts += [f"-{one.behind}"] if one.behind else []
-    if one.integrated and (one.ahead or one.behind):
-        parts.append("integrated" if one.integrated == "ancestor" else one.integrated)
-    return " ".join(parts) or "same"
-
-
-def size(number: int | None) -> str:
-    """Bytes in words."""
-    if number is None:
-        return "-"
-    value = float(number)
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{int(value)} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-
-
-def ids(found: Sequence[str]) -> Text:
-    """Ids, a line each."""
-    lines = "".join(f"{each}\n" for each in found)
-    return Text(lines, lines)
-
-
-def raw_path(path: str) -> Text:
-    """A path for a script: its bytes, as they are."""
-    line = os.fsencode(path) + b"\n"
-    return Text(line, line)
-
-
-def refilled(number: int) -> Text:
-    """After the hidden `refill`."""
-    return Text(f"{number} prepared\n", f"{number}\n")
-
-
-# -- merge, conflicts --------------------------------------------------------------------------------------------------
-
-_STATES = {
+_GUARD_BROKEN = "the guard does not act, 'git agentos worktree repair' restores it"
+_MERGE_STATES = {
     "merged": "merged",
     "up-to-date": "already merged",
     "nothing-to-add": "nothing to add: its changes are there",
     "not-merged": "not merged",
 }
+_MOST_NAMES = 10
 _MOST_FILES = 20
 
 
-def merged(done: Merge, style: Style) -> Text:
-    """After `merge`: the commit alone under -q; with conflicts, the files."""
-    target = quote.line(done.target)
-    left = tuple(
-        f"'{each.id}' has {_paths(each.uncommitted)} that {'is' if each.uncommitted == 1 else 'are'} not committed: "
-        "not merged"
-        for each in done.sources
+# -- create, list, show, path ------------------------------------------------------------------------------------------
+
+
+def created(worktree: Worktree, style: Style, *, revived: bool) -> Text:
+    """`create`; the path under -q."""
+    id_, path = worktree.id, quote.path(worktree.path or "")
+    head = f"on branch '{quote.line(worktree.branch)}'" if worktree.branch else f"at {abbrev(worktree.head_sha)}"
+    if not revived:
+        rows = [
+            f"Created worktree '{id_}' {head}: {path}",
+            f"It starts at {abbrev(worktree.base_sha)} ({quote.line(worktree.base_ref or '')}).",
+        ]
+    elif (saved := worktree.revived_from) is None:
+        rows = [
+            f"Revived worktree '{id_}' {head}: {path}",
+            "It is as it was when it was archived, ignored files, log and memory included.",
+        ]
+    else:
+        when = f"{relative_time(saved.created_at, style.now)} ({saved.trigger})"
+        rows = [
+            f"Revived worktree '{id_}' {head}: {path}",
+            f"Its folder was lost: it is as in its last checkpoint {abbrev(saved.id)}, {when}.",
+        ]
+    hints = (f'cd "$(git agentos worktree path {id_})"',) if style.terminal else ()
+    return Text(lines(rows), raw_path(worktree.path or "").result, hints=hints)
+
+
+def listing(worktrees: Sequence[Worktree], style: Style) -> Text:
+    """`list`: a table; ids under -q."""
+    if not worktrees:
+        return Text(notes=("no agents' worktrees",), hints=("'git agentos worktree create ID' creates one",))
+    rows = table([_row(each, style) for each in worktrees], style, _COLUMNS)
+    broken = [each.id for each in worktrees if each.state == "broken"]
+    unguarded = [each.id for each in worktrees if each.guard == "broken"]
+    hints = [f"'git agentos worktree repair {broken[0]}' repairs what is broken"] if broken else []
+    hints += [f"{_GUARD_BROKEN}: {', '.join(unguarded)}"] if unguarded else []
+    return Text(lines(rows), lines(each.id for each in worktrees), hints=tuple(hints))
+
+
+def _row(worktree: Worktree, style: Style) -> tuple[layout.Cell, ...]:
+    last = worktree.last_checkpoint
+    return (
+        worktree.id,
+        (_state(worktree), _COLOURS[worktree.state]),
+        quote.line(worktree.task or "-"),
+        _changes(worktree),
+        _ahead_behind(worktree),
+        relative_time(last.created_at, style.now) if last is not None else "-",
+        size(worktree.disk_bytes),
+    )
+
+
+def details(worktree: Worktree, style: Style) -> Text:
+    """`show`."""
+    id_, last, entry, process = worktree.id, worktree.last_checkpoint, worktree.last_log, worktree.process
+    base = f"{quote.line(worktree.base_ref or '')} at {abbrev(worktree.base_sha)}" if worktree.base_sha else None
+    saved = f"{abbrev(last.id)}, {relative_time(last.created_at, style.now)} ({last.trigger})" if last else "never"
+    detached = "HEAD detached" if worktree.dirty is not None else None
+    rows = facts(
+        [
+            ("Worktree", id_),
+            ("State", style.paint(_COLOURS[worktree.state], worktree.state) + (", locked" if worktree.locked else "")),
+            ("Path", quote.path(worktree.path) if worktree.path else None),
+            ("Branch", quote.line(worktree.branch) if worktree.branch else detached),
+            ("HEAD", abbrev(worktree.head_sha)),
+            ("Base", base),
+            ("Compared", _ahead_behind(worktree) if worktree.ahead is not None else None),
+            ("Task", quote.line(worktree.task) if worktree.task else None),
+            ("Changes", _changes(worktree) if worktree.dirty is not None else None),
+            ("Saved", saved),
+            ("Log", f"{relative_time(entry.timestamp, style.now)}: {quote.line(entry.summary)}" if entry else None),
+            ("Guard", {"on": "on", "broken": style.paint("red", "broken: it does not act")}.get(worktree.guard or "")),
+            ("Process", f"{quote.line(process.command)} ({process.pid})" if process else None),
+            ("Size", size(worktree.disk_bytes) if worktree.disk_bytes is not None else None),
+        ]
+    )
+    hints = {
+        "broken": (f"'git agentos worktree repair {id_}' repairs it",),
+        "archived": (f"'git agentos worktree create {id_} --revive' restores it",),
+    }.get(worktree.state, (_GUARD_BROKEN,) if worktree.guard == "broken" else ())
+    return Text(lines(rows), f"{id_}\n", hints=hints)
+
+
+def _state(worktree: Worktree) -> str:
+    return worktree.state + (", locked" if worktree.locked else "")
+
+
+def _changes(worktree: Worktree) -> str:
+    dirty = worktree.dirty
+    if dirty is None:
+        return "-"
+    numbers = (
+        (dirty.conflicted, "in conflict"),
+        (dirty.staged, "staged"),
+        (dirty.unstaged, "changed"),
+        (dirty.untracked, "untracked"),
+    )
+    return counts(numbers) or "clean"
+
+
+def _ahead_behind(worktree: Worktree) -> str:
+    """Commits ahead of and behind the base, and whether the base has the work."""
+    if worktree.ahead is None or worktree.behind is None:
+        return "-"
+    parts = [f"+{worktree.ahead}"] if worktree.ahead else []
+    parts += [f"-{worktree.behind}"] if worktree.behind else []
+    if worktree.integrated and parts:
+        parts.append("integrated" if worktree.integrated == "ancestor" else worktree.integrated)
+    return " ".join(parts) or "same"
+
+
+def ids(values: Sequence[str]) -> Text:
+    """`list -q`."""
+    return layout.ids(values)
+
+
+def raw_path(path: str) -> Text:
+    """A path for a script: its bytes, unchanged."""
+    line = os.fsencode(path) + b"\n"
+    return Text(line, line)
+
+
+def refilled(prepared: int) -> Text:
+    """`refill`."""
+    return Text(f"{prepared} prepared\n", f"{prepared}\n")
+
+
+# -- merge, conflicts --------------------------------------------------------------------------------------------------
+
+
+def merged(merge: Merge, style: Style) -> Text:
+    """`merge`; the commit under -q, or the files in conflict."""
+    target = quote.line(merge.target)
+    uncommitted = tuple(
+        f"'{each.id}' has {count(each.uncommitted, 'path')} that {'is' if each.uncommitted == 1 else 'are'} not "
+        "committed: not merged"
+        for each in merge.sources
         if each.uncommitted
     )
-    warnings = (*left, *(quote.line(each) for each in done.warnings))
-    if done.conflicts:
-        return _not_merged(done, style, warnings)
-    lines = [f"  {each.id}: {_STATES[each.state]} ({_at(each)})" for each in done.sources]
-    if not done.merged:
-        return Text("".join(f"{line}\n" for line in (f"Nothing to merge into '{target}'.", *lines)), warnings=warnings)
-    names = ", ".join(each.id for each in done.sources if each.state == "merged")
-    if done.dry_run:
-        lines = [f"Would merge {names} into '{target}' without conflicts.", *lines, "Nothing was changed."]
-        return Text("".join(f"{line}\n" for line in lines), warnings=warnings)
-    verb = "Squashed" if done.squashed else "Merged"
-    lines.insert(
-        0, f"{verb} {names} into '{target}', which is now at {style.paint('yellow', short(done.merge_commit))}."
-    )
-    hints = [f"'git update-ref refs/heads/{target} {short(done.before)}' takes it back"]
-    if done.worktree_path is not None:
-        lines.append(f"The files in {quote.path(done.worktree_path)} came along; local changes are kept.")
-        lines.append(f"The state before is saved as {short(done.saved)}.")
-        hints = [f"'git reset --keep {short(done.before)}' in that worktree takes it back"]
-    commit = f"{short(done.merge_commit)}\n"
-    return Text("".join(f"{line}\n" for line in lines), commit, warnings=warnings, hints=tuple(hints))
+    warnings = (*uncommitted, *(quote.line(each) for each in merge.warnings))
+    if merge.conflicts:
+        return _not_merged(merge, style, warnings)
+    rows = [f"  {each.id}: {_MERGE_STATES[each.state]} ({_tip(each)})" for each in merge.sources]
+    if not merge.merged:
+        return Text(lines([f"Nothing to merge into '{target}'.", *rows]), warnings=warnings)
+    names = ", ".join(each.id for each in merge.sources if each.state == "merged")
+    if merge.dry_run:
+        rows = [f"Would merge {names} into '{target}' without conflicts.", *rows, "Nothing was changed."]
+        return Text(lines(rows), warnings=warnings)
+    verb = "Squashed" if merge.squashed else "Merged"
+    commit = abbrev(merge.merge_commit)
+    rows.insert(0, f"{verb} {names} into '{target}', which is now at {style.paint('yellow', commit)}.")
+    rows += checked_out(merge)
+    undo = f"git update-ref refs/heads/{target} {abbrev(merge.before)}"
+    hint = f"'{undo}' undoes the merge"
+    if merge.worktree_path is not None:
+        hint = f"'git reset --keep {abbrev(merge.before)}' in that worktree undoes the merge"
+    return Text(lines(rows), f"{commit}\n", warnings=warnings, hints=(hint,))
 
 
-def _at(each: Source) -> str:
-    return f"{quote.line(each.branch)} at {short(each.commit)}" if each.branch else short(each.commit)
+def checked_out(merge: Merge) -> list[str]:
+    """What a merge did in the worktree in which its target is checked out."""
+    if merge.worktree_path is None:
+        return []
+    rows = [f"The files in {quote.path(merge.worktree_path)} were updated; local changes are kept."]
+    return [*rows, f"The state before is saved as {abbrev(merge.saved)}."] if merge.saved else rows
 
 
-def _not_merged(done: Merge, style: Style, warnings: tuple[str, ...]) -> Text:
-    lines = [f"Not merged into '{quote.line(done.target)}': there are conflicts. Nothing was changed."]
-    for each in done.conflicts:
-        lines.append(f"{style.paint('red', 'conflict')} of {quote.line(each.b)} with {quote.line(each.a)}:")
-        lines += files(each.files)
-    paths = dict.fromkeys(quote.path(path) for each in done.conflicts for path in each.files)
+def _tip(source: Source) -> str:
+    return f"{quote.line(source.branch)} at {abbrev(source.commit)}" if source.branch else abbrev(source.commit)
+
+
+def _not_merged(merge: Merge, style: Style, warnings: tuple[str, ...]) -> Text:
+    target = quote.line(merge.target)
+    rows = [f"Not merged into '{target}': there are conflicts. Nothing was changed."]
+    for each in merge.conflicts:
+        rows.append(f"{style.paint('red', 'conflict')} of {quote.line(each.b)} with {quote.line(each.a)}:")
+        rows += limited(each.files, _MOST_FILES)
+    paths = dict.fromkeys(quote.path(path) for each in merge.conflicts for path in each.files)
     hints = (
-        f"have one of them resolve it in its worktree ('git merge {quote.line(done.target)}'), then try again",
-        "'git agentos worktree conflicts' tells in which order to merge",
+        f"have one of the agents resolve it in its worktree ('git merge {target}'), then try again",
+        "'git agentos worktree conflicts' suggests an order in which to merge",
     )
-    return Text("".join(f"{line}\n" for line in lines), "".join(f"{path}\n" for path in paths), (), warnings, hints)
+    return Text(lines(rows), lines(paths), (), warnings, hints)
 
 
-def conflicts(found: Conflicts, style: Style) -> Text:
-    """`conflicts`: the pairs with their files, and the order; the order alone under -q."""
-    order = "".join(f"{id_}\n" for id_ in found.order)
-    warnings = tuple(f"'{each.id}' is left out: {quote.line(each.reason)}" for each in found.left_out)
-    if len(found.agents) < 2:
+def conflicts(result: Conflicts, style: Style) -> Text:
+    """`conflicts`: the pairs with their files, and the order; the order under -q."""
+    warnings = tuple(f"'{each.id}' is left out: {quote.line(each.reason)}" for each in result.left_out)
+    number = len(result.agents)
+    if number < 2:
         return Text(notes=("there are no two agents to compare",), warnings=warnings)
-    count = len(found.agents)
-    if not found.pairs:
-        return Text(f"No conflicts: all {count} go together.\n", order, warnings=warnings)
-    lines = [f"{len(found.pairs)} of {count * (count - 1) // 2} pairs conflict:"]
-    for each in found.pairs:
-        lines.append(f"{style.paint('red', each.a)} with {style.paint('red', each.b)}:")
-        lines += files(each.files)
-    lines.append(f"Merge in this order: {', '.join(found.order)}")
-    return Text("".join(f"{line}\n" for line in lines), order, warnings=warnings)
-
-
-def files(paths: Sequence[str]) -> list[str]:
-    """Paths in conflict, a line each, as far as one wants to read them."""
-    lines = [f"    {quote.path(path)}" for path in paths[:_MOST_FILES]]
-    return lines if len(paths) <= _MOST_FILES else [*lines, f"    and {len(paths) - _MOST_FILES} more"]
-
-
-def _paths(number: int) -> str:
-    return f"{number} path{'' if number == 1 else 's'}"
+    if not result.pairs:
+        return Text(f"No conflicts between the {number} agents.\n", lines(result.order), warnings=warnings)
+    rows = [f"{len(result.pairs)} of {number * (number - 1) // 2} pairs conflict:"]
+    for each in result.pairs:
+        rows.append(f"{style.paint('red', each.a)} with {style.paint('red', each.b)}:")
+        rows += limited(each.files, _MOST_FILES)
+    rows.append(f"Merge in this order: {', '.join(result.order)}")
+    return Text(lines(rows), lines(result.order), warnings=warnings)
 
 
 # -- complete, archive, remove, repair ---------------------------------------------------------------------------------
 
 
-def completed(done: Completion) -> Text:
-    """`complete`: the merge request alone on stdout; the final checkpoint's id under -q."""
-    notes = [f"worktree '{done.id}' is complete, saved in checkpoint {short(done.checkpoint)}; it stays for the review"]
-    if done.pushed_to is not None:
-        notes.append(f"pushed '{quote.line(done.branch)}' to '{quote.line(done.pushed_to)}'")
-    if done.pull_request is not None:
-        notes.append(f"opened {quote.line(done.pull_request)}")
-    warnings = [f"not committed: {quote.path(path)}" for path in done.uncommitted[:_MOST_NAMES]]
-    if len(done.uncommitted) > _MOST_NAMES:
-        warnings.append(f"not committed: {len(done.uncommitted) - _MOST_NAMES} more")
-    warnings += [quote.line(problem) for problem in done.problems]
-    return Text(quote.block(done.document), f"{short(done.checkpoint)}\n", tuple(notes), tuple(warnings))
+def completed(result: Completion) -> Text:
+    """`complete`: only the merge request on stdout; the final checkpoint's id under -q."""
+    checkpoint = abbrev(result.checkpoint)
+    notes = [f"worktree '{result.id}' is complete, saved in checkpoint {checkpoint}; it is kept for the review"]
+    if result.pushed_to is not None:
+        notes.append(f"pushed '{quote.line(result.branch)}' to '{quote.line(result.pushed_to)}'")
+    if result.pull_request is not None:
+        notes.append(f"opened {quote.line(result.pull_request)}")
+    warnings = [f"not committed: {quote.path(path)}" for path in result.uncommitted[:_MOST_NAMES]]
+    if len(result.uncommitted) > _MOST_NAMES:
+        warnings.append(f"not committed: {len(result.uncommitted) - _MOST_NAMES} more")
+    warnings += [quote.line(problem) for problem in result.problems]
+    return Text(quote.block(result.document), f"{checkpoint}\n", tuple(notes), tuple(warnings))
 
 
-def ended(done: Removal, style: Style, *, archived: bool) -> Text:
-    """`archive` and `remove`: what is gone, what of it is saved where, and how it comes back."""
-    word = "Archived" if archived else "Removed"
-    lines = [f"{word} worktree '{done.id}': {quote.path(done.path)}"]
-    kinds = (
-        ("changed files", done.losses.dirty),
-        ("untracked files", done.losses.untracked),
-        ("ignored files", done.losses.ignored),
-        ("commits that no other ref has", [short(oid) for oid in done.losses.commits]),
-        ("submodules and nested repositories", done.losses.submodules),
-    )
-    found = [(title, names) for title, names in kinds if names]
-    if found:
-        lines.append(f"Everything in it is saved in checkpoint {style.paint('yellow', short(done.checkpoint))}:")
-        for title, names in found:
-            lines.append(f"  {title}: {len(names)}")
-            lines += [f"    {quote.path(name)}" for name in names[:_MOST_NAMES]]
-            lines += [f"    and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+def removed(result: Removal, style: Style, *, archived: bool) -> Text:
+    """`archive` and `remove`: what was removed, where it is saved, and how to restore it."""
+    checkpoint = abbrev(result.checkpoint)
+    rows = [f"{'Archived' if archived else 'Removed'} worktree '{result.id}': {quote.path(result.path)}"]
+    saved = [
+        (title, names)
+        for title, names in (
+            ("changed files", result.losses.dirty),
+            ("untracked files", result.losses.untracked),
+            ("ignored files", result.losses.ignored),
+            ("commits that are on no other ref", [abbrev(oid) for oid in result.losses.commits]),
+            ("submodules and nested repositories", result.losses.submodules),
+        )
+        if names
+    ]
+    if saved:
+        rows.append(f"Everything in it is saved in checkpoint {style.paint('yellow', checkpoint)}:")
     else:
-        lines.append(f"Nothing in it was without a commit. Its last checkpoint is {short(done.checkpoint)}.")
-    if done.revives and done.revives != done.checkpoint:
-        lines.append(f"Its folder was missing: it comes back as its last checkpoint {short(done.revives)} has it.")
-    branch = f"'{quote.line(done.branch)}'"
-    if done.branch_deleted:
-        lines.append(f"Deleted branch {branch} (was {short(done.branch_sha)}); the timeline keeps its commits.")
-    elif done.branch_sha is not None:
-        lines.append(f"Branch {branch} stays, at {short(done.branch_sha)}.")
-    warnings = [f"lost: {quote.path(each.path)} ({quote.line(each.reason)})" for each in done.discarded]
-    warnings += [f"not saved: {quote.path(each.path)} ({quote.line(each.reason)})" for each in done.not_saved]
-    titles = ("brings all of it back", "brings it back beside", "brings single files here", "makes the branch again")
-    hints = [f"'{command}' {title}" for command, title in zip(done.get_back, titles, strict=False)]
-    return Text(
-        "".join(f"{line}\n" for line in lines), f"{short(done.checkpoint)}\n", (), tuple(warnings), tuple(hints)
+        rows.append(f"It had no uncommitted work. Its last checkpoint is {checkpoint}.")
+    for title, names in saved:
+        rows += [f"  {title}: {len(names)}", *limited(names, _MOST_NAMES)]
+    if result.revives and result.revives != result.checkpoint:
+        rows.append(f"Its folder was missing: --revive restores its last checkpoint {abbrev(result.revives)}.")
+    branch = f"'{quote.line(result.branch)}'"
+    if result.branch_deleted:
+        rows.append(f"Deleted branch {branch} (was {abbrev(result.branch_sha)}); the timeline keeps its commits.")
+    elif result.branch_sha is not None:
+        rows.append(f"Branch {branch} is kept, at {abbrev(result.branch_sha)}.")
+    warnings = not_saved(((each.path, each.reason) for each in result.discarded), "lost")
+    warnings += not_saved((each.path, each.reason) for each in result.not_saved)
+    effects = (
+        "restores all of it",
+        "restores it in another worktree",
+        "restores single files here",
+        "creates the branch again",
     )
+    hints = tuple(f"'{command}' {effect}" for command, effect in zip(result.get_back, effects, strict=False))
+    return Text(lines(rows), f"{checkpoint}\n", (), tuple(warnings), hints)
 
 
-def repaired(done: Repair, style: Style) -> Text:
-    """`repair`: a line for each thing that was found."""
-    if not done.findings:
-        return Text("Nothing had to be repaired.\n")
-    lines = []
-    for each in done.findings:
+def repaired(result: Repair, style: Style) -> Text:
+    """`repair`: one line for each finding; those that are left under -q."""
+    if not result.findings:
+        return Text("Nothing to repair.\n")
+    rows = []
+    for each in result.findings:
         label, colour = ("repaired", "green") if each.fixed else ("left", "yellow")
-        lines.append(f"{style.paint(colour, label + ':')} {quote.line(each.message)}")
-        if each.hint and not each.fixed:
-            lines += [f"  {line}" for line in quote.block(each.hint).split("\n")]
-    left = [quote.line(each.message) + "\n" for each in done.findings if not each.fixed]
-    return Text("".join(f"{line}\n" for line in lines), "".join(left))
+        rows += [f"{style.paint(colour, label + ':')} {quote.line(each.message)}"]
+        rows += [] if each.fixed else hint_lines(each.hint)
+    return Text(lines(rows), lines(quote.line(each.message) for each in result.findings if not each.fixed))

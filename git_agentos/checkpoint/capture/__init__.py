@@ -1,0 +1,1 @@
+"""Reading the state of a worktree, without changing it."""

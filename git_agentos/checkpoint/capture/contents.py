@@ -1,0 +1,388 @@
+"""The bytes of files in the worktree: read untorn, converted as git would, kept as they are where that loses something.
+
+A file is read until it did not change under the reading; what never holds still is said in `skipped`. Where a filter
+stands between file and object git converts, and the file's own bytes are kept as well if a checkout of the result
+would give others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from git_agentos.checkpoint.capture.stat_cache import StatCache, now_ns, row
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.own_bytes import Form
+from git_agentos.config import Settings
+from git_agentos.errors import GitCommandError, IncompleteCaptureError
+from git_agentos.git import filters, state_dir, trees
+from git_agentos.git.objects import FileChanged
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.trees import Entry
+from git_agentos.util import directories
+
+_STREAM_FROM = 8 << 20
+_ATTEMPTS = 6
+_TICK_NS = 12_000_000
+
+
+class Contents:
+    """The files of one worktree, and what was learnt while they were read.
+
+    `skipped` names those that never held still, `permissions` holds bits that are not what `umask` gives, `raw` the
+    blobs of own bytes that a checkout would not give.
+    """
+
+    def __init__(
+        self, repository: Repository, writer: Writer, config: Mapping[str, list[str]], *, tracks_attributes: bool
+    ) -> None:
+        self.repository = repository
+        self.writer = writer
+        self.config = config
+        self.tracks_attributes = tracks_attributes
+        self.root = os.fsencode(repository.location.root)
+        self._below = os.path.join(self.root, b"")
+        self.cache = StatCache(repository.location.state_dir)
+        self.skipped: list[Skipped] = []
+        self.permissions: dict[bytes, int] = {}
+        self.raw: dict[bytes, str] = {}
+        self.crlf: set[bytes] = set()
+        self.as_stored: set[bytes] = set()
+        self.umask = _umask()
+
+    def at(self, path: bytes) -> bytes:
+        return self._below + path
+
+    def is_file(self, path: bytes) -> bool:
+        """Whether there is a regular file at `path`."""
+        return stat.S_ISREG(_mode(self.at(path)))
+
+    def read(self, paths: Sequence[bytes], *, plain_links: Collection[bytes] = ()) -> dict[bytes, Entry]:
+        """Mode and blob of each path that is there."""
+        converted = self.converted(paths)
+        entries: dict[bytes, Entry] = {}
+        through_git: list[bytes] = []
+        for path in paths:
+            full = self.at(path)
+            try:
+                found = os.lstat(full)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if stat.S_ISLNK(found.st_mode):
+                entries[path] = (trees.SYMLINK, self.writer.write("blob", os.readlink(full)))
+            elif stat.S_ISREG(found.st_mode) and path in plain_links:
+                # core.symlinks=false: a tracked symlink is a file that holds its target.
+                if stat.S_IMODE(found.st_mode) != self.usual(trees.REGULAR):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                entries[path] = (trees.SYMLINK, self._plain(path, full))
+            elif stat.S_ISREG(found.st_mode):
+                mode = trees.EXECUTABLE if found.st_mode & 0o100 else trees.REGULAR
+                if stat.S_IMODE(found.st_mode) != self.usual(mode):
+                    self.permissions[path] = stat.S_IMODE(found.st_mode)
+                if path in converted:
+                    through_git.append(path)
+                    entries[path] = (mode, "")
+                else:
+                    entries[path] = (mode, self._plain(path, full))
+        for path, oid in self._converted(through_git).items():
+            entries[path] = (entries[path][0], oid)
+        return {path: entry for path, entry in entries.items() if entry[1]}
+
+    def _plain(self, path: bytes, full: bytes) -> str:
+        """The blob of a file's bytes as they are; empty if the file has just gone."""
+        oid = ""
+        for _ in range(_ATTEMPTS):
+            started = now_ns()
+            try:
+                # O_NONBLOCK: a file that has just become a pipe must not hang us.
+                descriptor = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except (FileNotFoundError, NotADirectoryError):
+                return ""
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    return self.writer.write("blob", os.readlink(full))
+                raise IncompleteCaptureError(
+                    f"'{os.fsdecode(path)}' cannot be read: {os.strerror(error.errno or 0).lower()}",
+                    "make it readable, or ignore it",
+                ) from error
+            try:
+                before = _settled(descriptor)
+                known = self.cache.get(path, before)
+                if known is not None and self.repository.exists(known):
+                    self.writer.depend_on(known, functools.partial(self._read_again, path, known))
+                    return known
+                if before.st_size > _STREAM_FROM:
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    try:
+                        oid = self.writer.write_stream(descriptor, before.st_size)
+                    except FileChanged:
+                        continue
+                else:
+                    data = _read(descriptor, before.st_size)
+                    oid = self.writer.write("blob", data, functools.partial(self._read_again, path))
+                after = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if row(before) == row(after):
+                self.cache.put(path, before, oid, started)
+                return oid
+        if not oid:
+            raise IncompleteCaptureError(
+                f"'{os.fsdecode(path)}' keeps growing while it is being read", "stop what writes it, or ignore it"
+            )
+        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TORN))
+        return oid
+
+    def _read_again(self, path: bytes, expected: str) -> None:
+        """Store a file's blob anew: it was found in the store, and then pruned."""
+        with open(self.at(path), "rb") as file:
+            oid = self.writer.write_stream(file.fileno(), os.fstat(file.fileno()).st_size)
+        if oid != expected:
+            raise IncompleteCaptureError(f"'{os.fsdecode(path)}' changed while it was being saved", "try again")
+
+    # -- through git ----------------------------------------------------------------------------------------
+
+    def _converted(self, paths: list[bytes]) -> dict[bytes, str]:
+        """Blobs of files that git converts, with their own bytes in `raw` where a checkout would give others."""
+        result: dict[bytes, str] = {}
+        waiting = paths
+        for _ in range(_ATTEMPTS):
+            if not waiting:
+                return result
+            before = {path: self._settled_stamp(path) for path in waiting}
+            cleaned = filters.to_blobs(self.writer, waiting)
+            lossy = self._lossy({p: oid for p, oid in cleaned.items() if oid is not None})
+            for path in waiting:
+                self._forget(path)
+                found = cleaned[path]
+                if found is None or path in lossy:
+                    own = self._plain(path, self.at(path))
+                    if own:
+                        self.raw[path] = own
+                    # Where a required filter fails, the file's own bytes are all there is, and they are enough.
+                    result[path] = found or own
+                else:
+                    self._keep(path, found)
+                    result[path] = found
+                if found is not None:
+                    self.writer.depend_on(found, functools.partial(filters.to_blobs, self.writer, [path]))
+            waiting = [path for path in waiting if before[path] != self._stamp(path)]
+        self.skipped += [Skipped(os.fsdecode(path), SkipReason.TORN) for path in waiting]
+        return result
+
+    def as_checked_out(self, blobs: Mapping[bytes, str]) -> set[bytes]:
+        """Those paths that git converts whose file is what a checkout of the blob gives. (Of a blob that was committed
+        in another form than its attributes ask for, `add` would store another one.)"""
+        converted = self.converted([path for path in blobs if self.is_file(path)])
+        same = converted - self._lossy({path: blobs[path] for path in converted}) if converted else set()
+        for path in same:
+            self._forget(path)
+        return same
+
+    def _forget(self, path: bytes) -> None:
+        self.raw.pop(path, None)
+        self.crlf.discard(path)
+
+    def _keep(self, path: bytes, oid: str) -> None:
+        """Note what the bytes of a file are, beside its blob `oid`: they are stored only where they cannot be made from
+        the blob without a filter, which may be gone one day."""
+        form = self._form(path, oid)
+        if form is None:
+            own = self._plain(path, self.at(path))
+            if own and own != oid:
+                self.raw[path] = own
+        elif form.crlf:
+            self.crlf.add(path)
+
+    def _form(self, path: bytes, oid: str) -> Form | None:
+        """How the blob `oid` has a file's bytes; None where it does not."""
+        full = self.at(path)
+        if Form(oid).is_at(full):
+            return Form(oid)
+        found = Form(oid, crlf=True)
+        return found if _size(full) <= _STREAM_FROM and found.is_at(full) else None
+
+    def converted(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of `paths` that git converts."""
+        return filters.paths_to_convert(self.repository, paths, self.config, tracks_attributes=self.tracks_attributes)
+
+    def compare(self, blobs: Mapping[bytes, str], *, plain: bool = False) -> None:
+        """Keep the own bytes of files whose blob does not check out to them; with `plain` also of those that git would
+        not convert."""
+        converted = self.converted(list(blobs))
+        lossy = self._lossy({path: blobs[path] for path in converted}) if converted else set()
+        for path in blobs:
+            if path in lossy or (plain and path not in converted):
+                own = self._plain(path, self.at(path))
+                if own and (path in lossy or own != blobs[path]):
+                    self.raw[path] = own
+
+    def keep(self, blobs: Mapping[bytes, str]) -> None:
+        """Note what the bytes of files are whose blob (path -> oid) is in the index already."""
+        self.compare(blobs)
+        drivers = any(key.startswith("filter.") for key in self.config)
+        for path, oid in blobs.items():
+            if path in self.raw:
+                continue
+            # Whatever git converts without a driver, the size changes with the bytes.
+            if drivers or self.repository.size(oid) != _size(self.at(path)):
+                self._keep(path, oid)
+
+    def note_forms(self, blobs: Mapping[bytes, str]) -> None:
+        """Of unmodified files that git converts: whether their blob has their bytes, or would with CRLF."""
+        self.compare(blobs)
+        for path in self.converted([path for path in blobs if path not in self.raw]):
+            form = self._form(path, blobs[path])
+            if form is not None:
+                (self.crlf if form.crlf else self.as_stored).add(path)
+
+    def usual(self, mode: int) -> int:
+        """The permission bits of a checkout."""
+        return (0o777 if mode == trees.EXECUTABLE else 0o666) & ~self.umask
+
+    def note_permissions(self, modes: Mapping[bytes, int]) -> None:
+        """Keep the permission bits of files (path -> git's mode) that are other than usual."""
+        for path, mode in modes.items():
+            found = _mode(self.at(path))
+            if stat.S_ISREG(found) and stat.S_IMODE(found) != self.usual(mode):
+                self.permissions[path] = stat.S_IMODE(found)
+
+    def _settled_stamp(self, path: bytes) -> tuple[int, ...]:
+        """The stamp of a file, taken when a later write will show in it."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                return row(_settled(descriptor))
+            finally:
+                os.close(descriptor)
+        return ()
+
+    def _stamp(self, path: bytes) -> tuple[int, ...]:
+        try:
+            return row(os.lstat(self.at(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def _lossy(self, cleaned: Mapping[bytes, str]) -> set[bytes]:
+        """Those paths whose blob does not check out to the bytes that the worktree has."""
+        location = self.repository.location
+        with state_dir.scratch(location) as folder:
+            into = os.path.join(folder, "smudged")
+            os.mkdir(into)
+            base = os.path.join(location.git_dir, "index") if self.tracks_attributes else None
+            try:
+                filters.to_files(
+                    self.repository,
+                    {path: (trees.REGULAR, oid) for path, oid in cleaned.items()},
+                    into,
+                    base_index=base,
+                    store=self.writer.environment,
+                )
+            except GitCommandError:
+                pass  # a smudge filter fails: what it did not write cannot be had back through it
+            lossy = set()
+            for path in cleaned:
+                target = os.path.join(os.fsencode(into), path)
+                if not _same(target, self.at(path)):
+                    lossy.add(path)
+            directories.remove(into)
+        return lossy
+
+
+def with_unseen(
+    repository: Repository, writer: Writer, settings: Settings, state: State, entries: Mapping[bytes, Entry]
+) -> State:
+    """`state` with what it does not have of files that git calls unchanged (path -> entry) and that are about to be
+    replaced: their own bytes where no checkout would give them, and permission bits other than a checkout's.
+
+    A filter may lose something on the way in: what it lost is in the worktree alone.
+    """
+    if not entries:
+        return state
+    contents = Contents(repository, writer, dict(settings.values), tracks_attributes=True)
+    files = {
+        path: oid
+        for path, (mode, oid) in entries.items()
+        if mode in (trees.REGULAR, trees.EXECUTABLE) and contents.is_file(path)
+    }
+    contents.note_forms(files)
+    contents.note_permissions({path: mode for path, (mode, _) in entries.items()})
+    return state._replace(
+        raw={**state.raw, **contents.raw},
+        crlf=state.crlf | contents.crlf,
+        as_stored=state.as_stored | contents.as_stored,
+        permissions={**state.permissions, **contents.permissions},
+    )
+
+
+def _mode(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    try:
+        with open(one, "rb") as a, open(other, "rb") as b:
+            while True:
+                x, y = a.read(1 << 20), b.read(1 << 20)
+                if x != y:
+                    return False
+                if not x:
+                    return True
+    except OSError:
+        return False
+
+
+def _settled(descriptor: int) -> os.stat_result:
+    """The stat data of an open file that nobody is writing at this moment, and whose time stamps will show it if
+    somebody begins to.
+
+    A write sets the modification time when it begins, in the ticks of a coarse clock. So a stamp of this very tick is
+    waited out, and so is a write under way: to seek for a hole, Linux takes the inode's lock. (Where the file is read
+    from afterwards is for the caller to say.)
+    """
+    while True:
+        with contextlib.suppress(OSError, AttributeError):
+            os.lseek(descriptor, 0, os.SEEK_HOLE)
+        found = os.fstat(descriptor)
+        age = now_ns() - max(found.st_mtime_ns, found.st_ctime_ns)
+        if not 0 <= age < _TICK_NS:
+            return found
+        time.sleep((_TICK_NS - age) / 1e9)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    """A whole file, of `size` bytes when it was last looked at; whoever calls looks again afterwards."""
+    data = os.pread(descriptor, size + 1, 0)
+    if len(data) == size:
+        return data
+    os.lseek(descriptor, len(data), os.SEEK_SET)
+    parts = [data]
+    while chunk := os.read(descriptor, max(size + 1, 4096)):
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _umask() -> int:
+    """The process's umask, read without setting it where the kernel tells."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    value = os.umask(0o022)
+    os.umask(value)
+    return value

@@ -1,0 +1,489 @@
+"""Worktree -> State: reading a complete working state, and changing nothing.
+
+What changed is git's answer (`git.scan`); here it is decided what of the index and which paths belong to the state.
+`contents` reads the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from git_agentos.checkpoint import nested, operation
+from git_agentos.checkpoint.capture import unmodified
+from git_agentos.checkpoint.capture.contents import Contents
+from git_agentos.checkpoint.capture.listing import Listing, list_directories
+from git_agentos.checkpoint.disk import Disk
+from git_agentos.checkpoint.model import RulesOutside, Skipped, SkipReason, Sparse, State
+from git_agentos.checkpoint.nested import NestedOptions
+from git_agentos.checkpoint.paths import is_allowed
+from git_agentos.config import Settings, boolean
+from git_agentos.errors import IncompleteCaptureError
+from git_agentos.git import filters, ignore, refs, scan, trees
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan, ScanResult
+from git_agentos.git.trees import Change, Entry
+
+_PATIENCE = 20.0  # seconds
+
+
+class CaptureRequest(NamedTuple):
+    """What a capture holds beyond the visible state, and how it treats repositories inside the worktree.
+
+    `ignored` names ignored files to save, whatever their size; `revealed` ignored files that are saved unless they are
+    too large; `repositories` ignored repositories. `everything_ignored` takes all ignored files and repositories.
+    `complete` takes, beyond these, files of any size, all directories and their permission bits. `reread` names files
+    that are read even if git calls them unmodified. `listing` is a listing of the worktree's directories that was just
+    made, `permissions` the bits that files had before they were made readable for this capture.
+
+    `nested` says how repositories inside are treated.
+    """
+
+    ignored: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    repositories: frozenset[bytes] = frozenset()
+    everything_ignored: bool = False
+    complete: bool = False
+    reread: frozenset[bytes] = frozenset()
+    listing: Listing | None = None
+    permissions: Mapping[bytes, int] = MappingProxyType({})
+    nested: NestedOptions = NestedOptions()
+
+    def for_inner(self) -> CaptureRequest:
+        """The request for a repository inside the worktree."""
+        none: frozenset[bytes] = frozenset()
+        return self._replace(
+            ignored=none,
+            revealed=none,
+            repositories=none,
+            reread=none,
+            listing=None,
+            permissions={},
+            nested=self.nested._replace(inside_another=True),
+        )
+
+
+def capture_state(
+    repository: Repository,
+    writer: Writer,
+    settings: Settings,
+    started: Scan | None = None,
+    request: CaptureRequest | None = None,
+) -> State:
+    """The state now. Objects go to `writer`; they are not on disk before it is flushed.
+
+    Raises IncompleteCaptureError where something visible cannot be read, or HEAD never holds still.
+    """
+    location = repository.location
+    request = request or CaptureRequest()
+    deadline = time.monotonic() + _PATIENCE
+    for attempt in itertools.count():
+        current = started if attempt == 0 and started is not None else Scan(location)
+        scanned = current.read()
+        head = refs.read_head(location)
+        settled = head.commit == scanned.head_commit and (
+            current.index_stamp == scan.index_stamp(location) or attempt > 1
+        )
+        if settled:
+            break
+        if time.monotonic() > deadline:
+            raise IncompleteCaptureError("HEAD keeps moving while the state is being read", "try again")
+        time.sleep(os.urandom(1)[0] / 255 * 0.02 * (attempt + 1))  # not in step with others
+    return _Capture(repository, writer, settings, scanned, request).state(head)
+
+
+class _Index(NamedTuple):
+    """What the index holds: stage 0 as a tree, conflict stages, and intent-to-add entries (path -> mode)."""
+
+    tree: str
+    stages: Mapping[bytes, Mapping[int, Entry]]
+    intent_to_add: Mapping[bytes, int]
+
+
+class _Paths(NamedTuple):
+    """The paths to read: changed tracked files (path -> the mode that git reports), untracked and ignored ones.
+
+    `links` are gitlinks, with the commit that is checked out; `repositories` ignored repositories; `unmodified` files
+    that git does not report as modified and that are read nevertheless, with their entries in the index.
+    """
+
+    in_worktree: Mapping[bytes, int]
+    links: Mapping[bytes, Change]
+    untracked: Sequence[bytes]
+    ignored: Sequence[bytes]
+    repositories: Sequence[bytes]
+    unmodified: Mapping[bytes, Entry]
+
+
+class _Files(NamedTuple):
+    """What was read: the tree of the tracked files, and the entries of untracked and ignored ones. `hidden` are tracked
+    files that differ from the index without git's knowing."""
+
+    tree: str
+    untracked: Mapping[bytes, Entry]
+    ignored: Mapping[bytes, Entry]
+    hidden: frozenset[bytes]
+
+
+class _Capture:
+    """One capture; `state` runs its stages."""
+
+    def __init__(
+        self, repository: Repository, writer: Writer, settings: Settings, scanned: ScanResult, request: CaptureRequest
+    ) -> None:
+        self.repository = repository
+        self.writer = writer
+        self.settings = settings
+        self.scanned = scanned
+        self.request = request
+        self.contents = Contents(repository, writer, scanned.config, tracks_attributes=scanned.tracks_attributes)
+        self.contents.cache.grows = not request.nested.git_dir_goes  # the cache lies in it
+        self.outside = ignore.outside(repository.location, scanned.config)
+        self.skipped: list[Skipped] = []
+        self.listing: Listing | None = None
+        self.plain_links: set[bytes] = set()
+        self.worktree_modes = {each.path: each.worktree_mode for each in scanned.changed if each.unstaged != "."}
+        if not boolean(scanned.config, "core.symlinks", default=True):
+            self.plain_links = {change.path for change in scanned.changed if change.worktree_mode == trees.SYMLINK}
+
+    def state(self, head: refs.Head) -> State:
+        index = self._index(self.repository.commit_tree(head.commit))
+        paths = self._paths(index)
+        files = self._read(index, paths)
+        inside = [*self.scanned.nested, *paths.repositories]
+        repositories = nested.describe_nested(
+            self.repository, self.writer, inside, self.scanned.gitlinks, self.request.nested
+        )
+        self._keep_own_bytes(index, paths)
+        self.contents.cache.save()
+        return self._state(head, index, files, repositories)
+
+    def _index(self, head_tree: str) -> _Index:
+        """The index: the tree of its stage-0 entries, conflict stages, and intent-to-add entries."""
+        changes, intent_to_add = self._index_changes(head_tree)
+        stages = {
+            entry.path: {n + 1: found for n, found in enumerate(entry.stages) if found is not None}
+            for entry in self.scanned.unmerged
+        }
+        return _Index(trees.edit(self.writer, head_tree, changes), stages, intent_to_add)
+
+    def _paths(self, index: _Index) -> _Paths:
+        """The paths to read."""
+        scanned = self.scanned
+        in_worktree, links = self._worktree_paths()
+        untracked = self._storable(scanned.untracked)
+        seen = [*in_worktree, *untracked, *(change.path for change in scanned.changed)]
+        ignored, repositories = self._ignored_paths(index.tree, self._ignored_attributes(seen, index.tree))
+        known = {*in_worktree, *untracked, *ignored, *index.stages}
+        unmodified_entries = {**self._reread(known, index.tree), **scanned.unseen}
+        return _Paths(in_worktree, links, untracked, ignored, repositories, unmodified_entries)
+
+    def _read(self, index: _Index, paths: _Paths) -> _Files:
+        """Read the files, and tell how the tracked ones differ from the index."""
+        reread = [
+            path
+            for path, (mode, _) in paths.unmodified.items()
+            if mode != trees.GITLINK and path not in paths.in_worktree
+        ]
+        entries = self.contents.read(
+            [*paths.in_worktree, *paths.untracked, *paths.ignored, *reread], plain_links=self.plain_links
+        )
+        tracked: dict[bytes, Change] = {path: self._tracked_entry(path, entries) for path in paths.in_worktree}
+        hidden = self._hidden_changes(paths, {path: self._tracked_entry(path, entries) for path in reread})
+        tracked.update(hidden)
+        tracked.update(paths.links)
+        tracked.update({change.path: None for change in self.scanned.changed if change.unstaged == "D"})
+        tracked.update({entry.path: None for entry in self.scanned.unmerged if not entry.worktree_mode})
+        return _Files(
+            tree=trees.edit(self.writer, index.tree, tracked),
+            untracked={path: entries[path] for path in paths.untracked if path in entries},
+            ignored={path: entries[path] for path in paths.ignored if path in entries},
+            hidden=frozenset(hidden),
+        )
+
+    def _hidden_changes(self, paths: _Paths, found: dict[bytes, Change]) -> dict[bytes, Change]:
+        """Of files that git calls unmodified, those that differ from the index."""
+        expected = paths.unmodified
+        changed = {path: entry for path, entry in found.items() if entry != expected[path]}
+        # A file that a checkout of the index's blob gives is unmodified, as git says, whatever `add` would make of it.
+        same_mode = {path for path, entry in changed.items() if entry is not None and entry[0] == expected[path][0]}
+        for path in self.contents.as_checked_out({path: expected[path][1] for path in same_mode}):
+            del changed[path]
+        return changed
+
+    def _keep_own_bytes(self, index: _Index, paths: _Paths) -> None:
+        """Keep the own bytes and permission bits of files that were not read, where a checkout would give others."""
+        only_staged = {
+            change.path: change.index_oid
+            for change in self.scanned.changed
+            if change.staged in "AMT"
+            and change.unstaged == "."
+            and change.index_oid is not None
+            and change.index_mode in (trees.REGULAR, trees.EXECUTABLE)
+            and self.contents.is_file(change.path)
+        }
+        self.contents.keep(only_staged)
+        self.contents.note_permissions({c.path: c.index_mode for c in self.scanned.changed if c.path in only_staged})
+        read = {*paths.in_worktree, *paths.untracked, *paths.links, *index.stages}
+        unmodified.compare(
+            self.contents,
+            self.scanned,
+            index.tree,
+            read,
+            only_staged.keys(),
+            every_file=self.request.nested.git_dir_goes,
+        )
+
+    def _state(self, head: refs.Head, index: _Index, files: _Files, repositories: nested.Repositories) -> State:
+        """Put the state together."""
+        scanned, contents = self.scanned, self.contents
+        operation_files = operation.read(self.repository.location)
+        pins, operation_trees = operation.pins(self.repository, operation_files)
+        listing = self._list_directories() if self.request.complete else None
+        apart = {*scanned.gitlinks, *self.request.repositories}
+        staged = {c.path for c in scanned.changed if c.staged != "."}
+        unstaged = {c.path for c in scanned.changed if c.unstaged != "." and c.path not in index.intent_to_add}
+        unreadable = [Skipped(os.fsdecode(path), SkipReason.UNREADABLE) for path in scanned.unreadable]
+        skipped = [*self.skipped, *contents.skipped, *repositories.skipped, *unreadable]
+        return State(
+            head=head,
+            index_tree=index.tree,
+            tree=files.tree,
+            untracked_tree=trees.build(self.writer, files.untracked),
+            visible_tree=trees.edit(self.writer, files.tree, dict(files.untracked)),
+            stages=index.stages,
+            intent_to_add=index.intent_to_add,
+            assume_unchanged=scanned.assume_unchanged,
+            skip_worktree=scanned.skip_worktree,
+            absent=scanned.absent,
+            sparse=self._sparse(),
+            rules=self._rules(),
+            empty_directories=self._empty(listing),
+            permissions={**contents.permissions, **self.request.permissions},
+            umask=contents.umask,
+            raw=contents.raw,
+            crlf=frozenset(contents.crlf),
+            has_own_bytes=True,
+            line_ends=filters.line_ends(scanned.config),
+            filters=sorted(filters.drivers(scanned.config)),
+            ignored=files.ignored,
+            operation=operation.name_of(operation_files),
+            operation_files=operation.store(operation_files, self.writer),
+            operation_trees=operation_trees,
+            pins=[*pins, *repositories.pins],
+            nested=repositories.records,
+            skipped=sorted(skipped, key=lambda item: item.path),
+            staged=sorted(staged | index.stages.keys() | index.intent_to_add.keys()),
+            unstaged=sorted(unstaged | files.hidden | index.stages.keys() | repositories.differing),
+            git_version=scanned.git_version,
+            untracked=sorted({*files.untracked, *(path + b"/" for path in repositories.records.keys() - apart)}),
+            complete=listing is not None,
+            folders=self._folders(listing) if listing is not None else {},
+        )
+
+    # -- the index ------------------------------------------------------------------------------------------
+
+    def _index_changes(self, head_tree: str) -> tuple[dict[bytes, Change], dict[bytes, int]]:
+        """How the index differs from HEAD's tree, and the intent-to-add entries, which no tree holds."""
+        changes: dict[bytes, Change] = {}
+        intent: dict[bytes, int] = {}
+        for change in self.scanned.changed:
+            in_head = change.staged == "." and change.unstaged == "D" and not self._in_tree(head_tree, change.path)
+            if change.unstaged == "A" or in_head or (change.staged == "D" and change.unstaged == "D"):
+                # git shows an intent-to-add entry as added in the worktree, and, where its file is gone, as an
+                # unchanged empty blob that HEAD does not have.
+                intent[change.path] = change.worktree_mode or trees.REGULAR
+                if change.staged == "D":
+                    changes[change.path] = None
+            elif change.staged == "D":
+                changes[change.path] = None
+            elif change.staged != "." and change.index_oid is not None:
+                changes[change.path] = (change.index_mode, change.index_oid)
+        for conflict in self.scanned.unmerged:
+            changes[conflict.path] = conflict.stages[1]
+        return changes, intent
+
+    def _in_tree(self, tree: str, path: bytes) -> bool:
+        return trees.find(self.writer, tree, path) is not None
+
+    def _sparse(self) -> Sparse | None:
+        values = self.scanned.config
+        if not boolean(values, "core.sparsecheckout", default=False):
+            return None
+        patterns = None
+        path = os.path.join(self.repository.location.git_dir, "info", "sparse-checkout")
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            patterns = self.writer.write("blob", file.read())
+        return Sparse(
+            cone=boolean(values, "core.sparsecheckoutcone", default=True),
+            sparse_index=boolean(values, "index.sparse", default=False),
+            patterns=patterns,
+        )
+
+    def _rules(self) -> RulesOutside:
+        """The ignore rules that lie outside of the worktree."""
+        found = (self.outside.exclude, self.outside.users)
+        exclude, users = (self.writer.write("blob", data) if data else None for data in found)
+        return RulesOutside(exclude, users, self.outside.users_path)
+
+    # -- which paths ----------------------------------------------------------------------------------------
+
+    def _worktree_paths(self) -> tuple[dict[bytes, int], dict[bytes, Change]]:
+        """Tracked files to read (path -> the mode git reports), and gitlinks with the commit that is checked out."""
+        files: dict[bytes, int] = {}
+        links: dict[bytes, Change] = {}
+        for change in self.scanned.changed:
+            if change.unstaged in "MTA" and change.worktree_mode != trees.GITLINK:
+                files[change.path] = change.worktree_mode
+            elif change.unstaged in "MTA":
+                commit = nested.head_commit(self.repository.location.root, change.path) or change.index_oid
+                if commit is not None:
+                    links[change.path] = (trees.GITLINK, commit)
+        for conflict in self.scanned.unmerged:
+            if conflict.worktree_mode == trees.GITLINK:
+                commit = nested.head_commit(self.repository.location.root, conflict.path)
+                links[conflict.path] = (trees.GITLINK, commit) if commit else conflict.stages[1]
+            elif conflict.worktree_mode:
+                files[conflict.path] = conflict.worktree_mode
+        return files, links
+
+    def _storable(self, paths: Iterable[bytes]) -> list[bytes]:
+        limit = self.settings.max_file_size if not self.request.complete else 0
+        kept = []
+        for path in paths:
+            if not is_allowed(path):
+                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.NOT_ALLOWED))
+                continue
+            if limit and path not in self.request.ignored:
+                with contextlib.suppress(OSError):
+                    found = os.lstat(self.contents.at(path))
+                    if stat.S_ISREG(found.st_mode) and found.st_size > limit:
+                        self.skipped.append(Skipped(os.fsdecode(path), SkipReason.TOO_LARGE))
+                        continue
+            kept.append(path)
+        return kept
+
+    def _ignored_attributes(self, seen: Sequence[bytes], index_tree: str) -> set[bytes]:
+        """Ignored files with attributes, at the top and wherever something changed: what git says of a file, and what
+        it checks out, follows from them."""
+        visible = {*seen, *self.scanned.untracked}
+        return {
+            path
+            for path in filters.attribute_files(self.repository, seen, self.scanned.config)
+            if self.contents.is_file(path)
+            and path not in visible
+            and is_allowed(path)
+            and os.access(self.contents.at(path), os.R_OK)
+            and trees.find(self.writer, index_tree, path) is None
+        }
+
+    def _ignored_paths(self, index_tree: str, paths: set[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Ignored files to save, `paths` among them, and ignored repositories."""
+        paths |= set(self._readable([*self.request.revealed, *self._hidden_rules(index_tree)]))
+        repositories: set[bytes] = set()
+        if self.settings.include_ignored:
+            paths |= set(ignore.matching(self.repository, self.settings.include_ignored))
+        if self.request.complete:
+            walked = self._list_directories()
+            names = set(walked.names)
+            if walked.tracked is not None:
+                names |= trees.diff(self.writer, index_tree, walked.tracked).keys()
+            paths |= set(self._readable(self._not_in_index(names, index_tree) - set(self.scanned.untracked)))
+            repositories = set(walked.repositories) - {*self.scanned.nested, *self.scanned.gitlinks}
+        elif self.request.everything_ignored:
+            files, inner = ignore.untracked_files(self.repository)
+            paths |= set(self._readable(set(files) - set(self.scanned.untracked)))
+            repositories = set(inner) - set(self.scanned.nested)
+        paths -= set(self.scanned.untracked)
+        # What an operation is about to overwrite has to be saved whatever its size.
+        saved = [*self._storable(sorted(paths - self.request.ignored)), *sorted(self.request.ignored)]
+        repositories |= self.request.repositories - {*self.scanned.nested, *self.scanned.gitlinks}
+        return saved, sorted(repositories)
+
+    def _hidden_rules(self, index_tree: str) -> set[bytes]:
+        """Files of ignore rules that are ignored themselves; core.excludesFile can be one."""
+        path = self.outside.users_path
+        if path is None or not self.contents.is_file(path) or path in self.scanned.untracked or not is_allowed(path):
+            return set(self.scanned.hidden_rules)
+        return {*self.scanned.hidden_rules, *self._not_in_index([path], index_tree)}
+
+    def _not_in_index(self, names: Iterable[bytes], index_tree: str) -> set[bytes]:
+        """Those files that the index does not have; what `ls-files --others` would say."""
+        apart = {change.path for change in self.scanned.changed if change.unstaged == "A"}
+        apart |= {conflict.path for conflict in self.scanned.unmerged}
+        folders: dict[bytes, Mapping[bytes, Entry]] = {}
+        found = set()
+        for path in names:
+            folder, _, name = path.rpartition(b"/")
+            if folder not in folders:
+                entry = trees.find(self.writer, index_tree, folder) if folder else (trees.DIRECTORY, index_tree)
+                inside = entry is not None and entry[0] == trees.DIRECTORY
+                folders[folder] = self.writer.entries(entry[1]) if entry is not None and inside else {}
+            there = folders[folder].get(name)
+            if (there is None or there[0] == trees.DIRECTORY) and path not in apart:
+                found.add(path)
+        return found
+
+    def _readable(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Those that can be read; it is for the caller to judge what it means that the others cannot."""
+        readable = []
+        for path in sorted(paths):
+            full = self.contents.at(path)
+            if os.access(full, os.R_OK) or os.path.islink(full) or not os.path.lexists(full):
+                readable.append(path)
+            else:
+                self.skipped.append(Skipped(os.fsdecode(path), SkipReason.UNREADABLE))
+        return readable
+
+    def _reread(self, seen: set[bytes], index_tree: str) -> dict[bytes, Entry]:
+        """Files that are to be read though git calls them unmodified, with what the index has."""
+        changed = {change.path for change in self.scanned.changed if change.unstaged != "."}
+        found: dict[bytes, Entry] = {}
+        disk = Disk(self.contents.root)
+        for path in sorted(self.request.reread - seen - changed):
+            entry = trees.find(self.writer, index_tree, path)
+            there = disk.mode(path)
+            if entry is None or entry[0] == trees.DIRECTORY or there is None or stat.S_ISDIR(there):
+                continue
+            found[path] = entry
+        return found
+
+    # -- folders --------------------------------------------------------------------------------------------
+
+    def _list_directories(self) -> Listing:
+        if self.listing is None:
+            self.listing = self.request.listing or list_directories(self.repository.location.root)
+        return self.listing
+
+    def _empty(self, walked: Listing | None) -> list[bytes]:
+        found = set(self.scanned.empty_directories)
+        if walked is None and self.request.everything_ignored:
+            walked = self._list_directories()
+        if walked is not None:
+            found = found.union(walked.empty) - self.scanned.gitlinks.keys()
+        return sorted(path for path in found if is_allowed(path))
+
+    def _folders(self, walked: Listing) -> dict[bytes, int]:
+        usual = 0o777 & ~self.contents.umask
+        return {path: each.mode for path, each in walked.folders.items() if each.mode != usual}
+
+    # -- bytes ----------------------------------------------------------------------------------------------
+
+    def _tracked_entry(self, path: bytes, entries: Mapping[bytes, Entry]) -> Change:
+        entry = entries.get(path)
+        if entry is None or self.settings.file_mode or entry[0] == trees.SYMLINK:
+            return entry
+        # core.fileMode=false: the executable bit of a tracked path is the index's, whatever the disk says.
+        mode = self.worktree_modes.get(path, entry[0])
+        if path in self.scanned.unseen:
+            mode = self.scanned.unseen[path][0]
+        if mode != entry[0] and mode in (trees.REGULAR, trees.EXECUTABLE):
+            self.contents.permissions.setdefault(path, self.contents.usual(entry[0]))
+            return (mode, entry[1])
+        return entry

@@ -1,0 +1,216 @@
+"""Creating a checkpoint: capture the state, write it, append it to the timeline. Every checkpoint is created here.
+
+`create_checkpoint` does all of it. An operation that has to judge the captured state, or to complete it, uses the two
+halves, `capture_worktree` and `write_checkpoint`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from git_agentos import __version__
+from git_agentos.checkpoint import format, nested, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint.model import Checkpoint, Metadata, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.errors import CheckpointFormatError, MissingObjectsError, storage_error
+from git_agentos.git import gc, process, refs, state_dir, trees
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.git.scan import Scan
+from git_agentos.store import database_path
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.log_sync import PendingLog
+
+# Writes the blobs of the attachments, and gives the entries of S that name them, by path (`database/…`, `runs/…`).
+Attach = Callable[[Writer], Mapping[bytes, trees.Entry]]
+
+
+class Created(NamedTuple):
+    """A checkpoint and the state that it holds."""
+
+    checkpoint: Checkpoint
+    state: State
+
+
+def create_checkpoint(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    *,
+    scan: Scan | None = None,
+    request: CaptureRequest | None = None,
+    attach: Attach | None = None,
+) -> Created:
+    """Save the complete state of the worktree; nothing in it changes.
+
+    An automatic trigger that finds what the newest checkpoint already holds, no log entry that waits for a checkpoint,
+    and nothing to attach, creates no new checkpoint: the newest one is returned, with `unchanged` set.
+
+    Raises StorageError where it cannot be written, IncompleteCaptureError where not all of the state can be read.
+    """
+    format.check_trigger(metadata.trigger)
+    with checkpoint_writer(worktree) as writer:
+        attachments = attach(writer) if attach is not None else {}
+        state = capture_worktree(worktree, writer, metadata, request=request, scan=scan)
+        return write_checkpoint(worktree, writer, state, metadata, attachments=attachments)
+
+
+@contextlib.contextmanager
+def checkpoint_writer(worktree: OpenWorktree) -> Iterator[Writer]:
+    """A writer for a checkpoint, with the worktree's lock held shared. An OSError below becomes a StorageError."""
+    process.require_no_quarantine()
+    repository = worktree.repository
+    try:
+        with state_dir.lock(repository.location, "worktree", shared=True), repository.writer() as writer:
+            yield writer
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def capture_worktree(
+    worktree: OpenWorktree,
+    writer: Writer,
+    metadata: Metadata,
+    *,
+    request: CaptureRequest | None = None,
+    scan: Scan | None = None,
+) -> State:
+    """The state now; of each repository inside the worktree a checkpoint is created in that repository."""
+    wanted = request or CaptureRequest()
+    create = functools.partial(_create_nested, metadata=metadata, worktree=worktree, request=wanted.for_inner())
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=create))
+
+
+def preview_worktree(
+    worktree: OpenWorktree, writer: Writer, *, request: CaptureRequest | None = None, scan: Scan | None = None
+) -> State:
+    """The state as `capture_worktree` gives it, without a checkpoint in the repositories inside: of each, its newest
+    checkpoint is named if it holds the state, else none."""
+    wanted = _with_nested(request or CaptureRequest(), import_objects=False)
+    preview = functools.partial(_preview_nested, worktree=worktree, request=wanted.for_inner())
+    return capture_state(worktree.repository, writer, worktree.settings, scan, _with_nested(wanted, create=preview))
+
+
+def _with_nested(request: CaptureRequest, **options: Any) -> CaptureRequest:
+    """The request with other options for repositories inside the worktree."""
+    return request._replace(nested=request.nested._replace(**options))
+
+
+def write_checkpoint(
+    worktree: OpenWorktree,
+    writer: Writer,
+    state: State,
+    metadata: Metadata,
+    *,
+    attachments: Mapping[bytes, trees.Entry] | None = None,
+    keep_commits: Sequence[str] = (),
+) -> Created:
+    """Write a captured state as a checkpoint on the worktree's timeline, with the log entries that wait for one.
+
+    `attachments` are further entries of S, `keep_commits` commits that the timeline keeps alive from now on. With
+    either, a checkpoint is created even if the state is unchanged: an earlier one would not hold them. Objects that
+    were written loose are packed from time to time.
+    """
+    repository, settings = worktree.repository, worktree.settings
+    state = state._replace(pins=[*dict.fromkeys([*state.pins, *keep_commits])])
+    load = _pending_log(worktree, metadata.worktree_id)
+    if metadata.trigger not in format.EVEN_IF_UNCHANGED and not attachments and not keep_commits and not load:
+        earlier = _unchanged(repository, metadata.worktree_id, state)
+        if earlier is not None:
+            # Objects of the state may be new nevertheless (a nested checkpoint): they are kept.
+            writer.flush()
+            gc.note_loose(repository, writer.loose)
+            return Created(earlier, state)
+    files = dict(attachments or {})
+    if load:
+        files.update(load.files(writer))
+    checkpoint = format.write(writer, state, metadata, settings.committer, _versions(state), files)
+    data = writer.pending_commit(checkpoint.id)
+    seconds = data.time
+    before = ""
+
+    def link(previous: str) -> str:
+        nonlocal before
+        before = previous
+        return format.write_timeline_commit(
+            writer, checkpoint.id, previous, state, settings.committer, data.message, seconds
+        )
+
+    writer.flush()
+    tip = timeline.append(repository, writer, metadata.worktree_id, settings.committer, seconds, link)
+    if load is not None:
+        from git_agentos.checkpoint import log_sync
+
+        log_sync.mark_saved(repository, settings, metadata.worktree_id, load, before, tip, checkpoint)
+    gc.note_loose(repository, writer.loose)
+    return Created(checkpoint, state)
+
+
+def _pending_log(worktree: OpenWorktree, worktree_id: str) -> PendingLog | None:
+    """The rows of log and memory that wait for a checkpoint; None, without loading sqlite3, if there is no database."""
+    if not os.path.lexists(database_path.path_of(worktree.location, worktree.settings.workflow_db)):
+        return None
+    from git_agentos.checkpoint import log_sync
+
+    return log_sync.pending(worktree.repository, worktree.settings, worktree_id)
+
+
+def _unchanged(repository: Repository, worktree_id: str, state: State) -> Checkpoint | None:
+    """The newest checkpoint of the timeline if it holds exactly this state."""
+    try:
+        newest = timeline.newest(repository, worktree_id)
+        if newest is None:
+            return None
+        meta = format.open_checkpoint(repository, newest.checkpoint).meta
+    except (CheckpointFormatError, MissingObjectsError):
+        return None
+    if meta.get("state") != format.digest(state):
+        return None
+    return format.describe(newest.checkpoint, meta, unchanged=True)
+
+
+def _create_nested(
+    location: Location, *, worktree: OpenWorktree, metadata: Metadata, request: CaptureRequest
+) -> nested.NestedCheckpoint:
+    """Create a checkpoint in a repository inside the worktree, in its own store and on its own timeline."""
+    inner, scan = _open_nested(location, worktree)
+    own = metadata._replace(
+        worktree_id=inner.worktree_id,
+        worktree_path=location.root,
+        trigger=metadata.trigger if metadata.trigger not in format.EVEN_IF_UNCHANGED else "periodic",
+        restores=None,
+    )
+    created = create_checkpoint(inner, own, scan=scan, request=request)
+    return _nested_checkpoint(created.checkpoint.id, inner, created.state)
+
+
+def _preview_nested(location: Location, *, worktree: OpenWorktree, request: CaptureRequest) -> nested.NestedCheckpoint:
+    """What `_create_nested` would give; nothing is written."""
+    inner, scan = _open_nested(location, worktree)
+    with inner.repository.writer() as writer:
+        state = preview_worktree(inner, writer, request=request, scan=scan)
+    earlier = _unchanged(inner.repository, inner.worktree_id, state)
+    return _nested_checkpoint(earlier.id if earlier is not None else refs.ZERO, inner, state)
+
+
+def _open_nested(location: Location, worktree: OpenWorktree) -> tuple[OpenWorktree, Scan]:
+    scan = Scan(location)
+    settings = worktree.settings._replace(values=scan.config())
+    return worktree._replace(
+        repository=Repository(location), settings=settings, worktree_id=timeline.worktree_id(location)
+    ), scan
+
+
+def _nested_checkpoint(checkpoint: str, inner: OpenWorktree, state: State) -> nested.NestedCheckpoint:
+    return nested.NestedCheckpoint(
+        id=checkpoint, worktree_id=inner.worktree_id, dirty=state.is_dirty, skipped=tuple(state.skipped)
+    )
+
+
+def _versions(state: State) -> Mapping[str, str]:
+    return {"tool": f"git-agentos {__version__}", "git": state.git_version.removeprefix("git version ")}

@@ -1,0 +1,43 @@
+"""An open worktree: what every operation on one worktree is given."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from git_agentos import config
+from git_agentos.checkpoint import timeline
+from git_agentos.checkpoint.model import Metadata
+from git_agentos.config import Settings
+from git_agentos.git import configuration
+from git_agentos.git.location import Location
+from git_agentos.git.repository import Repository
+
+
+class OpenWorktree(NamedTuple):
+    """One worktree, its settings, and who acts in it.
+
+    `agent` is the id that checkpoints and log entries are created by; `worktree_id` names the worktree's timeline.
+    """
+
+    repository: Repository
+    settings: Settings
+    agent: str
+    worktree_id: str
+
+    @property
+    def location(self) -> Location:
+        return self.repository.location
+
+    def metadata(self, **fields: Any) -> Metadata:
+        """Metadata for a checkpoint of this worktree; `fields` are those of `Metadata` (trigger, description, …)."""
+        return Metadata(created_by=self.agent, worktree_id=self.worktree_id, worktree_path=self.location.root, **fields)
+
+    def in_worktree(self, location: Location) -> OpenWorktree:
+        """Another worktree of the repository, opened for the same agent, with the settings that are in force there."""
+        if location.git_dir == self.location.git_dir:
+            return self
+        ours = self.settings
+        values = configuration.read(location) if os.path.isdir(location.root) else ours.values
+        settings = config.settings(values, {})._replace(committer=ours.committer, workflow_db=ours.workflow_db)
+        return OpenWorktree(Repository(location), settings, self.agent, timeline.worktree_id(location))

@@ -1,0 +1,242 @@
+"""Looking at checkpoints and at the worktree: lists, searches, differences, files, the status. Nothing changes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from git_agentos.checkpoint import checkout, format, journal, operation, timeline
+from git_agentos.checkpoint.capture.state import CaptureRequest, capture_state
+from git_agentos.checkpoint.model import Checkpoint, State
+from git_agentos.checkpoint.nested import NestedOptions
+from git_agentos.checkpoint.own_bytes import OwnBytes
+from git_agentos.checkpoint.timeline import TimelineEntry
+from git_agentos.config import Settings
+from git_agentos.errors import (
+    AgentosWarning,
+    CheckpointFormatError,
+    CheckpointNotFound,
+    DamagedFile,
+    MissingObjectsError,
+    RepositoryError,
+)
+from git_agentos.git import merge_tree, refs, state_dir, trees
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One path that differs: `status` is git's letter (A, M, D, T)."""
+
+    path: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The difference of two states of the visible worktree; `to` is None for the state now. `patch` is git's."""
+
+    from_: str
+    to: str | None
+    files: tuple[FileChange, ...]
+    patch: bytes
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """One file of a checkpoint, with the bytes that it had in the worktree; `mode` is git's, in octal."""
+
+    checkpoint: str
+    path: str
+    mode: str
+    size: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A restore that was killed: `phase` is `journalled`."""
+
+    kind: str
+    checkpoint: str
+    saved: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one stands; counts are numbers of paths. Of the whole repository are `interrupted_worktrees`, the ids of
+    those on which a command was killed, and `pending_approvals`, what waits (`guard.approval.approvals.Approval`): the
+    workspace knows both."""
+
+    agent: str
+    branch: str | None
+    commit: str | None
+    worktree_path: str
+    dirty: bool
+    staged: int
+    unstaged: int
+    untracked: int
+    conflicted: int
+    operation: str | None
+    last_checkpoint: Checkpoint | None
+    pending_approvals: Sequence[object]
+    interrupted: Interrupted | None
+    interrupted_worktrees: list[str] = field(default_factory=list)
+
+
+def list_checkpoints(repository: Repository, own: str, agent: str | None, *, every: bool) -> Iterator[Checkpoint]:
+    """Checkpoints, newest first: of the timeline `own`; or those that `agent` made; with `every` all, or of those all
+    that `agent` made or that were made in its worktree.
+
+    Agents may share a worktree: what others made in its worktree is not an agent's own, unless it has made none at all.
+    CheckpointNotFound where no timeline and no checkpoint knows `agent`.
+    """
+    if agent is None and not every:
+        for link in timeline.walk(repository, own):
+            yield format.read(repository, link.checkpoint)
+        return
+    names = timeline.all_names(repository.location)
+    found = []
+    for name in names:
+        try:
+            for n, link in enumerate(timeline.walk(repository, name)):
+                item = format.read(repository, link.checkpoint)
+                if agent is None or agent in (item.created_by, item.timeline):
+                    found.append((item.created_at, -n, item))
+        except (RepositoryError, MissingObjectsError, CheckpointFormatError) as error:
+            if len(names) == 1:
+                raise
+            warnings.warn(AgentosWarning(f"timeline '{name}': {error.message}"), stacklevel=2)
+    if agent is not None and not every:
+        own_ones = [row for row in found if row[2].created_by == agent]
+        found = own_ones or found
+    if agent is not None and not found and agent not in names:
+        raise unknown_agent(agent)
+    yield from (item for _, _, item in sorted(found, key=lambda row: row[:2], reverse=True))
+
+
+def unknown_agent(agent: str) -> CheckpointNotFound:
+    return CheckpointNotFound(
+        f"there is no agent or worktree '{agent}' with checkpoints here",
+        "git agentos checkpoint list --all shows everybody's",
+    )
+
+
+def search_text(item: Checkpoint) -> Iterator[str]:
+    """The texts that a search looks into."""
+    yield item.description
+    yield item.task_id or ""
+    yield from (f"{key}={value}" for key, value in item.meta.items())
+    yield from item.staged_changes
+    yield from item.unstaged_changes
+    yield from item.untracked_files
+
+
+def diff(repository: Repository, older: TimelineEntry, newer: TimelineEntry, paths: Sequence[str]) -> Diff:
+    """What changed in the visible worktree between two checkpoints."""
+    trees_ = [repository.commit(link.commit).tree for link in (older, newer)]
+    return _compare(repository, older.checkpoint, newer.checkpoint, trees_[0], trees_[1], paths)
+
+
+def diff_with_now(
+    repository: Repository, settings: Settings, older: TimelineEntry, paths: Sequence[str], scan: Scan | None
+) -> Diff:
+    """What changed in the visible worktree since a checkpoint."""
+    old_tree = repository.commit(older.commit).tree
+    with merge_tree.discarding_writer(repository) as writer:
+        state = capture_state(
+            repository, writer, settings, scan, CaptureRequest(nested=NestedOptions(import_objects=False))
+        )
+        writer.flush()
+        return _compare(repository, older.checkpoint, None, old_tree, state.visible_tree, paths, writer.environment)
+
+
+def _compare(
+    repository: Repository,
+    older: str,
+    newer: str | None,
+    old_tree: str,
+    new_tree: str,
+    paths: Sequence[str],
+    env: Mapping[str, str] | None = None,
+) -> Diff:
+    limit = ["--", *paths] if paths else []
+    names = repository.git(
+        "diff-tree", "-r", "-z", "--name-status", "--no-renames", old_tree, new_tree, *limit, env=env
+    )
+    fields = names.split(b"\0")
+    files = tuple(FileChange(os.fsdecode(fields[n + 1]), fields[n].decode()) for n in range(0, len(fields) - 1, 2))
+    patch = repository.git(
+        "diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", old_tree, new_tree, *limit, env=env
+    )
+    return Diff(older, newer, files, patch)
+
+
+def read_file(repository: Repository, settings: Settings, link: TimelineEntry, path: str) -> FileContent:
+    """A file of a checkpoint, with the bytes that it had in the worktree."""
+    state = format.read_state(repository, link.checkpoint)
+    wanted = os.fsencode(path)
+    entry = trees.find(repository, repository.commit(link.commit).tree, wanted) or state.ignored.get(wanted)
+    if entry is None or entry[0] in (trees.DIRECTORY, trees.GITLINK):
+        what = "a directory" if entry is not None else "not"
+        raise CheckpointNotFound(
+            f"'{path}' is {what} in checkpoint {link.checkpoint[:8]}",
+            f"git agentos checkpoint show {link.checkpoint[:8]} lists what changed in it",
+        )
+    content = _content(repository, settings, state, wanted, entry)
+    return FileContent(link.checkpoint, path, f"{entry[0]:06o}", len(content), content)
+
+
+def _content(repository: Repository, settings: Settings, state: State, path: bytes, entry: trees.Entry) -> bytes:
+    own = OwnBytes(state).of(path, entry[1])
+    if own is not None:
+        return own.read(repository)
+    if entry[0] != trees.SYMLINK:
+        with state_dir.scratch(repository.location) as folder, repository.writer() as writer:
+            whole = format.with_visible_tree(repository, writer, state)
+            found = checkout.converted(repository, writer, whole, [path], settings.values, folder)
+            if path in found:
+                with open(found[path], "rb") as file:
+                    return file.read()
+    return repository.blob(entry[1])
+
+
+def status(repository: Repository, agent: str, own: str, scan: Scan) -> Status:
+    """Where one stands."""
+    location = repository.location
+    scanned = scan.read()
+    head = refs.read_head(location)
+    newest = None
+    try:
+        link = timeline.newest(repository, own)
+        newest = format.read(repository, link.checkpoint) if link is not None else None
+    except (RepositoryError, MissingObjectsError, CheckpointFormatError) as error:
+        warnings.warn(AgentosWarning(f"timeline '{own}': {error.message}"), stacklevel=2)
+    found = None
+    try:
+        found = journal.read(location)
+    except DamagedFile as error:
+        warnings.warn(AgentosWarning(f"{error.message} (git agentos doctor tells more)"), stacklevel=2)
+    working = operation.name_of(operation.read(location))
+    staged = sum(1 for change in scanned.changed if change.staged != ".")
+    unstaged = sum(1 for change in scanned.changed if change.unstaged != ".")
+    untracked = len(scanned.untracked) + len(scanned.nested)
+    return Status(
+        agent=agent,
+        branch=head.branch,
+        commit=head.commit,
+        worktree_path=location.root,
+        dirty=bool(staged or unstaged or untracked or scanned.unmerged or working),
+        staged=staged,
+        unstaged=unstaged,
+        untracked=untracked,
+        conflicted=len(scanned.unmerged),
+        operation=working,
+        last_checkpoint=newest,
+        pending_approvals=[],
+        interrupted=Interrupted(found.command, found.target, found.saved, "journalled") if found is not None else None,
+    )

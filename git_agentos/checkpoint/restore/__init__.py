@@ -1,0 +1,1 @@
+"""Bringing a saved state back: restore, undo, rollback, recover."""

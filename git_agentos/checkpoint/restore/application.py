@@ -1,0 +1,401 @@
+"""Carrying out a plan in the worktree, and taking it back if a step fails.
+
+Everything that will be written is made in a scratch directory first, so a full disk or a failing filter is met before
+anything is touched. Files then move by rename; what they replace moves to the scratch directory, and moves back, with
+its inode and times, if a later step fails. In a worktree that is being made there is nothing to touch: there files are
+written in their places.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import functools
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from git_agentos.checkpoint import checkout
+from git_agentos.checkpoint.model import State
+from git_agentos.checkpoint.own_bytes import Form
+from git_agentos.checkpoint.restore.plan import Plan
+from git_agentos.config import boolean
+from git_agentos.git import trees
+from git_agentos.git.repository import Repository, Writer
+from git_agentos.util import directories
+
+_STREAM_FROM = 32 << 20
+
+
+class Prepared:
+    """The files of a plan, made ready beside the worktree: path -> where its new content waits.
+
+    With `root`, that of a worktree that is being made and is removed after a failure, files are `written` there at
+    once, where nothing is in their place.
+    """
+
+    def __init__(self, folder: str, root: str | None = None) -> None:
+        self.folder = folder
+        self.files: dict[bytes, bytes] = {}
+        self.written: dict[bytes, tuple[int, int, int]] = {}
+        self._places = os.fsencode(folder)
+        self._count = 0
+        self._below = None if root is None else os.path.join(os.fsencode(root), b"")
+        self._folders = {b""}
+
+    def place(self) -> bytes:
+        """A fresh name in the scratch directory."""
+        self._count += 1
+        return b"%b/%d" % (self._places, self._count)
+
+    def write(self, repository: Repository, path: bytes, oid: str, permissions: int, *, crlf: bool = False) -> None:
+        """Make the file of `path` with a blob's content, with `crlf` that with CRLF."""
+        form = Form(oid, crlf)
+        if self._below is not None and self._is_reached(self._below, path):
+            try:
+                self.written[path] = _identity(_write_file(repository, form, self._below + path, permissions))
+                return
+            except FileExistsError:
+                pass  # `_put` sees to it
+        place = self.files[path] = self.place()
+        _write_file(repository, form, place, permissions)
+
+    def _is_reached(self, below: bytes, path: bytes) -> bool:
+        """Make the folders above `path`; whether they all are folders, and not symlinks to some."""
+        missing = []
+        folder = path.rpartition(b"/")[0]
+        while folder not in self._folders:
+            missing.append(folder)
+            folder = folder.rpartition(b"/")[0]
+        for folder in reversed(missing):
+            try:
+                os.mkdir(below + folder)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.lstat(below + folder).st_mode):
+                    return False
+            self._folders.add(folder)
+        return True
+
+
+def prepare(
+    repository: Repository,
+    store: Writer,
+    plan: Plan,
+    target: State,
+    settings: Mapping[str, list[str]],
+    staged: Prepared,
+) -> None:
+    """Make every file of the plan, converted as the target's attributes say, with its permission bits."""
+    folder = staged.folder
+    convertible = [path for path, file in plan.write.items() if file.own is None and file.entry[0] != trees.SYMLINK]
+    leaving = frozenset(plan.remove)
+    through_git = checkout.converted(repository, store, target, convertible, settings, folder, leaving)
+    symlinks = boolean(settings, "core.symlinks", default=True)
+    root = os.fsencode(repository.location.root)
+    for path, file in plan.write.items():
+        linked = file.entry[0] == trees.SYMLINK and symlinks
+        form = file.own or Form(file.oid)
+        if not linked and path not in through_git and not file.recheck:
+            staged.write(repository, path, form.oid, file.permissions, crlf=form.crlf)
+        elif linked:
+            place = staged.files[path] = staged.place()
+            os.symlink(repository.blob(file.oid), place)
+        elif path in through_git:
+            if file.recheck and _is_same_file(through_git[path], os.path.join(root, path)):
+                continue
+            place = staged.files[path] = staged.place()
+            os.rename(through_git[path], place)
+            os.chmod(place, file.permissions)
+        elif not _is_file(os.path.join(root, path)) or not form.is_at(os.path.join(root, path)):
+            place = staged.files[path] = staged.place()
+            _write_file(repository, form, place, file.permissions)
+
+
+def _is_file(path: bytes) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_same_file(one: bytes, other: bytes) -> bool:
+    """Whether `other` is there, as a file with the bytes of `one`."""
+    with contextlib.suppress(OSError):
+        return _is_file(other) and filecmp.cmp(one, other, shallow=False)
+    return False
+
+
+def _write_file(repository: Repository, form: Form, place: bytes, permissions: int) -> os.stat_result:
+    """Make the file `place`. There may be thousands: each takes as few system calls as can be."""
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
+    try:
+        if not form.crlf and repository.is_large(form.oid, _STREAM_FROM):
+            repository.stream_blob(form.oid, descriptor)
+        else:
+            data = memoryview(form.read(repository))
+            while data:
+                data = data[os.write(descriptor, data) :]
+        found = os.fstat(descriptor)
+        if stat.S_IMODE(found.st_mode) != permissions:
+            os.fchmod(descriptor, permissions)
+        return found
+    finally:
+        os.close(descriptor)
+
+
+class Application:
+    """A plan being applied; `take_back` undoes what was done so far, newest first."""
+
+    def __init__(self, repository: Repository, plan: Plan, staged: Prepared) -> None:
+        self.root = os.fsencode(repository.location.root)
+        self._below = os.path.join(self.root, b"")
+        self.plan = plan
+        self.staged = staged
+        self._undo: list[Callable[[], None]] = []
+        self._put_in_place = dict(staged.written)
+        self._made: set[bytes] = set()
+        self._parents = {b""}  # folders that are there while files are put in place
+        self._opened: set[bytes] = set()
+
+    def remember(self, step: Callable[[], None]) -> None:
+        """Add a step that takes back something done outside of the worktree's files."""
+        self._undo.append(step)
+
+    def run(self) -> None:
+        """Apply the plan to the worktree's files and directories."""
+        plan = self.plan
+        self._open_folders()
+        for path in plan.remove:
+            self._move_away(path)
+        for path in plan.in_the_way:
+            if path not in plan.write:
+                self._move_away(path)
+        for path in sorted(plan.remove_directories, key=len, reverse=True):
+            self._remove_tree_of_directories(path)
+        self._remove_emptied([*plan.remove, *plan.remove_directories, *plan.aside])
+        for path in self.staged.files:
+            self._make_parents(path)
+            self._put(path)
+        for path in plan.make_directories:
+            self._make_parents(path + b"/")
+        for path, bits in plan.chmod.items():
+            self._chmod(path, bits)
+
+    def settle(self) -> None:
+        """What an exact plan does last, when nothing in the worktree changes any more."""
+        for path in self.plan.special:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                full = os.path.join(self.root, path)
+                if stat.S_IFMT(os.lstat(full).st_mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+                    os.unlink(full)  # nothing has come in its place
+        self._remove_emptied(self.plan.special)
+        folders = self.plan.folders
+        if folders is None:
+            return
+        for path in sorted({*folders.now, *self._made}, key=len, reverse=True):
+            if path in self._made or path in self._opened or folders.now[path] != folders.wanted(path):
+                self._chmod_folder(path, folders.wanted(path))
+
+    def age(self, paths: Iterable[bytes], second: int) -> None:
+        """Let files be older than `second`, of the clock, by as little as can be: git's rule for racy entries
+        (Documentation/technical/racy-git.txt)."""
+        for path in paths:
+            full = os.path.join(self.root, path)
+            found = os.lstat(full)
+            if found.st_mtime_ns < second * 10**9:
+                continue
+            os.utime(full, ns=(found.st_atime_ns, second * 10**9 - 1), follow_symlinks=False)
+            self._undo.append(functools.partial(_set_times, full, found))
+            if path in self._put_in_place and self._put_in_place[path] == _identity(found):
+                self._put_in_place[path] = _identity(os.lstat(full))
+
+    def wrong(self) -> list[bytes]:
+        """Paths that are not as the plan left them."""
+        found = []
+        for path, expected in self._put_in_place.items():
+            try:
+                status = os.lstat(self._below + path)
+            except OSError:
+                found.append(path)
+                continue
+            if _identity(status) != expected:
+                found.append(path)
+        for path in self.plan.remove:
+            full = os.path.join(self.root, path)
+            if path in self._put_in_place or not os.path.lexists(full) or os.path.isdir(full):
+                continue
+            if not self._below_a_link(path) and not self._came_back(path):
+                found.append(path)
+        return found
+
+    def _below_a_link(self, path: bytes) -> bool:
+        """Whether a symlink on the way makes `path` a place somewhere else."""
+        while path := path.rpartition(b"/")[0]:
+            if os.path.islink(os.path.join(self.root, path)):
+                return True
+        return False
+
+    def _came_back(self, path: bytes) -> bool:
+        """Whether it is in a repository that was brought back where it had been a loose file."""
+        while path := path.rpartition(b"/")[0]:
+            if path in self.plan.nested:
+                return True
+        return False
+
+    def take_back(self) -> None:
+        """Undo everything; the first failure ends it (the journal then leads on)."""
+        while self._undo:
+            self._undo[-1]()
+            self._undo.pop()
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def _move_away(self, path: bytes) -> None:
+        source = os.path.join(self.root, path)
+        place = self.staged.place()
+        try:
+            _rename(source, place)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        self._undo.append(lambda: _rename(place, source))
+
+    def _put(self, path: bytes) -> None:
+        target = self._below + path
+        try:
+            found = os.lstat(target)
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            self._remove_tree_of_directories(path)
+            found = None
+        place = self.staged.files[path]
+        self._put_in_place[path] = _identity(os.lstat(place))
+        if found is None:
+            _rename(place, target)
+            self._undo.append(lambda: _rename(target, place))
+            return
+        kept = self.staged.place()
+        # A second link keeps the old content while one rename replaces it: at no moment is the path missing.
+        try:
+            os.link(target, kept, follow_symlinks=False)
+        except OSError:
+            _rename(target, kept)
+            self._undo.append(lambda: _rename(kept, target))
+            _rename(place, target)
+            return
+        _rename(place, target)
+        self._undo.append(lambda: _rename(kept, target))
+
+    def _make_parents(self, path: bytes) -> None:
+        missing = []
+        above = parent = path.rpartition(b"/")[0]
+        while parent not in self._parents:
+            full = os.path.join(self.root, parent)
+            if os.path.isdir(full) and not os.path.islink(full):
+                break
+            missing.append(full)
+            self._made.add(parent)
+            parent = parent.rpartition(b"/")[0]
+        for full in reversed(missing):
+            os.mkdir(full)
+            self._undo.append(_remover(full))
+        self._parents.add(above)
+
+    def _remove_emptied(self, gone: Sequence[bytes]) -> None:
+        """Remove the directories that lost their last file, unless the target has them empty."""
+        parents = {path.rpartition(b"/")[0] for path in gone} - {b""}
+        for deepest in sorted(parents, key=len, reverse=True):
+            parent = deepest
+            while parent and parent not in self.plan.keep_directories and self._rmdir(parent):
+                parent = parent.rpartition(b"/")[0]
+
+    def _remove_tree_of_directories(self, path: bytes) -> None:
+        """Remove a directory and the empty directories below it; what is not empty stays."""
+        full = os.path.join(self.root, path)
+        for top in reversed([top for top, _ in directories.tree(full)]):
+            self._rmdir(os.path.relpath(top, self.root))
+
+    def _rmdir(self, path: bytes) -> bool:
+        full = os.path.join(self.root, path)
+        try:
+            mode = stat.S_IMODE(os.lstat(full).st_mode)
+            os.rmdir(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                return False
+            raise
+        self._undo.append(lambda: _make_directory(full, mode))
+        return True
+
+    def _open_folders(self) -> None:
+        """Let nothing be in the way of what is to be done in directories that were closed."""
+        folders = self.plan.folders
+        for path in sorted(folders.now, key=len) if folders is not None else ():
+            if folders is not None and folders.now[path] & 0o700 != 0o700:
+                self._opened.add(path)
+                self._chmod_folder(path, folders.now[path] | 0o700)
+
+    def _chmod_folder(self, path: bytes, bits: int) -> None:
+        full = os.path.join(self.root, path) if path else self.root
+        try:
+            found = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) != bits:
+            os.chmod(full, bits)
+            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+
+    def _chmod(self, path: bytes, bits: int) -> None:
+        full = os.path.join(self.root, path)
+        try:
+            found = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if stat.S_ISREG(found.st_mode):
+            os.chmod(full, bits)
+            self._undo.append(lambda: os.chmod(full, stat.S_IMODE(found.st_mode)))
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    """What a rename leaves as it is, and any write changes."""
+    return (stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
+
+
+def _set_times(full: bytes, found: os.stat_result) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.utime(full, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+
+
+def _remover(full: bytes) -> Callable[[], None]:
+    def remove() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(full)
+
+    return remove
+
+
+def _make_directory(full: bytes, mode: int) -> None:
+    os.mkdir(full)
+    os.chmod(full, mode)
+
+
+def _rename(source: bytes, target: bytes) -> None:
+    """Move a file or symlink; across file systems as a copy beside the target and a rename."""
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = os.path.join(os.path.dirname(target), b".agentos-" + os.urandom(6).hex().encode())
+        try:
+            shutil.copy2(source, beside, follow_symlinks=False)
+            os.rename(beside, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+        os.unlink(source)

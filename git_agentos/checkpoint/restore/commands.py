@@ -1,0 +1,298 @@
+"""Restore, undo and recover: which state comes back, and where HEAD goes then; `transaction` does it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from git_agentos.checkpoint import format, journal, nested, operation
+from git_agentos.checkpoint.capture.listing import Listing
+from git_agentos.checkpoint.model import Metadata, Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import head, nested_repositories, transaction, undo_check
+from git_agentos.checkpoint.restore.head import BranchMove, HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration, RestoreOptions, RestoreRequest, read_target
+from git_agentos.errors import AgentosError, CheckpointNotFound, InterruptedRestore, storage_error
+from git_agentos.git import lockfile, refs, state_dir, trees
+from git_agentos.git.location import Location
+from git_agentos.git.refs import Head
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+from git_agentos.util import times
+
+__all__ = [
+    "ROLLBACK",
+    "Recovery",
+    "Restoration",
+    "RestoreOptions",
+    "RollbackOptions",
+    "initial_head",
+    "recover",
+    "refuse_interrupted",
+    "restore",
+    "restore_new_worktree",
+    "rollback",
+    "undo",
+]  # fmt: skip
+
+
+ROLLBACK = "rollback"
+
+
+class RollbackOptions(NamedTuple):
+    """How a rollback goes beside the state it goes to: where HEAD goes, which branches move, what is to be looked at
+    anew though git calls it unmodified, what a walk found, the commits that the save keeps alive, and a scan that is
+    under way."""
+
+    move: HeadTarget
+    shifts: Sequence[BranchMove] = ()
+    touched: frozenset[bytes] = frozenset()
+    walked: Listing | None = None
+    pins: Sequence[str] = ()
+    scan: Scan | None = None
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What `recover` did: `outcome` is `nothing`, `finished` or `went-back`; `cleaned` the stale files removed."""
+
+    outcome: str
+    checkpoint: str | None
+    saved: str | None
+    branch: str | None
+    changed: list[str]
+    removed: list[str]
+    skipped: list[Skipped]
+    cleaned: list[str]
+
+
+# -- the three commands --------------------------------------------------------------------------------------------
+
+
+def restore(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    checkpoint: str,
+    options: RestoreOptions,
+    *,
+    scan: Scan | None = None,
+) -> Restoration:
+    """Bring the worktree to the state of `checkpoint`. The state before is saved, and `undo` goes back to it.
+
+    `scan` is one of this worktree that is under way already.
+    """
+    with _errors():
+        target = read_target(worktree.repository, checkpoint)
+        # A journal that is there while somebody else has the turn is that of a living restore: it is waited for.
+        with _exclusive(worktree.location):
+            refuse_interrupted(worktree.location)
+            stamp = times.name_stamp()
+            if options.paths is not None or options.no_branch:
+                move = None
+            else:
+                move = head.new_branch_head(worktree.location, checkpoint, target, options.branch, stamp)
+            here = refs.read_head(worktree.location)
+            with_operation = options.paths is None and (move is not None or _operation_fits(here, target))
+            goal = RestoreRequest("restore", checkpoint, target, move, stamp, options, with_operation)
+            return transaction.run(worktree, metadata, goal, scan=scan)
+
+
+def undo(worktree: OpenWorktree, metadata: Metadata, *, dry_run: bool = False) -> Restoration:
+    """Go back to the state before the last restore, rollback or undo, HEAD's branch included.
+
+    RestoreError where that was another agent's, or would take back what another agent did since.
+    """
+    location = worktree.location
+    with _errors(), _exclusive(location):
+        refuse_interrupted(location)
+        last = journal.read_last(location)
+        if last is None:
+            raise CheckpointNotFound(
+                "there is nothing to undo: nothing was restored in this worktree",
+                "git agentos checkpoint list shows what can be restored",
+            )
+        target = read_target(worktree.repository, last.saved)
+        undo_check.check_others(worktree, metadata, last)
+        stamp = times.name_stamp()
+        shifts = head.allowed_moves(location, [BranchMove.of(each).reversed() for each in last.shifts])
+        goal = RestoreRequest(
+            command="undo",
+            checkpoint=last.saved,
+            target=target,
+            move=head.original_head(location, last.saved, target, stamp, shifts),
+            stamp=stamp,
+            options=RestoreOptions(dry_run=dry_run),
+            shifts=shifts,
+            exact=target.complete,
+            touched=_suspects(worktree.repository, target, last.target) if target.complete else frozenset(),
+        )
+        return transaction.run(worktree, metadata, goal)
+
+
+def rollback(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    checkpoint: str,
+    back: RollbackOptions,
+    *,
+    dry_run: bool = False,
+) -> Restoration:
+    """Bring a run's worktree to the state of `checkpoint`; exactly, where that is a complete one.
+
+    Everything that is there now is saved first, ignored files too, and `undo` brings all of it back.
+    """
+    with _errors():
+        target = read_target(worktree.repository, checkpoint)
+        with _exclusive(worktree.location):
+            refuse_interrupted(worktree.location)
+            goal = RestoreRequest(
+                command=ROLLBACK,
+                checkpoint=checkpoint,
+                target=target,
+                move=back.move,
+                stamp=times.name_stamp(),
+                options=RestoreOptions(dry_run=dry_run),
+                shifts=back.shifts,
+                exact=target.complete,
+                thorough=True,
+                touched=back.touched,
+                walked=back.walked,
+                pins=back.pins,
+                trigger="before_rollback",
+            )
+            return transaction.run(worktree, metadata, goal, scan=back.scan)
+
+
+def initial_head(location: Location, checkpoint: str, target: State) -> HeadTarget:
+    """How HEAD would become what it was in `target`, in a worktree that is still to be made."""
+    return head.original_head(location._replace(git_dir=""), checkpoint, target, times.name_stamp())
+
+
+def restore_new_worktree(
+    worktree: OpenWorktree, metadata: Metadata, checkpoint: str, target: State, move: HeadTarget
+) -> Restoration:
+    """Bring a new worktree to the state of a checkpoint, HEAD included (`initial_head`).
+
+    Files of its commit may be missing in it; for `undo` they were there.
+    """
+    with _errors(), _exclusive(worktree.location):
+        goal = RestoreRequest("restore", checkpoint, target, move, times.name_stamp(), fresh=True)
+        return transaction.run(worktree, metadata, goal)
+
+
+def recover(worktree: OpenWorktree, metadata: Metadata, *, abort: bool = False) -> Recovery:
+    """Finish an interrupted restore, or with `abort` go back to the state before it; remove stale locks of ours."""
+    location = worktree.location
+    with _errors(), _exclusive(location):
+        cleaned = _clean(location)
+        found = journal.read(location)
+        if found is None:
+            return Recovery("nothing", None, None, refs.read_head(location).branch, [], [], [], cleaned)
+        checkpoint = found.saved if abort else found.target
+        target = read_target(worktree.repository, checkpoint)
+        shifts = [BranchMove.of(each) for each in found.shifts]
+        if abort:
+            made = [each for each in shifts if each not in head.pending_moves(location, shifts)]
+            shifts = [each.reversed() for each in made]
+            move: HeadTarget | None = head.original_head(location, checkpoint, target, times.name_stamp(), shifts)
+            options, with_operation = RestoreOptions(), True
+        else:
+            shifts = head.pending_moves(location, shifts)
+            move = head.unfinished_head(location, found)
+            paths = [os.fsencode(path) for path in found.paths] if found.paths is not None else None
+            options, with_operation = RestoreOptions(paths=paths, keep_new=found.keep_new), found.with_operation
+        goal = RestoreRequest(
+            command=found.command,
+            checkpoint=checkpoint,
+            target=target,
+            move=move,
+            stamp=found.stamp,
+            options=options,
+            with_operation=with_operation,
+            interrupted=found,
+            abort=abort,
+            shifts=shifts,
+            exact=found.exact or (abort and found.thorough),
+            thorough=found.thorough,
+            touched=_suspects(worktree.repository, target, found.saved, found.target)
+            if found.thorough
+            else frozenset(),
+            trigger=found.trigger,
+        )
+        done = transaction.run(worktree, metadata, goal)
+        nested_repositories.end_journals(worktree.repository, found)
+        return Recovery(
+            outcome="went-back" if abort else "finished",
+            checkpoint=checkpoint,
+            saved=found.original,
+            branch=done.branch,
+            changed=done.changed,
+            removed=done.removed,
+            skipped=done.skipped,
+            cleaned=cleaned,
+        )
+
+
+def _clean(location: Location) -> list[str]:
+    """Remove what killed processes of ours left here and in the repositories inside; the paths."""
+    cleaned = [
+        *lockfile.remove_stale(location),
+        *state_dir.remove_abandoned(location),
+        *journal.remove_unfinished(location),
+    ]
+    with contextlib.suppress(AgentosError):
+        found = Scan(location).read()
+        for path in [*found.nested, *found.gitlinks]:
+            inner = nested.locate_at(location.root, path)
+            if inner is not None and inner.common_dir != location.common_dir:
+                with _exclusive(inner):
+                    cleaned += _clean(inner)
+    return cleaned
+
+
+def _suspects(repository: Repository, target: State, *others: str) -> frozenset[bytes]:
+    """Files that may be as another of these states has them without git seeing it: what they differ in, and files
+    with permission bits of their own."""
+    found: set[bytes] = set(target.permissions)
+    with repository.writer() as writer:  # nothing of it is flushed
+        mine = format.with_visible_tree(repository, writer, target).visible_tree
+        for checkpoint in others:
+            other = format.with_visible_tree(repository, writer, read_target(repository, checkpoint))
+            found |= other.permissions.keys() | trees.diff(writer, mine, other.visible_tree).keys()
+    return frozenset(found)
+
+
+# -- before anything is touched ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+@contextlib.contextmanager
+def _exclusive(location: Location) -> Iterator[None]:
+    with state_dir.lock(location, "worktree", wait=True):
+        yield
+
+
+def refuse_interrupted(location: Location) -> None:
+    found = journal.read(location)
+    if found is not None:
+        raise InterruptedRestore(
+            f"an interrupted {found.command} is waiting in this worktree",
+            "git agentos recover finishes it; git agentos recover --abort goes back",
+        )
+
+
+def _operation_fits(here: Head, target: State) -> bool:
+    """Whether the target's operation in progress can go on with HEAD where it is."""
+    if here.commit != target.head.commit:
+        return False
+    return not (operation.on_own_branch(target.operation) and here.ref is not None)

@@ -1,0 +1,192 @@
+"""Bringing back the repositories inside the worktree: each by a transaction of its own, within the one around it.
+
+`nested` says how they are described and makes them again; here they are restored, put aside, and taken back when the
+restore around them fails. The transaction comes as an argument, for it comes here for the repositories inside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from git_agentos.checkpoint import journal, nested, nested_objects, timeline
+from git_agentos.checkpoint.journal import Journal
+from git_agentos.checkpoint.model import Metadata, Skipped
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.restore import head
+from git_agentos.checkpoint.restore.application import Application
+from git_agentos.checkpoint.restore.head import HeadTarget
+from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest, read_target
+from git_agentos.errors import CheckpointFormatError, CheckpointNotFound, DamagedFile, MissingObjectsError
+from git_agentos.git import refs, state_dir
+from git_agentos.git.location import Location
+from git_agentos.git.refs import Head
+from git_agentos.git.repository import Repository
+from git_agentos.git.scan import Scan
+from git_agentos.util import times
+
+Run = Callable[[OpenWorktree, Metadata, RestoreRequest], Restoration]
+
+
+class NotThereError(Exception):
+    """A nested repository that cannot be brought back: it is told, and the rest is restored."""
+
+
+def move_aside(repository: Repository, paths: Iterable[bytes], saved: str, application: Application) -> list[Skipped]:
+    """Move repositories out of the worktree, kept under the id of the checkpoint `saved`; those that cannot leave."""
+    skipped = []
+    for path in paths:
+        if nested.move_aside(repository, path, saved):
+            application.remember(functools.partial(_bring_back, repository, path, saved))
+        else:
+            skipped.append(Skipped(os.fsdecode(path) + "/", "a repository on another file system: left in place"))
+    return skipped
+
+
+def _bring_back(repository: Repository, path: bytes, key: str) -> None:
+    if not nested.reinstate(repository, path, key=key):
+        raise OSError(f"'{os.fsdecode(path)}' could not be moved back")
+
+
+def restore(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    wanted: Mapping[bytes, str],
+    application: Application,
+    stamp: str,
+    run: Run,
+    *,
+    saved: str,
+    exact: bool = False,
+) -> list[Skipped]:
+    """Bring repositories (path -> description) to the states described; those that cannot be brought back. What another
+    one has to give way to is put aside under the id of the checkpoint `saved`."""
+    skipped = []
+    for path, oid in wanted.items():
+        try:
+            lost = _restore_one(worktree, metadata, path, oid, application, stamp, run, saved, exact)
+        except (CheckpointFormatError, CheckpointNotFound, MissingObjectsError, NotThereError) as error:
+            skipped.append(Skipped(os.fsdecode(path) + "/", f"nested repository: {error}"))
+        else:
+            name = os.fsdecode(path) + "/.git/"
+            skipped += [Skipped(name + ref, "the checkpoint does not hold what it names") for ref in lost]
+    return skipped
+
+
+def _restore_one(
+    worktree: OpenWorktree,
+    metadata: Metadata,
+    path: bytes,
+    description: str,
+    application: Application,
+    stamp: str,
+    run: Run,
+    saved: str,
+    exact: bool,
+) -> list[str]:
+    """Bring a nested repository to the state that its description names, making it again where it is gone; the refs
+    that it then lacks."""
+    record = nested.read(worktree.repository, description)
+    location, lost = _located(worktree.repository, path, record, application, saved)
+    if location is None or record["checkpoint"] is None:
+        raise NotThereError("it cannot be opened")
+    scan = Scan(location)
+    settings = worktree.settings._replace(values=scan.config())
+    scan.discard()
+    inner = worktree._replace(
+        repository=Repository(location), settings=settings, worktree_id=timeline.worktree_id(location)
+    )
+    own = metadata._replace(worktree_id=inner.worktree_id, worktree_path=location.root)
+    target = read_target(inner.repository, record["checkpoint"])
+    with state_dir.lock(location, "worktree", wait=True):
+        move = head.original_head(location, record["checkpoint"], target, stamp)
+        mine = head.restore_branch(record["checkpoint"], stamp)
+        if target.head.commit is not None and refs.resolve(location, mine) == target.head.commit:
+            move = HeadTarget(Head(mine, target.head.commit), create=False)  # an attempt that was killed has made it
+        if journal.exists(location):
+            journal.remove(location)  # the restore around it was killed, and is being done again
+        goal = RestoreRequest(
+            "restore", record["checkpoint"], target, move, times.name_stamp(), exact=exact and target.complete
+        )
+        done = run(inner, own, goal)
+    before = done.saved
+    made = move.head.ref
+    if move.create and made is not None:
+        application.remember(lambda: head.delete_unused_branch(location, made, move.head.commit))
+    if before is not None:
+        application.remember(lambda: _go_back(inner, own, before, run))
+    return lost
+
+
+def _located(
+    repository: Repository, path: bytes, record: Mapping[str, object], application: Application, saved: str
+) -> tuple[Location | None, list[str]]:
+    """The repository at `path`, brought back from aside or made again where there is none, or another one; and the refs
+    that could not be made again."""
+    lost: list[str] = []
+    location = nested.locate_at(repository.location.root, path)
+    checkpoint = record["checkpoint"] if record["kind"] == "repository" else None
+    holding = str(checkpoint) if checkpoint is not None and repository.exists(str(checkpoint)) else None
+    if location is not None and holding is not None and not Repository(location).exists(holding):
+        if not nested.move_aside(repository, path, saved):
+            raise NotThereError("another repository is in its place, and cannot be moved away")
+        application.remember(functools.partial(_bring_back, repository, path, saved))
+        location = None
+    if location is None and nested.reinstate(repository, path, holding=holding):
+        application.remember(functools.partial(_aside_again, repository, path))
+        location = nested.locate_at(repository.location.root, path)
+    if location is None:
+        gone = record["kind"] == "submodule" and not nested.link_git_dir(repository, path, record)
+        if gone and not record["refs"]:
+            raise NotThereError("its git directory is gone")
+        if gone or record["kind"] != "submodule":
+            lost = nested_objects.recreate(repository, path, record)
+        application.remember(functools.partial(_aside_again, repository, path))
+        location = nested.locate_at(repository.location.root, path)
+    return location, lost
+
+
+def _aside_again(repository: Repository, path: bytes) -> None:
+    nested.move_aside(repository, path, f"undone-{os.getpid()}")
+
+
+def _go_back(worktree: OpenWorktree, metadata: Metadata, saved: str, run: Run) -> None:
+    """Bring a nested repository back to what it was before it was restored."""
+    target = read_target(worktree.repository, saved)
+    with state_dir.lock(worktree.location, "worktree", wait=True):
+        stamp = times.name_stamp()
+        move = head.original_head(worktree.location, saved, target, stamp)
+        run(worktree, metadata, RestoreRequest("undo", saved, target, move, stamp, exact=target.complete))
+
+
+# -- what an interrupted restore left inside -----------------------------------------------------------------------
+
+
+def end_journals(repository: Repository, found: Journal) -> None:
+    """Remove the journals that the interrupted restore left in repositories inside: it has been done again."""
+    for checkpoint in (found.saved, found.target):
+        for location, oid in _described(repository, checkpoint):
+            inner = None
+            with contextlib.suppress(DamagedFile):
+                inner = journal.read(location)
+            if inner is not None and inner.target == nested.read(repository, oid)["checkpoint"]:
+                journal.remove(location)
+
+
+def drop_branches(repository: Repository, found: Journal) -> None:
+    """Remove the branches that the interrupted restore made in repositories inside, and that nobody has used."""
+    for location, oid in _described(repository, found.target):
+        record = nested.read(repository, oid)
+        if record["checkpoint"] is not None:
+            made = head.restore_branch(record["checkpoint"], found.stamp)
+            head.delete_unused_branch(location, made, record["head"]["commit"])
+
+
+def _described(repository: Repository, checkpoint: str) -> Iterator[tuple[Location, str]]:
+    """The repositories that a checkpoint describes and that are there now, each with its description's blob."""
+    for path, oid in read_target(repository, checkpoint).nested.items():
+        location = nested.locate_at(repository.location.root, path)
+        if location is not None:
+            yield location, oid

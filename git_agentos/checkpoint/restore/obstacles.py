@@ -1,0 +1,180 @@
+"""What stands in the way of a plan: files that it would overwrite or remove, and that the present state does not hold.
+
+Ignored files among them have to be saved first; what cannot be saved makes the plan impossible.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from git_agentos.checkpoint.disk import Disk
+from git_agentos.checkpoint.model import Skipped, SkipReason, State
+from git_agentos.checkpoint.paths import covers
+from git_agentos.checkpoint.restore.plan import FileWrite
+from git_agentos.errors import RestoreError
+from git_agentos.git import trees, untracked
+from git_agentos.git.repository import Writer
+
+
+def is_like(found: int, file: FileWrite) -> bool:
+    """Whether what is there (its `st_mode`) is a file with the permission bits of the one that comes."""
+    comes = file.entry[0] in (trees.REGULAR, trees.EXECUTABLE)
+    return comes and stat.S_ISREG(found) and stat.S_IMODE(found) == file.permissions
+
+
+class Removals(NamedTuple):
+    """What is gone before anything comes: files that are removed, `special` ones with nothing in them to save, and what
+    lies below `repositories` that are put aside."""
+
+    removed: frozenset[bytes]
+    special: frozenset[bytes]
+    repositories: frozenset[bytes]
+
+    def has(self, path: bytes) -> bool:
+        """Whether it is in a repository that leaves."""
+        return covers(self.repositories, path.rpartition(b"/")[0])
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """`in_the_way` are files that give way, `unsaved` those of them that the state now does not hold, `emptied` empty
+    directories that do, `aside` repositories that do; `met` are files that git does not see and that are already as the
+    plan wants them, `alike` those that may be: what git makes of the blob will tell."""
+
+    in_the_way: frozenset[bytes]
+    unsaved: frozenset[bytes]
+    emptied: list[bytes]
+    aside: list[bytes]
+    met: list[bytes]
+    alike: list[bytes]
+
+
+def find(
+    disk: Disk,
+    store: Writer,
+    now: State,
+    unsaved: Mapping[bytes, Skipped],
+    write: Mapping[bytes, FileWrite],
+    leaving: Removals,
+    directories: Iterable[bytes],
+) -> Obstacles:
+    """Look at the places of all files to `write` and all `directories` that come; `unsaved` says what no checkpoint can
+    hold, and why. Raises RestoreError where one of those is in the way."""
+    search = _Search(disk, store, now, unsaved, leaving)
+    coming = [path for path in directories if not leaving.has(path)]
+    files = {path: file for path, file in write.items() if not leaving.has(path)}
+    search.above([*files, *coming])
+    met = search.at_files(files)
+    search.at_directories(coming)
+    return Obstacles(
+        in_the_way=frozenset(search.in_the_way),
+        unsaved=frozenset(
+            # What is right already is a part of the state now all the same.
+            path
+            for path in (*search.in_the_way, *met)
+            if path not in leaving.special and not search.is_visible_now(path)
+        ),
+        emptied=search.emptied,
+        aside=search.aside,
+        met=met,
+        alike=search.alike,
+    )
+
+
+class _Search:
+    def __init__(
+        self, disk: Disk, store: Writer, now: State, unsaved: Mapping[bytes, Skipped], leaving: Removals
+    ) -> None:
+        self.disk = disk
+        self.store = store
+        self.now = now
+        self.unsaved = unsaved
+        self.leaving = leaving
+        self.in_the_way: set[bytes] = set()
+        self.emptied: list[bytes] = []
+        self.aside: list[bytes] = []
+        self.alike: list[bytes] = []
+
+    def above(self, paths: Iterable[bytes]) -> None:
+        """Files where a directory is needed."""
+        checked: set[bytes] = set()
+        for path in paths:
+            parent = path
+            while parent := parent.rpartition(b"/")[0]:
+                if parent in checked:
+                    break
+                checked.add(parent)
+                self._no_directory(parent)
+
+    def at_files(self, write: Mapping[bytes, FileWrite]) -> list[bytes]:
+        """What is in the place of a file; those files that are there already."""
+        met: list[bytes] = []
+        for path, file in write.items():
+            found = self.disk.mode(path)
+            if found is None:
+                continue
+            if stat.S_ISDIR(found):
+                self._inside(path)
+                continue
+            saved = self.is_visible_now(path)
+            if saved and path not in self.now.ignored:
+                continue
+            if self._holds(path, found, file):
+                met.append(path)
+                continue
+            if is_like(found, file):
+                self.alike.append(path)
+            if not saved:
+                self._obstacle(path)
+        return met
+
+    def at_directories(self, paths: Iterable[bytes]) -> None:
+        for path in paths:
+            self._no_directory(path)
+
+    def is_visible_now(self, path: bytes) -> bool:
+        if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
+            return False
+        return path in self.now.ignored or trees.find(self.store, self.now.visible_tree, path) is not None
+
+    def _no_directory(self, path: bytes) -> None:
+        found = self.disk.mode(path)
+        if found is not None and not stat.S_ISDIR(found) and path not in self.leaving.removed:
+            self._obstacle(path)
+
+    def _holds(self, path: bytes, found: int, file: FileWrite) -> bool:
+        """Whether a file or link that git does not see is certain to be what comes."""
+        if stat.S_ISLNK(found):
+            return self.disk.is_link(path, file.entry, self.store.repository)
+        return file.own is not None and is_like(found, file) and file.own.is_at(self.disk.at(path))
+
+    def _obstacle(self, path: bytes) -> None:
+        """A file that stands where the target has something else, and that the present state does not hold."""
+        if path in self.unsaved and self.unsaved[path].kind is not SkipReason.TORN:
+            raise RestoreError(
+                f"'{os.fsdecode(path)}' is in the way and cannot be saved: {self.unsaved[path].reason}",
+                "move it away, or raise agentos.maxFileSize; nothing was changed",
+            )
+        self.in_the_way.add(path)
+
+    def _inside(self, directory: bytes) -> None:
+        """Everything below a directory that has to give way to a file."""
+        waiting = [directory]
+        while waiting:
+            directory = waiting.pop()
+            if untracked.is_repository(self.disk.at(directory)):
+                self.aside.append(directory)
+                continue
+            entries = list(os.scandir(self.disk.at(directory)))
+            if not entries:
+                self.emptied.append(directory)
+            for entry in entries:
+                path = directory + b"/" + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif path not in self.leaving.removed:
+                    self._obstacle(path)

@@ -1,0 +1,84 @@
+"""What a plan says: the steps from one state to another. `planning` works them out, `apply` carries them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from git_agentos.checkpoint.model import Skipped
+from git_agentos.checkpoint.own_bytes import Form
+from git_agentos.git import index
+from git_agentos.git.trees import Entry
+
+
+@dataclass(frozen=True)
+class FileWrite:
+    """One file or symlink to put in place: its entry, its own bytes if they are known, and its permission bits.
+
+    With `recheck` it is written only if its bytes turn out to differ from those on disk.
+    """
+
+    entry: Entry
+    own: Form | None
+    permissions: int
+    recheck: bool = False
+
+    @property
+    def oid(self) -> str:
+        """The blob that it is made from."""
+        return self.own.oid if self.own is not None else self.entry[1]
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Permission bits of directories: those `now`, and those `then`, which are `usual` where it names none."""
+
+    now: Mapping[bytes, int]
+    then: Mapping[bytes, int]
+    usual: int
+
+    def wanted(self, path: bytes) -> int:
+        return self.then.get(path, self.usual)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps. `in_the_way` are files that give way, `unsaved` those of them that no state holds yet; `revealed` are
+    ignored files that come to light, `hidden` ignored repositories that do, or change, or give way; `created` are
+    paths of `write`, and directories, where there is nothing now, `emptied` empty directories that git does not see and
+    that give way or get something in them;
+    `aside` nested repositories that leave; `nested` those that come or change (path -> description blob). An exact plan
+    has `folders`: how permission bits of directories shall be; and `special`, what goes and holds nothing."""
+
+    write: Mapping[bytes, FileWrite] = field(default_factory=dict)
+    remove: Sequence[bytes] = ()
+    chmod: Mapping[bytes, int] = field(default_factory=dict)
+    make_directories: Sequence[bytes] = ()
+    remove_directories: Sequence[bytes] = ()
+    keep_directories: frozenset[bytes] = frozenset()
+    in_the_way: frozenset[bytes] = frozenset()
+    unsaved: frozenset[bytes] = frozenset()
+    revealed: frozenset[bytes] = frozenset()
+    hidden: frozenset[bytes] = frozenset()
+    created: Sequence[bytes] = ()
+    emptied: Sequence[bytes] = ()
+    aside: Sequence[bytes] = ()
+    nested: Mapping[bytes, str] = field(default_factory=dict)
+    folders: Folders | None = None
+    special: Sequence[bytes] = ()
+    index: index.IndexEdit = field(default_factory=index.IndexEdit)
+    skipped: Sequence[Skipped] = ()
+
+    @property
+    def changed(self) -> list[str]:
+        """Paths that will have other content than now."""
+        return sorted(
+            os.fsdecode(path)
+            for path in {*(p for p, f in self.write.items() if not f.recheck), *self.chmod, *self.nested}
+        )
+
+    @property
+    def removed(self) -> list[str]:
+        """Paths that will leave the worktree."""
+        return sorted(os.fsdecode(path) for path in {*self.remove, *self.aside})

@@ -1,0 +1,471 @@
+"""The transaction that brings a saved state back, from the first lock to the last record.
+
+The order is: take `index.lock`, capture now, plan, save now, make everything ready beside the worktree, write the
+journal; then files, the new index (beside the real one), verify; then, by one rename or small write each, index,
+operation in progress, HEAD; then the record for `undo`, and the journal goes. A failure on the way takes everything
+back; a kill leaves the journal, which names both states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from git_agentos.checkpoint import creation, format, journal, paths
+from git_agentos.checkpoint.capture import contents, listing, unreadable
+from git_agentos.checkpoint.capture.state import CaptureRequest
+from git_agentos.checkpoint.journal import Journal, LastRestore
+from git_agentos.checkpoint.model import Metadata, Skipped, State
+from git_agentos.checkpoint.open_worktree import OpenWorktree
+from git_agentos.checkpoint.own_bytes import OwnBytes
+from git_agentos.checkpoint.restore import gitdir, head, nested_repositories, planner
+from git_agentos.checkpoint.restore.application import Application, Prepared, prepare
+from git_agentos.checkpoint.restore.plan import Plan
+from git_agentos.checkpoint.restore.request import Restoration, RestoreRequest
+from git_agentos.errors import (
+    AgentosError,
+    GitCommandError,
+    LockedError,
+    MissingObjectsError,
+    RestoreError,
+    UsageError,
+    storage_error,
+)
+from git_agentos.git import filters, index, lockfile, merge_tree, refs, state_dir, trees
+from git_agentos.git.repository import Writer
+from git_agentos.git.scan import Scan
+
+
+def run(worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, *, scan: Scan | None = None) -> Restoration:
+    """Bring the worktree to the goal, or leave it as it is. The worktree's turn is the caller's to take.
+
+    `scan` is one of this worktree that is under way already.
+    """
+    return _Transaction(worktree, metadata, goal, scan).run()
+
+
+class _Transaction:
+    """The working parts of one restore."""
+
+    def __init__(self, worktree: OpenWorktree, metadata: Metadata, goal: RestoreRequest, scan: Scan | None) -> None:
+        self.worktree = worktree
+        self.repository = worktree.repository
+        self.location = worktree.location
+        self.settings = worktree.settings
+        self.metadata = metadata._replace(
+            trigger=goal.trigger, restores=goal.checkpoint, restored_part=goal.options.part
+        )
+        self.goal = goal
+        self.checkpoint = goal.checkpoint
+        self.target = goal.target
+        self.options = goal.options
+        self.scan = scan
+        self.walked: listing.Listing | None = None
+        self.bits: Mapping[bytes, int] = {}
+        self.idle = False  # a rollback that changes nothing: what the one before it discarded can still be had back
+
+    def run(self) -> Restoration:
+        if self.goal.thorough or self.goal.exact:
+            self.walked = self.goal.walked or listing.list_directories(self.location.root)
+        if self.options.dry_run:
+            with merge_tree.discarding_writer(self.repository) as writer:
+                now, plan = self._plan(writer)
+                self._check_paths(writer, now)
+                self._check_objects(plan)
+                return self._result(plan, None, dry_run=True, rewritten=self._would_rewrite(writer, plan))
+        lock = self._lock_index()
+        try:
+            with (
+                self._opened(),
+                state_dir.scratch(self.location) as folder,
+                self.repository.writer() as writer,
+            ):
+                return self._locked(writer, folder)
+        finally:
+            with contextlib.suppress(OSError):
+                lockfile.release(lock)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[None]:
+        """With what is closed to us opened, where all of it is to be saved."""
+        if self.walked is None:
+            yield
+            return
+        with unreadable.made_readable(self.location, self.walked, self.goal.touched) as found:
+            if self.scan is not None and (found.bits or found.walked is not self.walked):
+                self.scan.discard()  # it has not seen what was closed
+                self.scan = None
+            self.walked, self.bits = found
+            yield
+
+    def _lock_index(self) -> lockfile.LockFile:
+        try:
+            return lockfile.acquire(self.location, os.path.join(self.location.git_dir, "index"), patience=2.0)
+        except LockedError as error:
+            raise LockedError(
+                "another git process is at work in this worktree (index.lock exists)",
+                "try again when it has finished; nothing was changed",
+            ) from error
+
+    def _plan(self, writer: Writer) -> tuple[State, Plan]:
+        """The state now and the plan; asked twice where ignored files have to be saved: they are in the way, or come to
+        light."""
+        request = self._request()
+        now = self._capture(writer, request, self.scan)
+        target = self.target = format.with_visible_tree(self.repository, writer, self.target)
+        found = self._make_plan(writer, now, target)
+        if found.unsaved or found.revealed or found.hidden:
+            request = request._replace(ignored=found.unsaved, revealed=found.revealed, repositories=found.hidden)
+            now = self._capture(writer, request)
+            found = self._make_plan(writer, now, target, found.hidden)
+            if found.unsaved:
+                name = os.fsdecode(min(found.unsaved))
+                raise RestoreError(f"'{name}' is in the way and cannot be saved", "move it away; nothing was changed")
+        return self._complete(writer, now, found), found
+
+    def _complete(self, writer: Writer, now: State, found: Plan) -> State:
+        """The state now with what only a restore has to know of: bytes that git does not see in files which will go,
+        permission bits of files for which the target has some, and paths that it will create."""
+        seen = {*now.unstaged, *now.untracked, *now.raw, *now.crlf}
+        going = {
+            path: entry
+            for path in (*found.write, *found.remove, *found.chmod, *self.target.permissions)
+            if path not in seen and (entry := trees.find(writer, now.visible_tree, path)) is not None
+        }
+        now = contents.with_unseen(self.repository, writer, self.settings, now, going)
+        empty = sorted({*now.empty_directories, *found.emptied})
+        created = set(found.created)
+        if self.goal.fresh:
+            now, missing = _checked_out(writer, now)
+            # Ignored files of an archive are not the restore's to take away again.
+            created = set(found.write) - missing - self.target.ignored.keys()
+        return now._replace(
+            not_present=sorted(created),
+            empty_directories=empty,
+        )
+
+    def _request(self) -> CaptureRequest:
+        """What the state now has to hold."""
+        goal = self.goal
+        request = CaptureRequest()
+        if self.walked is not None:
+            request = CaptureRequest(complete=True, reread=goal.touched, listing=self.walked, permissions=self.bits)
+        return request
+
+    def _capture(self, writer: Writer, request: CaptureRequest, scan: Scan | None = None) -> State:
+        if self.options.dry_run:
+            return creation.preview_worktree(self.worktree, writer, request=request, scan=scan)
+        return creation.capture_worktree(self.worktree, writer, self.metadata, request=request, scan=scan)
+
+    def _make_plan(self, writer: Writer, now: State, target: State, hidden: frozenset[bytes] = frozenset()) -> Plan:
+        exact = planner.Exact(self.walked, self.goal.touched) if self.goal.exact and self.walked is not None else None
+        scope = planner.Scope(self.options.paths, self.options.keep_new, exact, hidden)
+        return planner.make_plan(self.repository, writer, now, target, scope, self.settings.values)
+
+    def _locked(self, writer: Writer, folder: str) -> Restoration:
+        now, steps = self._plan(writer)
+        self._check_paths(writer, now)
+        self._check_objects(steps)
+        # Everything is made ready before the save: what cannot be restored leaves no trace.
+        ready = os.path.join(folder, "files")
+        os.mkdir(ready)
+        staged = Prepared(ready, self.location.root if self.goal.fresh else None)
+        prepare(self.repository, writer, steps, self.target, self.settings.values, staged)
+        saved = self._save(writer, now)
+        if self.goal.trigger == "before_rollback" and not self.goal.shifts and self.goal.interrupted is None:
+            meta = format.open_checkpoint(self.repository, self.checkpoint).meta
+            self.idle = format.digest(now) == meta.get("state")
+        move, interrupted = self.goal.move, self.goal.interrupted
+        original = interrupted.original if interrupted is not None else saved
+        if interrupted is None:
+            journal.write(
+                self.location,
+                Journal(
+                    command=self.goal.command,
+                    saved=saved,
+                    target=self.checkpoint,
+                    head_ref=move.head.ref if move is not None else None,
+                    head_commit=move.head.commit if move is not None else None,
+                    create=move.create if move is not None else False,
+                    paths=None if self.options.paths is None else [os.fsdecode(path) for path in self.options.paths],
+                    keep_new=self.options.keep_new,
+                    with_operation=self.goal.with_operation,
+                    original=original,
+                    stamp=self.goal.stamp,
+                    by=self.metadata.created_by,
+                    shifts=[list(each) for each in self.goal.shifts],
+                    exact=self.goal.exact,
+                    thorough=self.goal.thorough,
+                    trigger=self.goal.trigger,
+                ),
+            )
+        rewritten = _rewritten(steps, staged)
+        application = Application(self.repository, steps, staged)
+        try:
+            skipped = self._change(writer, steps, application, folder, saved)
+        except BaseException as error:
+            self._take_back(application, error)
+            raise
+        self._finish(original)
+        return self._result(steps, original, dry_run=False, more=skipped, rewritten=rewritten)
+
+    def _save(self, writer: Writer, now: State) -> str:
+        """Save the state now, with the commits that nothing else may hold any more; the checkpoint's id."""
+        pins = [oid for oid in self.goal.pins if oid not in now.pins]
+        return creation.write_checkpoint(self.worktree, writer, now, self.metadata, keep_commits=pins).checkpoint.id
+
+    def _finish(self, original: str) -> None:
+        """Everything is in place: note what `undo` goes back to, and end the journal."""
+        try:
+            if self.goal.abort:
+                self._drop_branches()
+            elif not self.idle:
+                found = self.goal.interrupted
+                by = found.by if found is not None else self.metadata.created_by
+                shifts = found.shifts if found is not None else [list(each) for each in self.goal.shifts]
+                journal.write_last(self.location, LastRestore(self.goal.command, original, self.checkpoint, by, shifts))
+            journal.remove(self.location)
+        except OSError as error:
+            raise RestoreError(
+                f"everything is in place, but it could not be recorded: {storage_error(error).message}",
+                "git agentos recover finishes it; git agentos recover --abort goes back",
+            ) from error
+
+    def _drop_branches(self) -> None:
+        """The branches that the interrupted restore made, here and in repositories inside, if nobody has used them."""
+        found = self.goal.interrupted
+        if found is None:
+            return
+        made = found.head_ref
+        if found.create and made is not None and not head.checked_out_elsewhere(self.location, made):
+            head.delete_unused_branch(self.location, made, found.head_commit)
+        nested_repositories.drop_branches(self.repository, found)
+
+    def _take_back(self, application: Application, error: BaseException) -> None:
+        try:
+            application.take_back()
+            if self.goal.interrupted is None:
+                journal.remove(self.location)
+        except (OSError, AgentosError) as second:
+            first, then = (storage_error(e).message if isinstance(e, OSError) else str(e) for e in (error, second))
+            raise RestoreError(
+                f"the restore failed ({first}) and could not be taken back ({then})",
+                "nothing is lost: git agentos recover --abort goes back, git agentos recover finishes it",
+            ) from error
+
+    def _change(self, writer: Writer, steps: Plan, application: Application, folder: str, saved: str) -> list[Skipped]:
+        skipped = nested_repositories.move_aside(self.repository, steps.aside, saved, application)
+        application.run()
+        skipped += nested_repositories.restore(
+            self.worktree,
+            self.metadata,
+            steps.nested,
+            application,
+            self.goal.stamp,
+            run,
+            saved=saved,
+            exact=self.goal.exact,
+        )
+        new_index = os.path.join(folder, "index")
+        index.copy(self.repository, new_index)
+        scratch = os.path.join(folder, "intent")
+        os.mkdir(scratch)
+        if self.options.paths is None:
+            gitdir.set_sparse(self.repository, self.settings, application, self.target.sparse)
+        index.apply(self.repository, new_index, steps.index, scratch, self.settings.values)
+        differing = self._refresh(self._unmodified(writer, steps), application, new_index, folder)
+        self._verify(application, new_index, differing)
+        application.settle()
+        gitdir.set_index(self.repository, application, new_index, folder)
+        if self.goal.with_operation:
+            gitdir.set_operation(self.repository, application, self.target, folder)
+        who = os.fsdecode(self.settings.committer)
+        command, checkpoint = self.goal.command, self.checkpoint
+        head.move_branches(
+            self.location, application, self.goal.shifts, command=command, checkpoint=checkpoint, who=who
+        )
+        if self.goal.move is not None:
+            head.set_head(
+                self.location,
+                application,
+                self.goal.move,
+                command=command,
+                checkpoint=checkpoint,
+                who=who,
+            )
+        return skipped
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _check_paths(self, writer: Writer, now: State) -> None:
+        if self.options.paths is None:
+            return
+        others = {*self.target.ignored, *self.target.empty_directories, *self.target.nested}
+        others |= {*now.empty_directories, *now.nested}
+        folders = trees.folders_above(others)
+        for path in self.options.paths:
+            if path == b"" or any(
+                trees.find(writer, tree, path)
+                for tree in (self.target.visible_tree, now.visible_tree, self.target.index_tree, now.index_tree)
+            ):
+                continue
+            if path in others or path in folders:
+                continue
+            raise UsageError(
+                f"path '{os.fsdecode(path)}' is neither in checkpoint {self.checkpoint[:8]} nor in the worktree",
+                f"git agentos checkpoint show {self.checkpoint[:8]} lists what it holds",
+            )
+
+    def _check_objects(self, steps: Plan) -> None:
+        """Every object that the plan needs is there: found out before anything is touched."""
+        wanted = {file.oid for file in steps.write.values()}
+        wanted |= {oid for _, oid in self.target.ignored.values()} | set(steps.nested.values())
+        if self.goal.with_operation:
+            wanted |= set(self.target.operation_files.values())
+        for stages in steps.index.stages.values():
+            wanted |= {oid for mode, oid in stages.values() if mode != trees.GITLINK}
+        wanted |= {oid for mode, oid in steps.index.entries.values() if mode != trees.GITLINK}
+        if self.target.head.commit is not None:
+            wanted.add(self.target.head.commit)
+        missing = [oid for oid in wanted if not self.repository.exists(oid)]
+        for oid in missing:
+            try:
+                self.repository.read(oid)  # a partial clone fetches it now
+            except MissingObjectsError as error:
+                raise MissingObjectsError(
+                    f"checkpoint {self.checkpoint[:8]} is incomplete: object {oid} is missing",
+                    "git fsck tells more; nothing was changed",
+                ) from error
+
+    def _refresh(
+        self, unmodified: Mapping[bytes, trees.Entry], application: Application, new_index: str, folder: str
+    ) -> list[bytes]:
+        """Bring the stat data of unmodified files up to date; the paths at which the index then is not the target's.
+
+        (`merge --abort` and its like refuse where an unmodified file has stale stat data.)
+        """
+        try:
+            index.refresh(self.repository, new_index, unmodified, self.settings.values)
+            differing = index.differences(self.repository, new_index, self.target.index_tree)
+        except GitCommandError:
+            # A filter or an encoding refuses one of the files, as it did before they were saved.
+            differing = list(unmodified)
+        # What git called unmodified by the stat data alone: `git add` would store something else for these.
+        believed = self._as_restored({path: unmodified[path] for path in differing if path in unmodified}, folder)
+        if not believed:
+            return differing
+        application.age(believed, int(os.stat(new_index).st_mtime))
+        index.set_stat_data(self.repository, new_index, believed, folder, self.settings.values)
+        return index.differences(self.repository, new_index, self.target.index_tree)
+
+    def _as_restored(self, entries: Mapping[bytes, trees.Entry], folder: str) -> dict[bytes, trees.Entry]:
+        """Those entries whose files have the bytes that they had in the target; the others have just been changed."""
+        into = os.path.join(folder, "expected")
+        own = OwnBytes(self.target)
+        plain = {path: entry for path, entry in entries.items() if own.of(path, entry[1]) is None}
+        if plain:
+            os.mkdir(into)
+            index_now = os.path.join(folder, "index")
+            line_ends = filters.with_line_ends(self.settings.values, self.target.line_ends or {})
+            options = filters.options(line_ends if self.target.line_ends is not None else self.settings.values)
+            filters.to_files(self.repository, plain, into, base_index=index_now, options=options)
+        found = {}
+        for path, entry in entries.items():
+            full = os.path.join(os.fsencode(self.location.root), path)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                form = own.of(path, entry[1])
+                if form is not None:
+                    same = form.is_at(full)
+                else:
+                    same = filecmp.cmp(os.path.join(os.fsencode(into), path), full, shallow=False)
+                if same:
+                    found[path] = entry
+        return found
+
+    def _unmodified(self, writer: Writer, steps: Plan) -> dict[bytes, trees.Entry]:
+        """What was written or staged anew and is, in the target, as the index has it: its stat data in the index is
+        stale."""
+        apart = {*self.target.assume_unchanged, *self.target.skip_worktree, *self.target.stages}
+        narrowing = None if self.options.paths is None else frozenset(self.options.paths)
+        return {
+            path: entry
+            for path in dict.fromkeys([*steps.write, *steps.index.entries])
+            if path not in apart
+            and paths.covers(narrowing, path)
+            and (entry := trees.find(writer, self.target.tree, path)) is not None
+            and entry[0] not in (trees.GITLINK, trees.DIRECTORY)
+            and entry == trees.find(writer, self.target.index_tree, path)
+            and os.path.lexists(os.path.join(os.fsencode(self.location.root), path))
+        }
+
+    def _verify(self, application: Application, new_index: str, differing: Sequence[bytes]) -> None:
+        """The worktree and the new index are the target's: what was put in place is there untouched, what had to go
+        is gone, and git reads the index as the tree that it shall be."""
+        wrong = application.wrong()
+        if self.options.paths is None:
+            wrong += [
+                path for path in differing if path not in self.target.stages and path not in self.target.intent_to_add
+            ]
+            if index.stages(self.repository, new_index) != self.target.stages:
+                wrong += self.target.stages
+        if wrong:
+            names = ", ".join(f"'{os.fsdecode(path)}'" for path in sorted(set(wrong))[:3])
+            raise RestoreError(
+                f"{len(set(wrong))} paths changed while they were being restored: {names}",
+                "something else writes to this worktree; everything was put back as it was",
+            )
+
+    # -- the result -----------------------------------------------------------------------------------------
+
+    def _would_rewrite(self, writer: Writer, plan: Plan) -> list[str]:
+        """The files of a plan that have the right blob and would come in another form, as their attributes now ask."""
+        if not any(file.recheck for file in plan.write.values()):
+            return []
+        plan = replace(plan, write={path: file for path, file in plan.write.items() if file.recheck})
+        with state_dir.scratch(self.location) as folder:
+            staged = Prepared(folder)
+            prepare(self.repository, writer, plan, self.target, self.settings.values, staged)
+            return _rewritten(plan, staged)
+
+    def _result(
+        self,
+        steps: Plan,
+        saved: str | None,
+        *,
+        dry_run: bool,
+        more: Sequence[Skipped] = (),
+        rewritten: Sequence[str] = (),
+    ) -> Restoration:
+        at = self.goal.move.head if self.goal.move is not None else refs.read_head(self.location)
+        return Restoration(
+            checkpoint=self.checkpoint,
+            saved=saved,
+            branch=at.branch,
+            head=at.commit,
+            worktree_path=self.location.root,
+            changed=sorted({*steps.changed, *rewritten}),
+            removed=steps.removed,
+            skipped=[*steps.skipped, *self.target.skipped, *more],
+            dry_run=dry_run,
+        )
+
+
+def _checked_out(writer: Writer, now: State) -> tuple[State, set[bytes]]:
+    """`now` with the files that the index has and the worktree has not; which those are."""
+    found = trees.diff(writer, now.index_tree, now.visible_tree)
+    missing: dict[bytes, trees.Change] = {path: before for path, (before, after) in found.items() if after is None}
+    tree = trees.edit(writer, now.tree, missing)
+    state = now._replace(
+        tree=tree,
+        visible_tree=tree if now.visible_tree == now.tree else trees.edit(writer, now.visible_tree, missing),
+        unstaged=[path for path in now.unstaged if path not in missing],
+    )
+    return state, set(missing)
+
+
+def _rewritten(plan: Plan, staged: Prepared) -> list[str]:
+    """What of the files to check again is not as it shall be."""
+    return [os.fsdecode(path) for path, file in plan.write.items() if file.recheck and path in staged.files]

@@ -1,0 +1,51 @@
+"""The options and arguments that several commands share, each declared once.
+
+A NamedTuple is a set of options that belong together; its field names are the parameters of the domain function that
+gets them.
+"""
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from git_agentos.errors import UsageError
+
+Id = Annotated[str, typer.Argument(metavar="ID")]
+OptionalId = Annotated[str | None, typer.Argument(metavar="[ID]")]
+RunId = Annotated[str, typer.Argument(metavar="RUN")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
+Stat = Annotated[bool, typer.Option("--stat", help="Show only paths and numbers of changed lines.")]
+Squash = Annotated[bool, typer.Option("--squash", help="Merge as one commit.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Only since TIME: ISO 8601 or '2 hours ago'.")
+]
+TaskId = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Task ID to record.")]
+Html = Annotated[str | None, typer.Option("--html", metavar="PATH", help="Write one HTML page to PATH.")]
+
+
+class Timelines(NamedTuple):
+    """Which timelines a command reads; by default this worktree's."""
+
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Read the timeline of agent ID.")] = None
+    all_timelines: Annotated[bool, typer.Option("--all", help="Read the timelines of all worktrees.")] = False
+
+
+def number(text: str | None, option: str = "-n") -> int | None:
+    """The value of an option that takes a number of at most nine digits."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    expected = "a number of at most nine digits" if text.isdigit() else "a number"
+    raise UsageError(f"{option} takes {expected}, not '{text if len(text) <= 40 else f'{text[:40]}...'}'")
+
+
+def pairs(values: list[str] | None, option: str, form: str) -> dict[str, str]:
+    """The values of an option that takes KEY=VALUE; `form` is how messages write that."""
+    result = {}
+    for each in values or ():
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{option} takes {form}, not '{each}'")
+        result[key] = value
+    return result

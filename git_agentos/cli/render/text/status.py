@@ -1,0 +1,105 @@
+"""`status` and `doctor` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from git_agentos.cli import quote
+from git_agentos.cli.output import Style, Text
+from git_agentos.cli.render.text.checkpoint import head_line, subject
+from git_agentos.cli.render.text.layout import abbrev, count, counts, lines, relative_time
+
+if TYPE_CHECKING:
+    from git_agentos.findings import Finding
+    from git_agentos.overview import Overview
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+def status(overview: Overview, style: Style) -> Text:
+    """`status`."""
+    worktree = overview.worktree
+    rows = [
+        f"Agent '{quote.line(worktree.agent)}', {head_line(worktree.branch, worktree.commit)}",
+        f"Worktree: {quote.path(worktree.worktree_path)}",
+        f"Changes: {_changes(overview, style)}",
+    ]
+    if worktree.operation:
+        rows.append(f"In progress: {quote.line(worktree.operation)}")
+    rows.append(f"Last checkpoint: {_last_checkpoint(overview, style)}")
+    hints: list[str] = []
+    if worktree.pending_approvals:
+        rows.append(f"Waiting for approval: {len(worktree.pending_approvals)}")
+        hints.append("'git agentos approvals list' lists the requests")
+    if worktree.last_checkpoint is None and not worktree.interrupted:
+        hints.append("'git agentos checkpoint' saves the current state")
+    for row, hint in _unfinished(overview, style):
+        rows.append(row)
+        hints.append(hint)
+    return Text(lines(rows), hints=tuple(hints))
+
+
+def _changes(overview: Overview, style: Style) -> str:
+    worktree = overview.worktree
+    if not worktree.dirty:
+        return "none"
+    numbers = ((worktree.staged, "staged"), (worktree.unstaged, "not staged"), (worktree.untracked, "untracked"))
+    parts = [counts(numbers)] if any(number for number, _ in numbers) else []
+    parts += [style.paint("red", f"{worktree.conflicted} in conflict")] if worktree.conflicted else []
+    return ", ".join(parts) or "yes"
+
+
+def _last_checkpoint(overview: Overview, style: Style) -> str:
+    last = overview.worktree.last_checkpoint
+    if last is None:
+        return "none"
+    text = f"{style.paint('yellow', abbrev(last.id))}, {relative_time(last.created_at, style.now)} ({last.trigger})"
+    return f"{text}: {subject(last)}" if subject(last) else text
+
+
+def _unfinished(overview: Overview, style: Style) -> list[tuple[str, str]]:
+    """What was interrupted, tampered with or is not finished, each with a hint."""
+    worktree, runs, workflows = overview.worktree, overview.interrupted_runs, overview.open_workflows
+    rows = []
+    if worktree.interrupted:
+        what = f"{quote.line(worktree.interrupted.kind)} of checkpoint {abbrev(worktree.interrupted.checkpoint)}"
+        hint = "'git agentos recover' finishes it, 'git agentos recover --abort' aborts it; nothing is lost"
+        rows.append((style.paint("red", f"Interrupted: {what}"), hint))
+    if worktree.interrupted_worktrees:
+        names = ", ".join(quote.line(each) for each in worktree.interrupted_worktrees)
+        hint = "'git agentos worktree repair' finishes or aborts it; nothing is lost"
+        rows.append((style.paint("red", f"Interrupted: a command on the worktree {names}"), hint))
+    if runs:
+        row = style.paint("red", f"Interrupted: {count(len(runs), 'run')}: {', '.join(runs)}")
+        hint = f"'git agentos run resume {runs[0]}' continues it, 'git agentos rollback {runs[0]}' rolls it back"
+        rows.append((row, hint))
+    if problems := overview.guard_problems:
+        more = f"; and {len(problems) - 1} more" if problems[1:] else ""
+        row = style.paint("red", f"The guard was tampered with: {quote.line(problems[0])}{more}")
+        rows.append((row, "'git agentos doctor' lists all of it, 'git agentos doctor --fix' restores the guard"))
+    if workflows:
+        hint = f"'git agentos tdd status {workflows[0]}' shows what it waits for"
+        rows.append((f"Not ended: {count(len(workflows), 'workflow')}: {', '.join(workflows)}", hint))
+    return rows
+
+
+def findings(results: Sequence[Finding], style: Style, *, fix: bool) -> Text:
+    """`doctor`."""
+    if not results:
+        return Text("No problems found.\n")
+    rows = [row for each in results for row in finding(each, style)]
+    hints = () if fix or all(each.fixed for each in results) else ("'git agentos doctor --fix' fixes what it can",)
+    return Text(lines(rows), lines(quote.line(each.code) for each in results if not each.fixed), hints=hints)
+
+
+def finding(result: Finding, style: Style) -> list[str]:
+    """One finding, and its hint unless it was fixed."""
+    label, colour = ("fixed", "green") if result.fixed else (result.severity, _COLOURS.get(result.severity, "cyan"))
+    row = f"{style.paint(colour, label + ':')} {quote.line(result.message)} [{quote.line(result.code)}]"
+    return [row] if result.fixed else [row, *hint_lines(result.hint)]
+
+
+def hint_lines(hint: str | None) -> list[str]:
+    """The hint of a finding, indented."""
+    return [f"  {line}" for line in quote.block(hint or "").split("\n") if line]

@@ -1,0 +1,92 @@
+"""What a worktree's index lists, by `git ls-files --stage`, and what the bytes of the index file prove without it.
+
+Standard library only: scans need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from git_agentos.git import process
+from git_agentos.git.location import Location
+
+# Mode 160000 as the index stores it (32 bits, big endian): its absence proves that there is no gitlink.
+_GITLINK_MODE = b"\x00\x00\xe0\x00"
+_GITLINK = 0o160000
+# Versions 2 and 3 store each path whole; version 4 shares prefixes.
+_WHOLE_NAMES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
+
+
+class IndexEntry(NamedTuple):
+    """An entry of the index; `stage` is 0 where there is no conflict."""
+
+    path: bytes
+    stage: int
+    mode: int
+    oid: str
+
+
+def parse(out: bytes) -> Iterator[IndexEntry]:
+    """The output of `ls-files -z` with --stage or --unmerged (git-ls-files(1), OUTPUT)."""
+    for record in out.split(b"\0"):
+        if record:
+            entry, _, path = record.partition(b"\t")
+            mode, oid, stage = entry.split(b" ")
+            yield IndexEntry(path, int(stage), int(mode, 8), oid.decode())
+
+
+def entries_of(location: Location, paths: Collection[bytes]) -> dict[bytes, tuple[int, str]]:
+    """Mode and oid of those `paths` that the index has without a conflict."""
+    return {
+        entry.path: (entry.mode, entry.oid) for entry in _read(location) if entry.path in paths and entry.stage == 0
+    }
+
+
+def gitlinks(location: Location) -> dict[bytes, str]:
+    """Path -> commit of every gitlink."""
+    if not may_have_gitlinks(location.git_dir):
+        return {}
+    return {entry.path: entry.oid for entry in _read(location) if entry.mode == _GITLINK}
+
+
+def _read(location: Location) -> Iterator[IndexEntry]:
+    return parse(process.run(["ls-files", "--stage", "-z"], cwd=location.root, env=location.environment()))
+
+
+def may_have_gitlinks(git_dir: str) -> bool:
+    """Whether the index file, or a shared one, has the bytes of a gitlink's mode: 'no' is certain."""
+    shared = [os.path.join(git_dir, name) for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
+    for path in [*shared, os.path.join(git_dir, "index")]:
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                continue
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                if data.find(_GITLINK_MODE) >= 0:
+                    return True
+    return False
+
+
+def may_name(git_dir: str, name: bytes) -> bool:
+    """Whether the index file may have a path with `name` in it: 'no' is certain.
+
+    A split index has some paths elsewhere; one of version 4, or in the place of which is no file, is not looked into.
+    """
+    index = os.path.join(git_dir, "index")
+    try:
+        if any(each.startswith("sharedindex.") for each in os.listdir(git_dir)):
+            return True
+        if os.path.lexists(index) and not os.path.isfile(index):
+            return True  # a pipe would be waited for
+        with open(index, "rb") as file:
+            if os.fstat(file.fileno()).st_size < 12:
+                return True
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return data[:8] not in _WHOLE_NAMES or data.find(name) >= 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,74 @@
+"""What `status` and `doctor` report: the worktree, and what is above it: the guard, runs and workflows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from git_agentos.checkpoint.open_worktree import OpenWorktree
+    from git_agentos.findings import Finding
+    from git_agentos.workspace import Status, Workspace
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`worktree` is the state of the worktree; the others are ids of runs and workflows, and messages about the guard
+    of any worktree of the repository."""
+
+    worktree: Status
+    interrupted_runs: tuple[str, ...] = ()
+    open_workflows: tuple[str, ...] = ()
+    guard_problems: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, object]:
+        """Everything by name, as the JSON document `status` has it."""
+        above = {name: value for name, value in vars(self).items() if name != "worktree"}
+        return {**vars(self.worktree), **above}
+
+
+def status(workspace: Workspace) -> Overview:
+    """The state of the worktree, and unfinished work in the repository."""
+    worktree = workspace.status()
+    interrupted: list[str] = []
+    workflows: list[str] = []
+    if _has_runs(workspace.context):
+        from git_agentos.run import doctor
+
+        interrupted = doctor.interrupted(workspace.context)
+        workflows = doctor.open_(workspace.context)
+    return Overview(worktree, tuple(interrupted), tuple(workflows), tuple(_guard_problems(workspace.context)))
+
+
+def examine(workspace: Workspace, *, fix: bool = False) -> tuple[Finding, ...]:
+    """The problems of the repository, its runs and workflows; with `fix`, those are fixed that can be fixed safely."""
+    found = workspace.doctor(fix=fix)
+    context = workspace.context
+    if not _has_runs(context):
+        return found
+    from git_agentos import findings
+    from git_agentos.run import doctor as runs
+    from git_agentos.tdd import doctor as workflows
+
+    checks = itertools.chain(runs.examine(context), workflows.examine(context, os.environ))
+    return (*found, *findings.report(checks, fix=fix))
+
+
+def _has_runs(context: OpenWorktree) -> bool:
+    """Whether the repository has ever had a run; otherwise nothing of runs is imported."""
+    if os.path.isdir(os.path.join(context.location.shared_state_dir, "runs")):
+        return True
+    from git_agentos.git import refs
+
+    return bool(refs.list_refs(context.location, "refs/agentos/runs/", skip_broken=True))
+
+
+def _guard_problems(context: OpenWorktree) -> list[str]:
+    """Tampering with the guard of any worktree."""
+    if not os.path.lexists(os.path.join(context.location.common_dir, "agentos")):
+        return []
+    from git_agentos.guard import tampering
+
+    return tampering.in_repository(context.location)
