@@ -21,7 +21,7 @@ from git_agentos.checkpoint.open_worktree import OpenWorktree
 from git_agentos.errors import AgentosError, LockedError, RunError, StorageError
 from git_agentos.git import authorship, process
 from git_agentos.git.repository import Repository
-from git_agentos.guard.shim import shim
+from git_agentos.guard.exec import launch
 from git_agentos.process import contained
 from git_agentos.process.contained import Command, Result
 from git_agentos.redact import redact, redact_value
@@ -232,7 +232,7 @@ def _run_command(setup: StepSetup, begun: _Begun) -> Result:
     location = begun.inner.location
     words, env = contained.shell(begun.step.command or ""), _environment(setup, begun)
     if setup.spec.guard:
-        words, env = shim.with_shim(location, begun.run.agent_id, words, env)
+        words, env = launch.with_shim(location, begun.run.agent_id, words, env)
     limit = begun.step.timeout if begun.step.timeout is not None else setup.spec.timeout
     command = Command(words, location.root, env, limit)
     names = [f"{begun.folder}/{name}" for name in ("stdout", "stderr")]
