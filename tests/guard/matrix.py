@@ -95,7 +95,7 @@ class Field:
             text = text.replace("{" + name + "}", str(value))
         self._run(arena, text, layer)
         after = Stake.of(arena)
-        if stake.cwd_unknown(arena, before, after):
+        if stake.lost(arena, before, after):
             outcome = LOST
         elif not stake.changed(before, after):
             outcome = STOPPED

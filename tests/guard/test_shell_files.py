@@ -170,8 +170,8 @@ def test_whatever_is_taken_away_was_saved(template: Path, monkeypatch: pytest.Mo
         world.run(line)
         after, saved = world.files(), world.saved()
         gone = {path: data for path, data in before.items() if after.get(path) != data}
-        cwd_unknown = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
-        assert not cwd_unknown, line
+        lost = [path.relative_to(world.root) for path, data in gone.items() if blob_id(data) not in saved]
+        assert not lost, line
 
 
 @pytest.mark.parametrize("where", ["own", "main"])

@@ -16,6 +16,7 @@ from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.harness import protected_files
 from git_agentos.guard.identity import Identity
+from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell.file_programs import first_line
 
 _MOST_SEARCHED = 100_000  # entries of a folder that is looked through for repositories
@@ -127,10 +128,6 @@ def settings_files(environment: Mapping[str, str]) -> tuple[str, ...]:
     found += [environment[name] for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM") if environment.get(name)]
     plain = [os.path.normpath(each) for each in found if os.path.isabs(each) and each != os.devnull]
     return tuple(dict.fromkeys([*plain, *(os.path.realpath(each) for each in plain)]))
-
-
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _is_precious(path: str, environment: Mapping[str, str]) -> bool:

@@ -21,9 +21,10 @@ from git_agentos.guard.configuration.settings import GuardSettings
 from git_agentos.guard.decision import Operation
 from git_agentos.guard.identity import Identity
 from git_agentos.guard.ownership import Caller
+from git_agentos.guard.paths import is_really_below
 from git_agentos.guard.policy import config_keys, git_line, subcommands, variables
 from git_agentos.guard.policy.analysis import Analysis
-from git_agentos.guard.policy.facts import Facts, is_below
+from git_agentos.guard.policy.facts import Facts
 from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.guard.policy.own_work import NO_EARLIER_COMMANDS, BranchMove, EarlierCommands
 
@@ -225,7 +226,7 @@ class GitCommandReader:
         """git appends to a trace file. That changes the file, and damages a git directory."""
         if self.facts.in_git_dir(path):
             self.operations.append(Operation("git-dir-write", path))
-        elif os.path.isfile(path) and self.facts.root is not None and is_below(path, self.facts.root):
+        elif os.path.isfile(path) and self.facts.root is not None and is_really_below(path, self.facts.root):
             self.require_checkpoint(ignored=self.facts.ignored([path]))
 
     def require_checkpoint(self, *, ignored: frozenset[bytes] = frozenset(), commits: Sequence[str] = ()) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from git_agentos.guard.assessment import ignored_files
-from git_agentos.guard.assessment.file_owners import Targets, is_below
+from git_agentos.guard.assessment.file_owners import Targets
 from git_agentos.guard.call import Call
 from git_agentos.guard.decision import Operation, SaveScope
 from git_agentos.guard.identity import Identity
-from git_agentos.guard.paths import is_device
+from git_agentos.guard.paths import is_below, is_device
 from git_agentos.guard.shell import file_programs
 from git_agentos.guard.shell.file_programs import Files
 from git_agentos.guard.shell.simple_commands import Program

@@ -41,7 +41,6 @@ SPECS = {
     "archive": "format= prefix= add-file= add-virtual-file= o,output= worktree-attributes v,verbose l,list remote= "
     "exec= mtime=",
     "bisect": "",
-    "bisect start": "term-new= term-bad= term-old= term-good= no-checkout first-parent",
     "branch": "v,verbose q,quiet t,track? u,set-upstream-to= unset-upstream color? r,remotes contains= no-contains= "
     "abbrev? a,all d,delete D m,move M c,copy C l,list show-current create-reflog edit-description f,force merged= "
     "no-merged= column? sort= points-at= i,ignore-case recurse-submodules format= omit-empty set-upstream with= "
@@ -120,7 +119,6 @@ SPECS = {
     "remote": "v,verbose",
     "remote add": "f,fetch tags t,track= m,master= mirror?",
     "remote prune": "n,dry-run",
-    "remote set-url": "push add delete",
     "remote update": "p,prune v,verbose",
     "repack": "a A d f F n q,quiet l,local b,write-bitmap-index i,delta-islands unpack-unreachable= k,keep-unreachable "
     "window= window-memory= depth= threads= max-pack-size= pack-kept-objects keep-pack= g,geometric= m,write-midx "

@@ -124,10 +124,10 @@ class OwnWork:
         `moving` are refs (full names) that move from `old` to `new`, beside the branch that is checked out."""
         if not self.may_rewrite:
             return False
-        cwd_unknown = self._commits(old, new)
-        if cwd_unknown is None or not self._were_made_here(cwd_unknown):
+        lost = self._commits(old, new)
+        if lost is None or not self._were_made_here(lost):
             return False
-        return not cwd_unknown or self._commits(old, new, not_in=self._others(moving)) == cwd_unknown
+        return not lost or self._commits(old, new, not_in=self._others(moving)) == lost
 
     def gains_only_own(self, old: str, new: str) -> bool:
         """Whether all commits that `new` reaches and `old` does not were made in this worktree."""

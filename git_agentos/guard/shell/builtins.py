@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from git_agentos.guard.paths import is_below
 from git_agentos.guard.shell import words
 from git_agentos.guard.shell.state import ANY, UNSET, State
 from git_agentos.guard.shell.syntax import Node, ShellError
@@ -64,7 +65,7 @@ class Builtins:
         place = os.path.join(state.directory, target) if words.known(target) else ""
         if place:
             place = os.path.realpath(place) if physical else os.path.normpath(place)
-        if place and os.path.isdir(place) and not any(_below(place, changed) for changed in self.changed):
+        if place and os.path.isdir(place) and not any(is_below(place, changed) for changed in self.changed):
             state.cwd_unknown = state.cwd_unknown and not os.path.isabs(target)
             state.directory = place
         else:
@@ -194,10 +195,6 @@ def _may_move(path: str) -> bool:
     except OSError:
         return True
     return len(text) == MOST_OUTPUT or _MOVES.search(text) is not None
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 BUILTINS = {

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from git_agentos.git import gitfile
-from git_agentos.guard.paths import is_device
+from git_agentos.guard.paths import is_below, is_device
 from git_agentos.guard.shell.runners import base, names_a_git_directory
 from git_agentos.guard.shell.words import UNKNOWN, known
 
@@ -360,9 +360,9 @@ def in_git_directory(files: Files, directory: str, own: Iterable[str]) -> str | 
                 return word
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             for git_dir in own:
-                if _below(path, git_dir) or _below(real, git_dir) or _below(os.path.realpath(path), git_dir):
+                if is_below(path, git_dir) or is_below(real, git_dir) or is_below(os.path.realpath(path), git_dir):
                     return word
-                if word in deleted_trees and (_below(git_dir, path) or _below(git_dir, real)):
+                if word in deleted_trees and (is_below(git_dir, path) or is_below(git_dir, real)):
                     return word
     return None
 
@@ -391,7 +391,3 @@ def named(word: str, directory: str) -> list[str]:
     path = os.path.join(directory, word)
     names = glob.glob(path) if glob.has_magic(word) else []
     return [os.path.normpath(name) for name in (names or [path])]
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

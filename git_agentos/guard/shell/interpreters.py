@@ -102,9 +102,26 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
         return None
     if plain in ("make", "gmake"):
         return [word.partition("=")[2] for word in argv[1:] if "=" in word]
+    found = _code_and_operands(plain, argv[1:])
+    if found is None:
+        return None
+    code, operands = found
+    if plain in AWK:
+        return code or operands[:1]
+    if code:
+        return code
+    if (not operands or operands[0] in ("-", "/dev/stdin")) and stdin is not None and not stdin_is_file:
+        return [stdin]
+    if operands and operands[0].startswith("/dev/fd/") and not known(operands[0]):
+        return [operands[0]]
+    return None
+
+
+def _code_and_operands(plain: str, arguments: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The values of options that hold code, and the operands; None if the code is in a file."""
     code: list[str] = []
     operands: list[str] = []
-    words = list(argv[1:])
+    words = list(arguments)
     letters = _CODE[plain]
     while words:
         word = words.pop(0)
@@ -120,7 +137,7 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
             code += [joined] if joined else words[:1]
             words = words if joined else words[1:]
         elif word == "-m" and plain in ("python", "pypy"):
-            return [" ".join(words[:1]).replace("git_filter_repo", "git filter-repo")]
+            return [" ".join(words[:1]).replace("git_filter_repo", "git filter-repo")], []
         elif word.startswith("+") and plain in ("vim", "nvim", "vi", "ex"):
             code.append(word)
         elif plain in AWK and word in ("-f", "--file"):
@@ -129,15 +146,7 @@ def code_of(name: str, argv: Sequence[str], stdin: str | None, stdin_is_file: bo
             words = words[1:]
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-    if plain in AWK:
-        return code or operands[:1]
-    if code:
-        return code
-    if (not operands or operands[0] in ("-", "/dev/stdin")) and stdin is not None and not stdin_is_file:
-        return [stdin]
-    if operands and operands[0].startswith("/dev/fd/") and not known(operands[0]):
-        return [operands[0]]
-    return None
+    return code, operands
 
 
 def may_run_git(code: str) -> bool:

@@ -97,6 +97,7 @@ _LOOSE = frozenset(
 _TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c --command", "flock": "-c --command",
                  "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
 
+_ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir", "-S", "--split-string"})
 # What a git directory is called, and has at its top: a search for a name that matches one of them finds it there.
 _INSIDE = (
     ".git", "HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "logs", "ORIG_HEAD", "worktrees",
@@ -259,39 +260,40 @@ def _env(argv: list[str], stdin: str | None) -> list[RunCommand]:  # noqa: ARG00
     directory: str | None = None
     while words and words[0].startswith("-"):
         word = words.pop(0)
-        name, equals, value = word.partition("=")
         if word == "--":
             break
         if word in ("-", "-i", "--ignore-environment"):
             cleared = True
-        elif word in ("-u", "--unset") and words:
-            environment[words.pop(0)] = None
-        elif name == "--unset" and equals:
+            continue
+        name, value = _env_option(word, words)
+        if name in ("-u", "--unset"):
             environment[value] = None
-        elif word in ("-C", "--chdir") and words:
-            directory = words.pop(0)
-        elif name == "--chdir" and equals:
+        elif name in ("-C", "--chdir"):
             directory = value
-        elif word in ("-S", "--split-string") and words:
-            words = _split(words.pop(0)) + words
-        elif name == "--split-string" and equals:
+        elif name in ("-S", "--split-string"):
             words = _split(value) + words
-        elif word.startswith("-") and not word.startswith("--") and len(word) > 2:
-            # A cluster, or a value that is joined to its option.
-            if word[1] == "S":
-                words = _split(word[2:]) + words
-            elif word[1] == "u":
-                environment[word[2:]] = None
-            elif word[1] == "C":
-                directory = word[2:]
-            else:
-                words = ["-" + word[1], "-" + word[2:], *words]
     while words and (_ASSIGNMENT.match(words[0]) or ("=" in words[0] and known(words[0].partition("=")[0]))):
         key, _, value = words.pop(0).partition("=")
         environment[key] = value
     if not words:
         return []
     return [RunCommand(tuple(words), environment=environment, cleared=cleared, directory=directory)]
+
+
+def _env_option(word: str, words: list[str]) -> tuple[str, str]:
+    """An option of `env` and its value, which is joined to it, or the next of `words`. What else is in a cluster goes
+    back to `words`."""
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("--"):
+        return name, value
+    if word in _ENV_VALUED:
+        return (word, words.pop(0)) if words else ("", "")
+    if word.startswith("--") or len(word) < 3:
+        return "", ""
+    if word[:2] in _ENV_VALUED:
+        return word[:2], word[2:]
+    words[:0] = [word[:2], "-" + word[2:]]
+    return "", ""
 
 
 def _split(text: str) -> list[str]:

@@ -100,7 +100,7 @@ def _checkout(analysis: Analysis) -> None:
     if options.has("patch"):
         analysis.add("checkout-interactive", limited=analysis.is_named(paths))
         return
-    _overwrite(analysis, options, source, paths, overlay=not options.has("no-overlay"), staged=source is not None)
+    _overwrite(analysis, options, source, paths, overlay=not options.has("no-overlay"))
 
 
 def _branch_or_paths(analysis: Analysis, words: Sequence[str], *, from_file: bool) -> tuple[str | None, list[str]]:
@@ -171,9 +171,7 @@ def _restore(analysis: Analysis) -> None:
     source = options.value("source") or ("HEAD" if options.has("staged") else None)
     if source is not None and UNKNOWN in source:
         analysis.add("unresolved")
-    _overwrite(
-        analysis, options, source, paths, overlay=options.has("overlay"), staged=source is not None, removes=True
-    )
+    _overwrite(analysis, options, source, paths, overlay=options.has("overlay"), removes=True)
 
 
 def _overwrite(
@@ -183,7 +181,6 @@ def _overwrite(
     paths: Sequence[str],
     *,
     overlay: bool,
-    staged: bool,
     removes: bool = False,
 ) -> None:
     """Files are restored from the index, or from a commit: allowed if nothing is lost."""
@@ -197,9 +194,9 @@ def _overwrite(
         analysis.require_checkpoint()
         return
     # A conflict is made anew over what was staged as its resolution.
-    replaced = staged or options.has("merge", "conflict")
+    replaced = source is not None or options.has("merge", "conflict")
     conflicts = [each for each in found if each.unmerged]
-    cwd_unknown = [
+    lost = [
         each
         for each in found
         if not each.unmerged
@@ -207,13 +204,13 @@ def _overwrite(
         and not (source is not None and overlay and each.x == "A" and not facts.in_tree(source, each.path))
     ]
     untracked = facts.untracked_in(source, asked) if source is not None and UNKNOWN not in source else []
-    if unclear and (cwd_unknown or untracked or conflicts):
+    if unclear and (lost or untracked or conflicts):
         analysis.add("unresolved", " ".join(paths))
         analysis.require_checkpoint(ignored=untracked)
         return
-    if cwd_unknown or untracked:
-        first = (cwd_unknown[0].path if cwd_unknown else untracked[0]).decode("utf-8", "replace")
-        more = len(cwd_unknown) + len(untracked) - 1
+    if lost or untracked:
+        first = (lost[0].path if lost else untracked[0]).decode("utf-8", "replace")
+        more = len(lost) + len(untracked) - 1
         subject = f"{first}, and {more} more" if more else first
         analysis.add("checkout-dirty", subject, limited=analysis.is_named(paths))
         analysis.require_checkpoint(ignored=untracked, touches=paths)

@@ -18,8 +18,7 @@ def _commit(analysis: Analysis) -> None:
         analysis.add_branch_move("commit-amend", to=None, keeps=[analysis.own.below_head()])
     else:
         analysis.add("commit")
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
+    analysis.add_protected_branch()
     if (
         (options.operands or options.has("all", "include", "only"))
         and not facts.uses_private_index
@@ -53,12 +52,6 @@ def _detached(analysis: Analysis) -> list[str]:
     return analysis.facts.unreferenced_head() if analysis.facts.branch is None else []
 
 
-def _protected(analysis: Analysis) -> None:
-    facts = analysis.facts
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
-
-
 def _merge(analysis: Analysis) -> None:
     options = analysis.options()
     if options.has("no-verify"):
@@ -72,7 +65,7 @@ def _merge(analysis: Analysis) -> None:
     if is_there:
         analysis.require_checkpoint(touches=())
         return
-    _protected(analysis)
+    analysis.add_protected_branch()
     _bring(analysis, options)
 
 
@@ -95,7 +88,7 @@ def _rebase(analysis: Analysis) -> None:
         analysis.add_shell_text(text)
     if _sequence(analysis, options):
         return
-    _protected(analysis)
+    analysis.add_protected_branch()
     _rewrite_by_rebase(analysis, options)
     names = [*options.given.get("onto", ()), *options.operands] or ["@{upstream}"]
     analysis.require_checkpoint(
@@ -123,7 +116,7 @@ def _cherry_pick(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("cherry-pick", " ".join(options.operands), own=analysis.own.may_rewrite)
-    _protected(analysis)
+    analysis.add_protected_branch()
     _bring(analysis, options)
 
 
@@ -132,7 +125,7 @@ def _revert(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("revert", " ".join(options.operands))
-    _protected(analysis)
+    analysis.add_protected_branch()
     # The files of before the commit come back.
     analysis.require_checkpoint(
         ignored=frozenset[bytes]().union(
@@ -148,7 +141,7 @@ def _am(analysis: Analysis) -> None:
     if _sequence(analysis, options):
         return
     analysis.add("am", own=analysis.own.may_rewrite)
-    _protected(analysis)
+    analysis.add_protected_branch()
 
 
 def _merge_file(analysis: Analysis) -> None:

@@ -175,8 +175,7 @@ def _pull(analysis: Analysis) -> None:
     _fetched(analysis, options)
     analysis.add("pull", " ".join(options.operands))
     facts = analysis.facts
-    if facts.protected and facts.branch is not None and facts.is_protected(facts.branch):
-        analysis.add("protected-branch", facts.branch)
+    analysis.add_protected_branch()
     analysis.require_checkpoint(commits=facts.unreferenced_head(), ignored=facts.ignored_in_the_way("@{upstream}"))
 
 
