@@ -97,7 +97,7 @@ class GitCommandReader:
         is_elsewhere = bool(line.location_options) or by_variable
         if self.given_settings is not None and not is_elsewhere:
             return self.given_settings
-        # Configuration that comes with the command is judged by itself; git refuses to run with what it cannot read.
+        # `_read_overrides` reads configuration that comes with the command; git refuses to run if it cannot parse it.
         clean = {key: value for key, value in call.environment.items() if not key.startswith(_CONFIGURING)}
         is_unknown = any(UNKNOWN in word for word in line.location_options)
         if is_unknown or not os.path.isdir(os.path.join(call.cwd, *line.folders)):

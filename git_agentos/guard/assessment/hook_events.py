@@ -24,7 +24,7 @@ _MOVES_BRANCH = frozenset(
 _DELETES_REFS = frozenset({"branch-delete", "tag-delete", "ref-delete", "branch-rename", "notes-change"})
 # Commands that pack refs: what looks like a deletion only removes a copy.
 _PACKS_REFS = ("gc", "maintenance", "pack-refs", "refs")
-# Refs that git moves as a part of other operations, and that nobody works on.
+# Refs that git moves as a part of other operations.
 _INTERNAL_REFS = ("refs/remotes/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
 

@@ -207,7 +207,7 @@ class Analysis:
                 hidden = leads_through_a_process(name)
                 self.add("write-file" if inside or hidden else "file-outside", name, limited=inside and not hidden)
             if inside:
-                # By its name it is saved whether it is ignored or not, and however large it is.
+                # A file that is named is saved even if it is ignored or large.
                 self.require_checkpoint(ignored=self.facts.from_root(name), touches=[name])
 
     def add_files_in(self, folder: str, pattern: str, *, after_checkpoint: bool = False) -> None:

@@ -22,7 +22,7 @@ from git_agentos.guard.policy.git_line import GitLine
 from git_agentos.guard.policy.options import UNKNOWN
 from git_agentos.util.values import parse_boolean
 
-# Of the command's environment these would make our own git do something else than answer.
+# With these variables of the command's environment, our own git would do more than answer.
 _LEFT_OUT = (
     "GIT_EXTERNAL_DIFF",
     "GIT_TRACE",
@@ -283,7 +283,7 @@ class Facts:
                 fields = record.split(b" ", 8 if record[:1] == b"1" else 10)
                 state = fields[1].decode("ascii", "replace")
                 found.append(StatusEntry(fields[-1], state[0], state[1], record[:1] == b"u"))
-        # Files that git is told not to look at: what is in them cannot be told from status.
+        # status does not list changes of files that git is told to skip.
         status, out = self.git("ls-files", "-v", "-z", "--", *pathspecs)
         for record in out.split(b"\0") if status == 0 else ():
             tag, _, path = record.partition(b" ")

@@ -155,11 +155,11 @@ SPECS = {
     "worktree remove": "f,force",
 }
 
-# Every command that may show a difference takes these of diff, and there are more of them than say so (`blame`, `stash
-# show`, `bisect view`): they count for all commands.
+# Every command that may show a difference has these options of diff, also some that do not document it (`blame`,
+# `stash show`, `bisect view`), so they count for all commands.
 EVERYWHERE = "output="
 # The files that a command writes because its command line names them: an option with a value (`name=`, `letter=`), `@`
-# for all operands, `@1` for the first. A folder that is written into is `name/`: `outputs` knows by which names.
+# for all operands, `@1` for the first. A folder that is written into is `name/`: `written_files` knows the names.
 WRITES = {
     "apply": "build-fake-ancestor=",
     "archive": "output= o=",
@@ -178,7 +178,7 @@ WRITES = {
     "merge-file": "@1",
     "read-tree": "index-output=",
 }
-# All other commands of git: they write into the git directory, the worktree (as their families say), or nothing.
+# All other commands of git: they write into the git directory, into the worktree (`commands` says what), or nothing.
 WRITES_NOTHING_NAMED = frozenset(
     """
     add add--interactive am annotate archimport backfill bisect bisect--helper blame branch cat-file check-attr

@@ -85,7 +85,7 @@ _WRAPPERS: Mapping[str, tuple[str, int]] = {
     "ssh-agent": ("-a -t", 0),
 }
 
-# Their words are searched for a program that is known here.
+# Programs whose words are searched for a program that is known here.
 _LOOSE = frozenset(
     """docker podman nerdctl kubectl nsenter unshare bwrap flatpak snap systemd-run lxc lxc-attach incus chpst direnv
     nix nix-shell poetry pipenv uv uvx npx bunx pnpm yarn npm bundle mise asdf conda mamba micromamba hatch tox nox rye
@@ -98,7 +98,7 @@ _TEXT_OPTIONS = {"su": "-c --command", "runuser": "-c --command", "script": "-c 
                  "nix-shell": "--run --command", "sg": "-c", "watch": "", "entr": ""}  # fmt: skip
 
 _ENV_VALUED = frozenset({"-u", "--unset", "-C", "--chdir", "-S", "--split-string"})
-# What a git directory is called, and has at its top: a search for a name that matches one of them finds it there.
+# The name of a git directory, and the names at its top: `find` may find it by these.
 _INSIDE = (
     ".git", "HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "logs", "ORIG_HEAD", "worktrees",
 )  # fmt: skip
@@ -150,7 +150,7 @@ def _past(words: list[str], values: frozenset[str]) -> list[str]:
         if word.startswith("--"):
             takes = word in values
         else:
-            # A cluster ends at the first that takes a value: what is behind it is the value, else the next word.
+            # A cluster ends at the first option that takes a value: the rest of the word, or the next word.
             takes = next((n == len(word) - 1 for n in range(1, len(word)) if f"-{word[n]}" in values), False)
         if takes and words:
             words.pop(0)
@@ -303,7 +303,7 @@ def _split(text: str) -> list[str]:
         return [UNKNOWN]
 
 
-# Options with a value of its own word or joined, and with one that is joined or missing.
+# Options whose value is the next word or joined, and options whose value is joined or missing.
 _XARGS_VALUES, _XARGS_JOINED = "aEILnPsdJRS", "iel"
 _XARGS_LONG = ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars", "--process-slot-var")
 _MOST_ITEMS = 50

@@ -95,7 +95,7 @@ def _checkout(analysis: Analysis) -> None:
             analysis.add("checkout-merge")
         _switch_to(analysis, source, new=options.value("b") or options.value("orphan"), force=options.has("force"))
         if not words and not options.given:
-            raise ReadOnly  # tells what is changed
+            raise ReadOnly  # lists the changes
         return
     if options.has("patch"):
         analysis.add("checkout-interactive", limited=analysis.is_named(paths))
@@ -189,11 +189,11 @@ def _overwrite(
     asked: Sequence[str] = ["."] if unclear else paths
     found = facts.changed(asked, submodules=options.has("recurse-submodules"))
     if found is None:
-        # Not a repository, or a pathspec that git refuses: the command would fail, and if not, it is not known.
+        # Not a repository, or a pathspec that git rejects: the command would fail; if not, its effect is unknown.
         analysis.add("unresolved", " ".join(paths))
         analysis.require_checkpoint()
         return
-    # A conflict is made anew over what was staged as its resolution.
+    # The conflict replaces what was staged as its resolution.
     replaced = source is not None or options.has("merge", "conflict")
     conflicts = [each for each in found if each.unmerged]
     lost = [
@@ -216,7 +216,7 @@ def _overwrite(
         analysis.require_checkpoint(ignored=untracked, touches=paths)
         return
     if conflicts:
-        # Over the conflict as git wrote it, if nothing was made of it yet; one of its sides, or itself again, is meant.
+        # The file may still be as git wrote it; with one of these options, overwriting it is meant.
         side = options.has("ours", "theirs", "merge", "conflict")
         subject = conflicts[0].path.decode("utf-8", "replace")
         analysis.add("checkout-conflict" if side else "checkout-dirty", subject, limited=analysis.is_named(paths))
@@ -240,7 +240,7 @@ def _clean(analysis: Analysis) -> None:
     analysis.add(name, " ".join(options.operands) if name == "clean" else "", limited=limited)
     paths = [path for path in options.operands if UNKNOWN not in path]
     ignored = analysis.facts.ignored(paths) if options.has("x", "X") and paths else frozenset()
-    # With rules of its own a clean deletes what git otherwise says is ignored.
+    # With ignore rules of its own, clean deletes files that git otherwise ignores.
     other_rules = options.has("exclude") or analysis.facts.is_overridden("core.excludesfile")
     everything = (options.has("x", "X") and not paths) or other_rules
     analysis.require_checkpoint(ignored=ignored, everything_ignored=everything, touches=paths if limited else None)

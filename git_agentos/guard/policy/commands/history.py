@@ -8,7 +8,7 @@ from git_agentos.guard.policy.options import Options
 
 def _commit(analysis: Analysis) -> None:
     options = analysis.options()
-    # The formats of a short status make it a dry run; git does not commit then.
+    # With an option for a status format, git does not commit.
     if options.has("dry-run", "short", "porcelain", "long"):
         raise ReadOnly
     facts = analysis.facts
@@ -24,7 +24,7 @@ def _commit(analysis: Analysis) -> None:
         and not facts.uses_private_index
         and facts.has_staged_over([])
     ):
-        # `commit -a` and `commit PATH` stage files over what was staged of them.
+        # `commit -a` and `commit PATH` replace what was staged of the files.
         analysis.require_checkpoint(touches=())
 
 
@@ -37,7 +37,7 @@ def _sequence(analysis: Analysis, options: Options) -> bool:
         analysis.add("skip")
         analysis.require_checkpoint(commits=_detached(analysis))
     elif options.has("abort", "quit"):
-        # What was resolved so far goes with it.
+        # The resolutions so far are lost.
         analysis.add("abort")
         analysis.require_checkpoint(commits=_detached(analysis))
     elif options.has("continue", "resolved", "retry"):
@@ -58,7 +58,7 @@ def _merge(analysis: Analysis) -> None:
         analysis.add("no-verify")
     if _sequence(analysis, options):
         return
-    # What HEAD has already is not merged again.
+    # Commits that HEAD contains are not merged again.
     names = options.operands or ["@{upstream}"]
     is_there = not analysis.moves and all(analysis.facts.is_ancestor(name, "HEAD") for name in names)
     analysis.add("merge", " ".join(options.operands), own=analysis.own.may_rewrite, limited=is_there)
@@ -126,7 +126,7 @@ def _revert(analysis: Analysis) -> None:
         return
     analysis.add("revert", " ".join(options.operands))
     analysis.add_protected_branch()
-    # The files of before the commit come back.
+    # The files from before the commit are restored.
     analysis.require_checkpoint(
         ignored=frozenset[bytes]().union(
             *(analysis.facts.ignored_in_the_way(f"{word.rpartition('..')[2] or 'HEAD'}^") for word in options.operands)
